@@ -15,6 +15,7 @@ from pathlib import Path
 from bench.accept import Instant
 from holdfast.kernel.ids import Provider
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.kernel.notifier import Notifier
 from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Unreachable
 from holdfast.memory.naming import PerSession
 from holdfast.memory.provider import Capabilities, Configured
@@ -23,7 +24,7 @@ from holdfast.memory.recall import RecallPolicy, RecallQuery, Recollection
 from holdfast.runtime.app import make_agents
 from holdfast.runtime.assembly import assemble
 from holdfast.runtime.runtime import Runtime
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.ports import Ports
 from holdfast.store.sqlite.writer import ThreadedDatabase
 from holdfast.turns.policy import AgentPolicy
 
@@ -81,14 +82,13 @@ class BenchProvider:
 async def runtime_with(folder: Path, providers: dict[str, BenchProvider]) -> AsyncIterator[Runtime]:
     folder.mkdir()  # noqa: ASYNC240 - before anything is measured
     clock, entropy, tasks = SystemClock(), SystemEntropy(), AsyncTasks()
-    store = await SqlStore.open(ThreadedDatabase.open(folder / "holdfast.db", clock), b"0" * 32)
+    db = ThreadedDatabase.open(folder / "holdfast.db", clock)
     made = {Provider(name): Configured(one, PerSession()) for name, one in providers.items()}
     deliveries = tuple(one.policy(name) for name, one in made.items())
     policy = AgentPolicy(deliveries=deliveries, recall=RecallPolicy(enabled=False))
     agents = make_agents(model=Instant(), policy=policy)
-    runtime = assemble(
-        store, agents, clock=clock, entropy=entropy, tasks=tasks, providers=Providers(lambda _agent: made)
-    )
+    ports = Ports(db=db, secret=b"0" * 32, clock=clock, entropy=entropy, tasks=tasks, notifier=Notifier())
+    runtime = assemble(ports, agents, providers=Providers(lambda _agent: made))
     await runtime.start()
     try:
         yield runtime

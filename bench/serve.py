@@ -7,7 +7,9 @@
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 from holdfast.api.app import Setup, make_app
 from holdfast.api.server import HttpServer, bind, url_of
@@ -23,6 +25,7 @@ from holdfast.inbox.message import (
 )
 from holdfast.runtime.app import open_runtime
 from holdfast.runtime.runtime import Runtime
+from holdfast.store.script import Call
 
 TOKEN = "a-token-for-measuring-that-is-long-enough"
 BODY_BYTES_MAX = 1_000_000
@@ -35,7 +38,11 @@ class Volatile:
         self._seen: dict[tuple[str, str, str], Arrival] = {}
         self._depth: dict[str, int] = {}
 
-    async def accept(self, arrival: Arrival, limits: Limits) -> AcceptOutcome:
+    async def write(self, call: Call[AcceptOutcome]) -> AcceptOutcome:
+        made: Any = call.script
+        return self._accept(*made.args[:2])
+
+    def _accept(self, arrival: Arrival, limits: Limits) -> AcceptOutcome:
         key = (arrival.account, arrival.conversation, arrival.event_id)
         known = self._seen.get(key)
         if known is not None:
@@ -52,7 +59,8 @@ class Volatile:
 async def serve(folder: Path, kind: str) -> None:
     runtime = await open_runtime(folder, serve=False)
     if kind == "volatile":
-        runtime.gateway._store = Volatile()  # type: ignore[assignment]  # noqa: SLF001 - only what is measured differs
+        ports = replace(runtime.ports, db=cast("Any", Volatile()))
+        runtime.gateway._ports = ports  # noqa: SLF001 - only what is measured differs
     async with runtime:
         await run(runtime)
 
@@ -66,7 +74,6 @@ async def run(runtime: Runtime) -> None:
         clock=runtime.clock,
         entropy=runtime.entropy,
         tasks=runtime.tasks,
-        logins=runtime.store,
     )
     server = HttpServer(make_app(runtime, setup), listening, runtime.clock, frame_bytes_max=BODY_BYTES_MAX)
     print(url_of(listening), flush=True)

@@ -14,9 +14,12 @@ import aiosqlite
 from holdfast.kernel.ids import NodeId, OperationId, Principal, SessionId
 from holdfast.kernel.machine import SystemClock
 from holdfast.sessions.compression import COMPRESS, Operation, SummaryDraft
-from holdfast.store.sql_store import SqlStore
+from holdfast.sessions.summary_sql import begin_operation, commit_summary
+from holdfast.store.node_sql import register_node
 from holdfast.store.sqlite.writer import ThreadedDatabase
+from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.journal import AssistantSaid, UserSaid
+from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn import TurnRecord
 
 USER_TEXT = "What did we decide about the harbour project and who takes the next step? " * 4
@@ -48,8 +51,9 @@ class Holdfast(Contestant):
     name = "holdfast"
 
     async def open(self, folder: Path) -> None:
-        self._store = await SqlStore.open(ThreadedDatabase.open(folder / "holdfast.db", SystemClock()), b"0" * 32)
-        await self._store.register_node(NodeId("bench"), "bench", sole=True)
+        self._db = ThreadedDatabase.open(folder / "holdfast.db", SystemClock())
+        self._contexts = ContextCache(self._db)
+        await self._db.write(register_node(NodeId("bench"), "bench", sole=True))
 
     async def prepare(self, session: str, messages: int) -> None:
         ident = SessionId(session)
@@ -57,7 +61,7 @@ class Holdfast(Contestant):
         for start in range(0, messages, BULK):
             await self._record(ident, f"bulk{start}", min(BULK, messages - start) // 2)
         if covered:
-            begun = await self._store.begin_operation(OperationId(f"op{session}"), COMPRESS, ident, NodeId("bench"))
+            begun = await self._db.write(begin_operation(OperationId(f"op{session}"), COMPRESS, ident, NodeId("bench")))
             assert isinstance(begun, Operation)
             draft = SummaryDraft(
                 base_n=0,
@@ -68,21 +72,21 @@ class Holdfast(Contestant):
                 text=SUMMARY_TEXT,
                 model="bench",
             )
-            await self._store.commit_summary(begun, draft)
+            await self._db.write(commit_summary(begun, draft))
 
     async def _record(self, session: SessionId, key: str, pairs: int) -> None:
         said = (UserSaid(text=USER_TEXT, principal="user"), AssistantSaid(text=ASSISTANT_TEXT))
         record = TurnRecord(
             session=session, agent="main", key=key, entries=said * pairs, principal=Principal("user"), place="bench"
         )
-        await self._store.record_turn(record)
+        await self._db.write(record_turn(record))
 
     async def operate(self, session: str, n: int) -> int:
         await self._record(SessionId(session), f"turn{n}", 1)
-        return len((await self._store.read_context(SessionId(session))).entries)
+        return len((await self._contexts.read(SessionId(session))).entries)
 
     async def close(self) -> None:
-        await self._store.close()
+        await self._db.close()
 
 
 class PlainAiosqlite(Contestant):

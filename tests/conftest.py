@@ -1,7 +1,7 @@
 """Settings and fixtures of every test: a slow machine fails no test, and a store can be had on each engine.
 
 Hypothesis examples have no deadline, and the limit of a test counts the share of the machine that the test gets
-(tests/support/time_limit.py). A test that takes `driver`, `store` or `database` runs once on each engine that serves
+(tests/support/time_limit.py). A test that takes `driver`, `db` or `database` runs once on each engine that serves
 users; tests/support/engines.py says which tests run on the simulator's engine as well. After each of them the ledgers
 of the store must agree with each other.
 """
@@ -9,7 +9,8 @@ of the store must agree with each other.
 import pytest
 from hypothesis import settings
 
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.node_sql import register_node
+from holdfast.store.script import Call
 from holdfast.testing import ManualClock
 from tests.support.driver import Driver
 from tests.support.engines import SERVING, open_engine
@@ -36,15 +37,14 @@ async def database(request, tmp_path, clock):
 
 
 @pytest.fixture
-async def store(database):
-    opened = await SqlStore.open(database, b"a secret of the tests")
-    yield opened
-    faults = await database.read("check", faults_in)
+async def db(database):
+    yield database
+    faults = await database.read(Call("check", faults_in))
     assert faults == [], "the ledgers disagree"
 
 
 @pytest.fixture
-async def driver(store, database, clock):
-    made = Driver(store, database, clock)
-    await store.register_node(made.node, "here", sole=False)
+async def driver(db, clock):
+    made = Driver(db, clock)
+    await db.write(register_node(made.node, "here", sole=False))
     return made

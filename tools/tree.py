@@ -12,18 +12,19 @@ SUBJECTS = {"inbox", "turns", "sessions", "memory", "outbox", "audit"}
 
 # The doers of the subjects and of the kernel. Every other file there decides or stores: it has no effect.
 ACTING = {
-    *("audit/action_desk.py", "audit/actor.py"),
-    *("inbox/access_desk.py", "inbox/channel.py", "inbox/channels.py", "inbox/directory.py", "inbox/gateway.py"),
+    *("audit/action_log.py", "audit/actor.py"),
+    *("inbox/access_control.py", "inbox/channel.py", "inbox/channels.py", "inbox/directory.py", "inbox/gateway.py"),
     *("inbox/receiver.py", "inbox/router.py"),
     *("kernel/folders.py", "kernel/hardening.py", "kernel/keyed_lock.py", "kernel/log.py", "kernel/loop.py"),
     *("kernel/machine.py", "kernel/notifier.py", "kernel/spans.py", "kernel/time_zones.py"),
     *("memory/delivery_call.py", "memory/dispatcher.py", "memory/edit_reader.py", "memory/files/*.py"),
     *("memory/forgetter.py", "memory/notes_reviewer.py", "memory/notes_service.py", "memory/provider.py"),
     *("memory/providers.py", "memory/recaller.py", "memory/reindex.py"),
-    *("outbox/account_sender.py", "outbox/draft_writer.py", "outbox/drafter.py", "outbox/reply_desk.py"),
+    *("outbox/account_sender.py", "outbox/draft_writer.py", "outbox/drafter.py", "outbox/replies.py"),
     *("outbox/reply_sender.py", "outbox/typing_indicator.py"),
-    *("sessions/compressor.py", "sessions/finish_desk.py", "sessions/finisher.py"),
-    *("turns/agents.py", "turns/approval_desk.py", "turns/chained_tools.py", "turns/context_window.py"),
+    *("sessions/compressor.py", "sessions/finalisations.py", "sessions/finisher.py"),
+    *("turns/agents.py", "turns/approvals.py", "turns/chained_tools.py", "turns/context_cache.py"),
+    *("turns/context_window.py",),
     *("turns/interruption.py", "turns/mailbox_processor.py", "turns/model.py", "turns/model_call.py"),
     *("turns/runner.py", "turns/spend_recorder.py", "turns/tool.py", "turns/tool_calls.py", "turns/turn_run.py"),
     *("turns/worker.py",),
@@ -32,7 +33,7 @@ ALSO_PURE = {
     *("api/auth/access_token.py", "api/auth/login.py", "api/auth/token_binding.py", "api/limits/server_limits.py"),
     *("providers/*/naming.py", "providers/local/ranking.py", "providers/local/stemmer.py"),
     *("providers/local/synonyms.py", "providers/local/tokenizer.py"),
-    *("store/encryption/key.py", "store/script.py", "store/postgres/dialect.py", "store/protocols/*.py"),
+    *("store/encryption/key.py", "store/script.py", "store/postgres/dialect.py", "store/gauges.py"),
 }
 
 

@@ -6,13 +6,13 @@ Nothing lost, nothing doubled, nothing misattributed, and you can prove it.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.api.protocols.service import Delta
     from holdfast.kernel.errors import HoldfastError
     from holdfast.runtime.library import SyncRuntime, open, open_sync  # noqa: A004 - `holdfast.open` reads well
     from holdfast.runtime.runtime import Runtime
+    from holdfast.runtime.views import Delta
     from holdfast.turns.policy import AgentPolicy, Arrivals
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 # In the order of the flow; loaded on first use, so that importing the package costs next to nothing.
 _PUBLIC = {
@@ -20,7 +20,7 @@ _PUBLIC = {
     "open_sync": "holdfast.runtime.library",
     "Runtime": "holdfast.runtime.runtime",
     "SyncRuntime": "holdfast.runtime.library",
-    "Delta": "holdfast.api.protocols.service",
+    "Delta": "holdfast.runtime.views",
     "AgentPolicy": "holdfast.turns.policy",
     "Arrivals": "holdfast.turns.policy",
     "HoldfastError": "holdfast.kernel.errors",

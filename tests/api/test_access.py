@@ -13,10 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.cli.commands import app
 from holdfast.config import TEMPLATE
 from holdfast.inbox.access import PairingAsk
+from holdfast.inbox.access_sql import ask_pairing, is_admitted
 from holdfast.kernel.ids import AgentName, MailboxId, Principal, ReplyId, TokenId
+from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AgentPolicy
 from tests.support.live import code_of, serve
@@ -81,7 +84,7 @@ def said(text, chat, sender):
 
 
 def test_a_stranger_is_listed_let_in_and_sent_away_again(tmp_path, holdfast):
-    prepared(tmp_path, lambda runtime: runtime.store.ask_pairing(stranger(name="Bob\x1b[31m")))
+    prepared(tmp_path, lambda runtime: runtime.db.write(ask_pairing(stranger(name="Bob\x1b[31m"))))
     listed = holdfast("pairs")
     assert "7K2M-PQ9X" in listed.stdout
     assert "\x1b" not in listed.stdout, "a name cannot steer the terminal"
@@ -100,8 +103,8 @@ def test_who_is_still_let_in_as_somebody_else_is_not_called_a_stranger_only(tmp_
     carol = "telegram:8"
     prepared(
         tmp_path,
-        lambda runtime: runtime.store.ask_pairing(stranger()),
-        lambda runtime: runtime.store.ask_pairing(stranger(carol, "8K2MPQ9X", "Carol")),
+        lambda runtime: runtime.db.write(ask_pairing(stranger())),
+        lambda runtime: runtime.db.write(ask_pairing(stranger(carol, "8K2MPQ9X", "Carol"))),
     )
     for wish in (("pair", CODE), ("pair", "8K2MPQ9X"), ("link", BOB, carol)):
         assert holdfast(*wish).exit_code == 0
@@ -114,12 +117,12 @@ def test_who_is_still_let_in_as_somebody_else_is_not_called_a_stranger_only(tmp_
 
 async def test_over_http_an_operator_decides_and_the_stranger_is_told(tmp_path):
     async with serve(tmp_path, policy=BARE) as live:
-        await live.runtime.store.ask_pairing(stranger())
+        await live.runtime.db.write(ask_pairing(stranger()))
         (seen,) = (await live.get("/v1/pairs")).json()["pairs"]
         assert (seen["code"], seen["principal"], seen["state"]) == ("7K2M-PQ9X", BOB, "asking")
         done = await live.post(f"/v1/pairs/{seen['code']}", {"decision": "admit"})
         assert (done.status_code, done.json()["state"]) == (200, "admitted")
-        told = await live.runtime.reader.replies(channel="telegram")
+        told = await live.runtime.db.read(list_replies(channel="telegram"))
         assert [one.state for one in told] == ["pending", "pending"]
         assert refusal(await live.post("/v1/pairs/22222222", {})) == (404, "pairing_not_found")
         assert (await live.post("/v1/unpair", {"principal": BOB})).json()["agents"] == ["main"]
@@ -135,8 +138,8 @@ async def test_who_is_no_admin_decides_nothing(tmp_path):
     secret = spell_token(1)
     token = AccessToken(id=TokenId("tok_1"), scopes=frozenset({Scope.OPERATE}))
     async with serve(tmp_path, policy=BARE) as live:
-        await live.runtime.store.ask_pairing(stranger())
-        await live.runtime.store.add_token(token, hash_token(secret))
+        await live.runtime.db.write(ask_pairing(stranger()))
+        await live.runtime.db.write(add_token(token, hash_token(secret)))
         for path, body in (
             (f"/v1/pairs/{CODE}", {}),
             ("/v1/unpair", {"principal": BOB}),
@@ -146,7 +149,7 @@ async def test_who_is_no_admin_decides_nothing(tmp_path):
         ):
             answered = await live.client.post(path, json=body, headers={"Authorization": f"Bearer {secret}"})
             assert refusal(answered) == (403, "scope_required"), path
-        assert not await live.runtime.reader.admitted(AgentName("main"), Principal(BOB))
+        assert not await live.runtime.db.read(is_admitted(AgentName("main"), Principal(BOB)))
 
 
 # --- people ------------------------------------------------------------------------------------------

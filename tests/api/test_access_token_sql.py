@@ -5,9 +5,14 @@ from dataclasses import replace
 import pytest
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token, find_token, get_token, list_tokens, revoke_token
 from holdfast.api.auth.token_binding import UNSAID, Binding
 from holdfast.kernel.errors import TokenNotFound
 from holdfast.kernel.ids import TokenId
+from holdfast.sessions.history_sql import trace_message
+from holdfast.store.gauges_sql import read_gauges
+from holdfast.store.node_sql import release_claim
+from tests.support.ports import verb_on
 
 SECRET = spell_token(7)
 
@@ -18,11 +23,11 @@ def token(id="tok_1", **more):
 
 async def test_a_token_is_found_by_its_hash_with_everything_it_was_made_with(driver):
     wanted = {"label": "web", "agents": frozenset({"ada", "fern"}), "robot": True}
-    made = await driver.store.add_token(token(**wanted), hash_token(SECRET))
+    made = await driver.db.write(add_token(token(**wanted), hash_token(SECRET)))
     assert made == token(**wanted, made_at=driver.clock.now())
-    assert await driver.store.token(hash_token(SECRET)) == made
-    assert await driver.store.token_of(TokenId("tok_1")) == made
-    assert await driver.store.token(hash_token("another")) is None
+    assert await driver.db.read(find_token(hash_token(SECRET))) == made
+    assert await driver.db.read(get_token(TokenId("tok_1"))) == made
+    assert await driver.db.read(find_token(hash_token("another"))) is None
 
 
 @pytest.mark.parametrize(
@@ -37,63 +42,63 @@ async def test_a_token_is_found_by_its_hash_with_everything_it_was_made_with(dri
     ids=lambda one: one.told,
 )
 async def test_a_token_keeps_for_whom_it_speaks(driver, binding):
-    made = await driver.store.add_token(token(binding=binding), hash_token(SECRET))
+    made = await driver.db.write(add_token(token(binding=binding), hash_token(SECRET)))
     assert made.binding == binding
-    assert (await driver.store.token(hash_token(SECRET))) == made
-    assert [one.binding for one in await driver.store.tokens()] == [binding]
+    assert (await driver.db.read(find_token(hash_token(SECRET)))) == made
+    assert [one.binding for one in await driver.db.read(list_tokens())] == [binding]
 
 
 async def test_a_message_keeps_the_token_that_it_came_with(driver):
     with_token = replace(driver.arrival("one"), token="tok_1")
     await driver.accept(with_token)
     without = await driver.say("two")
-    traces = [await driver.store.message(message) for message in (with_token.message, without)]
+    traces = [await driver.db.read(trace_message(message)) for message in (with_token.message, without)]
     assert [one.token for one in traces] == ["tok_1", ""]
 
 
 async def test_making_it_again_after_an_answer_that_was_lost_changes_nothing(driver):
-    first = await driver.store.add_token(token(label="one"), hash_token(SECRET))
+    first = await driver.db.write(add_token(token(label="one"), hash_token(SECRET)))
     driver.clock.advance(5)
-    assert await driver.store.add_token(token(label="two"), hash_token(SECRET)) == first
+    assert await driver.db.write(add_token(token(label="two"), hash_token(SECRET))) == first
 
 
 async def test_a_revoked_token_stays_revoked_since_the_first_time(driver):
-    await driver.store.add_token(token(), hash_token(SECRET))
+    await driver.db.write(add_token(token(), hash_token(SECRET)))
     driver.clock.advance(5)
-    revoked = await driver.store.revoke_token(TokenId("tok_1"))
+    revoked = await driver.db.write(revoke_token(TokenId("tok_1")))
     assert revoked.revoked_at == driver.clock.now()
     driver.clock.advance(5)
-    assert await driver.store.revoke_token(TokenId("tok_1")) == revoked
-    assert await driver.store.token(hash_token(SECRET)) == revoked
+    assert await driver.db.write(revoke_token(TokenId("tok_1"))) == revoked
+    assert await driver.db.read(find_token(hash_token(SECRET))) == revoked
 
 
 async def test_tokens_are_listed_oldest_first_in_pages(driver):
     for n in range(3):
-        await driver.store.add_token(token(f"tok_{n}"), hash_token(str(n)))
-    page = await driver.store.tokens(limit=2)
-    rest = await driver.store.tokens(after=page[-1].id)
+        await driver.db.write(add_token(token(f"tok_{n}"), hash_token(str(n))))
+    page = await driver.db.read(list_tokens(limit=2))
+    rest = await driver.db.read(list_tokens(after=page[-1].id))
     assert [one.id for one in [*page, *rest]] == ["tok_0", "tok_1", "tok_2"]
 
 
 async def test_a_token_that_is_not_there_is_said(driver):
-    for question in (driver.store.revoke_token, driver.store.token_of):
+    for question in (verb_on(driver.db, revoke_token), verb_on(driver.db, get_token, reads=True)):
         with pytest.raises(TokenNotFound):
             await question(TokenId("tok_never"))
 
 
 async def test_the_gauges_tell_what_waits(driver):
-    before = await driver.store.gauges()
+    before = await driver.db.read(read_gauges())
     assert (before.messages_waiting, before.oldest_ready_at, before.deliveries, before.replies) == ({}, None, {}, {})
     await driver.say("one")
     since = driver.clock.now()
     driver.clock.advance(500)
     await driver.say("two")
-    waiting = await driver.store.gauges()
+    waiting = await driver.db.read(read_gauges())
     assert (waiting.messages_waiting, waiting.oldest_ready_at) == ({"fern": 2}, since)
     assert waiting.at == driver.clock.now()
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
-    assert (await driver.store.gauges()).messages_waiting == {"fern": 1}
+    assert (await driver.db.read(read_gauges())).messages_waiting == {"fern": 1}
 
 
 async def test_the_oldest_mailbox_is_the_one_that_has_been_ready_longest(driver):
@@ -101,20 +106,20 @@ async def test_the_oldest_mailbox_is_the_one_that_has_been_ready_longest(driver)
     since = driver.clock.now()
     driver.clock.advance(500)
     await driver.say("two", chat="porch")
-    assert (await driver.store.gauges()).oldest_ready_at == since
+    assert (await driver.db.read(read_gauges())).oldest_ready_at == since
 
 
 async def test_a_mailbox_that_a_node_works_on_is_not_waiting(driver):
     await driver.say("one")
     await driver.claim()
-    assert (await driver.store.gauges()).oldest_ready_at is None
+    assert (await driver.db.read(read_gauges())).oldest_ready_at is None
 
 
 async def test_a_mailbox_that_waits_for_its_retry_is_not_ready(driver):
     await driver.say("one")
     claim = await driver.claim()
     await driver.open(claim)
-    await driver.store.release_claim(claim, retry_in_ms=60_000)
-    assert (await driver.store.gauges()).oldest_ready_at is None
+    await driver.db.write(release_claim(claim, retry_in_ms=60_000))
+    assert (await driver.db.read(read_gauges())).oldest_ready_at is None
     driver.clock.advance(60_000)
-    assert (await driver.store.gauges()).oldest_ready_at == driver.clock.now()
+    assert (await driver.db.read(read_gauges())).oldest_ready_at == driver.clock.now()

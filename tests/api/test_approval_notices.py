@@ -9,9 +9,11 @@ from typer.testing import CliRunner
 from websockets.asyncio.client import connect
 
 from holdfast.cli.commands import app
+from holdfast.sessions.history_sql import trace_message
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.support.fakes import ScriptedModel, calls, happened, says, soon
 from tests.support.live import TOKEN, serve
+from tests.support.ports import replace_verb, verb_on
 
 GUARDED = AgentPolicy(approval=ApprovalPolicy(tools=frozenset({"memory"})), memory={})
 WISH = 'memory {"action": "read"}'
@@ -138,7 +140,7 @@ async def test_a_reply_is_told_once_although_two_look_for_it_at_the_same_time(tm
     """Whoever sent a signal looks at once, and whoever watches the chat looks now and then."""
     monkeypatch.setattr("holdfast.api.streams.conversation.LOOK_EVERY_MS", 1)
     async with serving(tmp_path) as live, ws(live) as socket:
-        trace, both = live.runtime.reader.message, asyncio.Barrier(2)
+        trace, both = live.runtime.db.message, asyncio.Barrier(2)
         looks: list[str] = []
 
         async def looking(message):
@@ -148,7 +150,7 @@ async def test_a_reply_is_told_once_although_two_look_for_it_at_the_same_time(tm
                 await both.wait()
             return found
 
-        monkeypatch.setattr(live.runtime.reader, "message", looking)
+        replace_verb(monkeypatch, live.runtime.db, trace_message, looking)
         await say(socket, type="send", chat="hello", id="1", text="/status")
         await heard(socket, lambda one: one["type"] == "reply")
         await say(socket, type="ping")
@@ -163,7 +165,7 @@ async def test_a_reply_is_told_once_although_another_message_is_looked_up_before
     async with serving(tmp_path) as live, ws(live) as socket:
         await say(socket, type="send", chat="hello", id="1", text="look")
         first = (await heard(socket, lambda one: one["type"] == "asked"))[-1]["message"]
-        trace = live.runtime.reader.message
+        trace = verb_on(live.runtime.db, trace_message, reads=True)
         sender_looks, watch_looks, told, again = (asyncio.Event() for _ in range(4))
 
         async def looking(message):
@@ -182,7 +184,7 @@ async def test_a_reply_is_told_once_although_another_message_is_looked_up_before
                 await told.wait()
             return found
 
-        monkeypatch.setattr(live.runtime.reader, "message", looking)
+        replace_verb(monkeypatch, live.runtime.db, trace_message, looking)
         await say(socket, type="send", chat="hello", id="2", text="/status")
         await heard(socket, lambda one: one["type"] == "reply")
         told.set()

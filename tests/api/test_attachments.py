@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typer.testing import CliRunner
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.cli.commands import app
 from holdfast.inbox.address import Address
 from holdfast.inbox.gateway import Received
@@ -67,7 +68,7 @@ async def test_an_attachment_exists_for_those_only_who_may_read_its_agent(tmp_pa
             ]
         ):
             token = AccessToken(id=TokenId(f"t{n}"), scopes=frozenset({scope}), agents=frozenset(agents))
-            await live.runtime.store.add_token(token, hash_token(spell_token(n)))
+            await live.runtime.db.write(add_token(token, hash_token(spell_token(n))))
             answer = await live.client.get(asked, headers={"Authorization": f"Bearer {spell_token(n)}"})
             assert answer.status_code == status, (scope, agents)
         await send(live.runtime, PNG, agent="bob")

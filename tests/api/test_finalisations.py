@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.cli.commands import app
+from holdfast.kernel.ids import AgentName
+from holdfast.memory.notes_sql import read_memory
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.sessions import finisher
@@ -74,7 +76,7 @@ async def test_over_http_they_are_listed_and_taken_up_again(tmp_path):
 
 
 async def notes(runtime):
-    return [entry.text for entry in (await runtime.reader.memory("main", "hello")).entries]
+    return [entry.text for entry in (await runtime.db.read(read_memory(AgentName("main"), "hello"))).entries]
 
 
 WRONG = [

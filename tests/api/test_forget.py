@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from holdfast.cli.commands import app
 from holdfast.kernel.errors import ForgetNotFound, InvalidInput
 from holdfast.memory.delivery import Delivered, Landing, Refused
+from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.naming import PerSession
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.runtime.app import make_agents, open_runtime
@@ -56,7 +57,7 @@ async def test_over_http_it_is_pending_until_the_last_receipt(tmp_path):
         assert body["parts"][0]["what"] == "journal"
         assert (body["status"] == "done") == (body["code"] is None)
         assert body["blanked"]["entries"] == 2
-        await live.runtime.store.scrub_forgotten()
+        await scrub_forgotten(live.runtime.db)
         found = await live.get("/v1/forget/please-1")
         assert (found.status_code, found.json()["status"], found.json()["code"]) == (200, "done", None)
         assert all(part["state"] == "done" for part in found.json()["parts"])
@@ -69,7 +70,7 @@ async def test_the_report_lists_what_went_by_kind_and_what_is_kept_and_why(tmp_p
         await live.runtime.ask("home", f"my cat is {CANARY}", sender="ada")
         await live.runtime.ask("home", f"is {CANARY} a cat?", sender="bob")
         await live.post("/v1/forget", {"person": "ada", "id": "please-1"})
-        await live.runtime.store.scrub_forgotten()
+        await scrub_forgotten(live.runtime.db)
         body = (await live.get("/v1/forget/please-1")).json()
     kept = {one["what"]: (one["count"], bool(one["why"])) for one in body["kept"]}
     assert set(kept) == {"names", "places", "trail", "others_words", "answers"}
@@ -113,7 +114,7 @@ async def test_a_provider_that_refuses_is_shown_as_parked_with_its_reason(tmp_pa
         asked = (await live.post("/v1/forget", {"person": "ada"})).json()
         assert (asked["status"], asked["code"], asked["agent"]) == ("pending", "forget_pending", None)
         await soon(until(live, lambda rows: any(row.state == "parked" for row in rows)))
-        await live.runtime.store.scrub_forgotten()
+        await scrub_forgotten(live.runtime.db)
         found = (await live.get(f"/v1/forget/{asked['forget']}")).json()
         part = next(part for part in found["parts"] if part["what"] == "provider")
         assert (found["status"], found["code"]) == ("pending", "forget_pending")
@@ -228,7 +229,7 @@ async def test_a_program_asks_the_runtime(tmp_path):
         await runtime.ask("home", CANARY, sender="ada")
         asked = await runtime.forget(person="ada", agent="main")
         assert asked.blanked["entries"] == 2
-        await runtime.store.scrub_forgotten()
+        await scrub_forgotten(runtime.db)
         assert (await runtime.forget_status(asked.id)).done
         with pytest.raises(InvalidInput):
             await runtime.forget()

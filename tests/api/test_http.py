@@ -16,9 +16,12 @@ from holdfast.inbox.message import Limits
 from holdfast.kernel.errors import StoreBroken, StoreCorrupt, StoreFull, StoreUnavailable
 from holdfast.kernel.ids import SessionId
 from holdfast.sessions.compression import Thresholds
+from holdfast.sessions.history_sql import read_session
+from holdfast.store.upkeep_sql import prove_write
 from holdfast.turns.policy import AgentPolicy
 from tests.support.driver import confirmed
 from tests.support.live import GatedModel, code_of, serve
+from tests.support.ports import replace_verb
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -45,7 +48,7 @@ async def test_health_turns_503_while_the_store_cannot_write(tmp_path, monkeypat
         async def full():
             raise StoreFull("no space is left")
 
-        monkeypatch.setattr(live.runtime.store, "prove_write", full)
+        replace_verb(monkeypatch, live.runtime.db, prove_write, full)
         response = await live.get("/healthz")
         assert response.status_code == 503
         assert response.json() == {"ok": False, "proved_write_ms": None, "code": "store_full"}, "and nothing else"
@@ -223,7 +226,7 @@ async def test_sessions_are_listed_newest_first_with_their_lineage(live):
     assert [one["id"] for one in listed] == [new, old]
     assert {"id", "title", "state", "live", "parent", "opened_at", "summaries"} <= set(listed[0])
     assert [(one["title"], one["live"], one["parent"]) for one in listed] == [("tea", True, old), (None, False, None)]
-    known = [await live.runtime.reader.session(one["id"]) for one in listed]
+    known = [await live.runtime.db.read(read_session(one["id"])) for one in listed]
     assert [(one["state"], one["opened_at"]) for one in listed] == [(one.state.value, one.opened_at) for one in known]
     assert all(one["opened_at"] > 1_700_000_000_000 for one in listed)
     page = (await live.get("/v1/sessions", chat="lineage", limit=1)).json()["sessions"]

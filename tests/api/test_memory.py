@@ -16,11 +16,13 @@ from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Refuse
 from holdfast.memory.naming import PerSession
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.recall import RecallQuery, Recollection
+from holdfast.memory.settle_sql import settle_lanes
 from holdfast.runtime.runtime import Runtime
 from holdfast.turns.policy import AgentPolicy
 from tests.support.fakes import soon
 from tests.support.honcho_server import HonchoServer
 from tests.support.live import serve
+from tests.support.ports import replace_verb, verb_on
 
 
 class Picky:
@@ -145,7 +147,7 @@ async def test_a_parked_delivery_shows_its_reason_and_is_replayed_late(tmp_path,
 async def test_a_fault_of_ours_behind_a_delivery_leaves_no_lane_taken(tmp_path, picky, monkeypatch):
     picky.refuses = False
     async with serve(tmp_path, policy=PICKY) as live:
-        honest = live.runtime.store.settle_lanes
+        honest = verb_on(live.runtime.db, settle_lanes)
         failed: list[object] = []
 
         async def broken(settled):
@@ -154,7 +156,7 @@ async def test_a_fault_of_ours_behind_a_delivery_leaves_no_lane_taken(tmp_path, 
                 raise RuntimeError("a bug")
             await honest(settled)
 
-        monkeypatch.setattr(live.runtime.store, "settle_lanes", broken)
+        replace_verb(monkeypatch, live.runtime.db, settle_lanes, broken)
         await live.talk("hello")
         await settled(live.runtime, "delivered")
         (delivery,) = await live.runtime.deliveries()

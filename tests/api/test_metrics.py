@@ -8,10 +8,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import connect
 
 from holdfast.api.metrics import Metrics, Present, Sources
-from holdfast.api.protocols.service import Health
 from holdfast.kernel.ids import Instant
-from holdfast.kernel.notifier_port import Event
-from holdfast.store.protocols.reader import Gauges
+from holdfast.kernel.notifier import Event
+from holdfast.runtime.views import Health
+from holdfast.store.gauges import Gauges
 from tests.support.live import TOKEN, serve
 
 

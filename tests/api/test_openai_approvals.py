@@ -5,6 +5,7 @@ that decides it is answered with the result. No other client receives that resul
 import pytest
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.token_binding import Binding
 from holdfast.api.openai import asking
 from holdfast.api.streams.frames import HumanAsked, follow_message
@@ -86,7 +87,7 @@ async def test_a_response_in_events_ends_with_the_question(tmp_path):
 async def test_nobody_else_decides_or_hears_what_came_of_it(tmp_path, chat):
     async with serving(tmp_path) as server, client_of(server, key=spell_token(1)) as client:
         relay = AccessToken(id=TokenId("t-1"), scopes=frozenset({Scope.SEND}), binding=Binding(relay=True))
-        await server.runtime.store.add_token(relay, hash_token(spell_token(1)))
+        await server.runtime.db.write(add_token(relay, hash_token(spell_token(1))))
         await asks(client, "look")
         approval = await waiting(server)
         there = {"X-Holdfast-Chat": chat}

@@ -14,6 +14,7 @@ from holdfast.inbox.gateway import Received
 from holdfast.kernel.ids import AgentName
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import ReplySettlement
+from holdfast.outbox.reply_sql import claim_replies, settle_reply
 from holdfast.runtime.app import open_runtime
 from tests.support.fakes import soon
 from tests.support.live import code_of, serve
@@ -33,10 +34,12 @@ async def answered(runtime, chat="7"):
 
 async def settled(runtime, message, state, **how):
     """As a postman would, on behalf of the serving process."""
-    (claim,) = await runtime.store.claim_replies(runtime._member.node, MAIN, "telegram", name=f"for {message}", limit=1)
+    (claim,) = await runtime.db.write(
+        claim_replies(runtime._member.node, MAIN, "telegram", name=f"for {message}", limit=1)
+    )
     assert claim.message == message
     settlement = ReplySettlement(state=state, **{"part": 0, "doubts": 0, **how})
-    await runtime.store.settle_reply(claim, settlement)
+    await runtime.db.write(settle_reply(claim, settlement))
     return claim.id
 
 

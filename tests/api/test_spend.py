@@ -10,7 +10,8 @@ from holdfast.cli.commands import app
 from holdfast.kernel.ids import AgentName
 from holdfast.turns.model import Answer, Task
 from holdfast.turns.spend import Spend, dollars
-from holdfast.turns.spend_recorder import Metered, Till
+from holdfast.turns.spend_recorder import Metered
+from holdfast.turns.spend_sql import record_spend, sum_spend_by_model
 from tests.support.fakes import ScriptedModel, emits
 from tests.support.model_asking import request
 
@@ -28,7 +29,7 @@ async def data(tmp_path):
                 tokens_out=20,
                 cost_micros=1_250_000,
             )
-            await runtime.store.record_spend(spend)
+            await runtime.db.write(record_spend(spend))
     return tmp_path / "data"
 
 
@@ -62,10 +63,9 @@ def test_the_command_shows_each_agent_and_the_sum(data):
 async def test_every_kind_of_task_is_written_down(data, task):
     async with holdfast.open(data) as runtime:
         paid = emits(Answer(text="a", cost_micros=7))
-        till = Till(runtime.store, runtime.clock, runtime.entropy)
-        model = Metered(ScriptedModel(paid, summary=paid), AgentName("rose"), till, None)
+        model = Metered(ScriptedModel(paid, summary=paid), AgentName("rose"), runtime.ports, None)
         assert [event async for event in model.ask(request(task=task))] != []
-        (found,) = await runtime.reader.spend_by_model(agent=AgentName("rose"))
+        (found,) = await runtime.db.read(sum_spend_by_model(agent=AgentName("rose")))
     assert (found.task, found.cost_micros, found.answers) == (task.value, 7, 1)
 
 

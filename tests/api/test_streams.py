@@ -9,7 +9,8 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 
 from holdfast.api.streams import event_stream, frames
-from holdfast.kernel.notifier_port import Event
+from holdfast.kernel.notifier import Event
+from holdfast.sessions.history_sql import find_mailbox
 from tests.support.fakes import soon
 from tests.support.live import TOKEN, GatedModel, code_of, serve
 from tests.support.live import until as holds
@@ -249,7 +250,7 @@ async def test_in_a_chat_that_is_never_silent_such_a_reply_is_told_as_well(live,
         await say(socket, type="send", chat="busy", id="1", text="hello")
         await until(socket, "reply")
         monkeypatch.setattr(bell, "publish", lambda event: None)
-        there = await live.runtime.reader.mailbox("agent:main:http:dm:busy")
+        there = await live.runtime.db.read(find_mailbox("agent:main:http:dm:busy"))
         crowding = asyncio.ensure_future(crowd(there.mailbox))
         await say(socket, type="send", chat="busy", id="2", text="My cat is called Byron.")
         try:

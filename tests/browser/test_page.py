@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.login import LoginEnd
+from holdfast.api.auth.login_sql import end_logins
 from holdfast.api.auth.token_binding import Binding
 from holdfast.kernel.ids import TokenId
 from holdfast.turns.call_view import short_digest
@@ -190,7 +192,7 @@ async def test_a_token_that_is_bound_talks_in_its_own_chat(tmp_path):
     async with browser(tmp_path / "profile") as page, serve(tmp_path / "data") as live:
         scopes = frozenset({Scope.SEND, Scope.READ})
         token = AccessToken(id=TokenId("tok_1"), scopes=scopes, binding=Binding(sender="ada"))
-        await live.runtime.store.add_token(token, hash_token(spell_token(1)))
+        await live.runtime.db.write(add_token(token, hash_token(spell_token(1))))
         await page.open(live.url)
         await page.until('!document.getElementById("login").hidden')
         await page.run(f'document.getElementById("token").value = "{spell_token(1)}"')
@@ -210,7 +212,7 @@ async def test_a_login_that_ends_takes_the_conversation_off_the_page_and_asks_fo
         await page.until('document.getElementById("status").textContent === "Connected"')
         await say(page, "My cat is called Byron.")
         await page.until(has("Noted: My cat is called Byron."))
-        await live.runtime.store.end_logins(LoginEnd.OPERATOR)
+        await live.runtime.db.write(end_logins(LoginEnd.OPERATOR))
         await page.until('!document.getElementById("login").hidden')
         assert "ended this login" in await page.run('document.getElementById("problem").textContent')
         assert "Byron" not in await page.run("document.body.textContent")

@@ -11,9 +11,11 @@ from holdfast.channels.agent import AgentChannel
 from holdfast.inbox.address import Address
 from holdfast.kernel.ids import AgentName, MessageId, ReplyId
 from holdfast.outbox.post import Declined, Post, Sent
+from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime import channel_factory
 from holdfast.runtime.app import open_runtime
-from holdfast.store.script import rows
+from holdfast.store.gauges_sql import read_gauges
+from holdfast.store.script import Call, rows
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.policy import TurnPolicy
@@ -93,7 +95,9 @@ async def test_two_agents_that_ask_each_other_whatever_they_hear_come_to_rest_af
         # A turn in ada's chat sends one message on. A turn that an agent's message began sends one on and an answer
         # back. All of them are one hop further than the turn.
         assert {name: len(model.requests) for name, model in models.items()} == {"ada": 9, "ben": 4}
-        ended = Counter((one.channel, one.state, one.reason) for one in await runtime.reader.replies(limit=1_000))
+        ended = Counter(
+            (one.channel, one.state, one.reason) for one in await runtime.db.read(list_replies(limit=1_000))
+        )
         assert ended == {
             ("chat", "delivered", None): 4,
             ("agent", "delivered", None): 12,
@@ -104,7 +108,7 @@ async def test_two_agents_that_ask_each_other_whatever_they_hear_come_to_rest_af
 
 async def hops(runtime):
     """How many messages came through how many agents."""
-    found = await runtime.store._db.read("hops", lambda: rows("select hop, count(*) from inbound group by hop"))
+    found = await runtime.db._db.read(Call("hops", lambda: rows("select hop, count(*) from inbound group by hop")))
     return dict(found)
 
 
@@ -115,7 +119,7 @@ async def rest(runtime):
     """
     feed = runtime.events()
     while True:
-        now = await runtime.reader.gauges()
+        now = await runtime.db.read(read_gauges())
         if not now.messages_waiting and not {state for _, state in now.replies} & {"pending", "attempting"}:
             break
         await feed.next_within(1_000)
@@ -161,7 +165,7 @@ async def test_nothing_is_sent_to_nobody_to_oneself_or_too_far(team):
         told = [message.content for message in ada.requests[-1] if message.role == "tool"]
         assert told[0] == "Nothing was sent: you may not message 'nobody'; you can reach ben."
         assert told[1] == "Nothing was sent: that is you; you can reach ben."
-        assert [one.channel for one in await runtime.reader.replies()] == ["chat"]
+        assert [one.channel for one in await runtime.db.read(list_replies())] == ["chat"]
 
 
 # --- whom an agent may message -----------------------------------------------------------------------

@@ -15,8 +15,9 @@ from operator import eq
 from pathlib import Path
 
 from holdfast.api.shapes.replies import ON_ITS_WAY
+from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import open_runtime
-from holdfast.store.protocols.reader import Reader
+from holdfast.store.database import Database
 from tests.chaos.fleet import Fleet
 from tests.chaos.weather import Weather
 from tests.support.patience import within
@@ -139,14 +140,14 @@ class Chaos:
         async with await open_runtime(self.data, serve=False) as runtime:
             settled, moved_at = -1, loop.time()
             while settled < self.fleet.said * share and loop.time() < moved_at + STILL_S:
-                found = await self._settled(runtime.reader)
+                found = await self._settled(runtime.db)
                 settled, moved_at = found, loop.time() if found > settled else moved_at
                 await at(loop.time() + LOOK_S)
 
-    async def _settled(self, reader: Reader) -> int:
+    async def _settled(self, db: Database) -> int:
         """Replies that are not on their way any more."""
         count, after = 0, 0
-        while page := await reader.replies(after=after, limit=1_000):
+        while page := await db.read(list_replies(after=after, limit=1_000)):
             count += sum(reply.state not in ON_ITS_WAY for reply in page)
             after = page[-1].n
         return count

@@ -13,11 +13,14 @@ from pathlib import Path
 import msgspec
 
 from holdfast.inbox.message import MessageState
+from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.ids import MessageId, SessionId
+from holdfast.outbox.reply import PostedReply
+from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import open_runtime
-from holdfast.store.protocols.reader import EntryView, MessageTrace, Reader
-from holdfast.store.protocols.reply_store import PostedReply
-from holdfast.turns.journal import Observed, UserSaid
+from holdfast.sessions.history_sql import list_entries, list_sessions, list_summaries, trace_message
+from holdfast.store.database import Database
+from holdfast.turns.journal import EntryView, Observed, UserSaid
 from tests.chaos.fleet import MARK, Chat, Fleet
 
 PAGE = 200
@@ -50,49 +53,49 @@ async def prove(data: Path, fleet: Fleet) -> Summary:
     summary = Summary()
     async with await open_runtime(data, serve=False) as runtime:
         stories: dict[str, Story] = defaultdict(Story)
-        for session in await sessions_of(runtime.reader):
-            await read(runtime.reader, session, stories, summary)
+        for session in await sessions_of(runtime.db):
+            await read(runtime.db, session, stories, summary)
         for chat in fleet.chats:
-            await judge(chat, stories[chat.canary], runtime.reader, summary)
-        committed = [reply.message async for reply in replies_of(runtime.reader)]
+            await judge(chat, stories[chat.canary], runtime.db, summary)
+        committed = [reply.message async for reply in replies_of(runtime.db)]
     assert len(committed) == len(set(committed)) == fleet.said, "one reply for each message, and no others"
     assert not any(bot.pending for bot in fleet.telegram.bots.values()), "updates that were never confirmed"
     return summary
 
 
-async def sessions_of(reader: Reader) -> Sequence[SessionId]:
+async def sessions_of(db: Database) -> Sequence[SessionId]:
     """Oldest first."""
     found: list[SessionId] = []
-    while page := await reader.sessions(after=found[-1] if found else "", limit=100):
+    while page := await db.read(list_sessions(after=found[-1] if found else "", limit=100)):
         found += [session.id for session in page]
     return found[::-1]
 
 
-async def replies_of(reader: Reader) -> AsyncIterator[PostedReply]:
+async def replies_of(db: Database) -> AsyncIterator[PostedReply]:
     after = 0
-    while page := await reader.replies(after=after, limit=1_000):
+    while page := await db.read(list_replies(after=after, limit=1_000)):
         for reply in page:
             yield reply
         after = page[-1].n
 
 
-async def entries_of(reader: Reader, session: SessionId) -> AsyncIterator[EntryView]:
+async def entries_of(db: Database, session: SessionId) -> AsyncIterator[EntryView]:
     after = 0
-    while page := await reader.entries(session, after=after, limit=PAGE):
+    while page := await db.read(list_entries(session, after=after, limit=PAGE)):
         for view in page:
             yield view
         after = page[-1].entry.seq
 
 
-async def read(reader: Reader, session: SessionId, stories: dict[str, Story], summary: Summary) -> None:
+async def read(db: Database, session: SessionId, stories: dict[str, Story], summary: Summary) -> None:
     """Note what was said in a session. Whatever is written in it may carry one canary only."""
     canaries: set[str] = set()
     said: list[UserSaid | Observed] = []
-    async for view in entries_of(reader, session):
+    async for view in entries_of(db, session):
         canaries |= canaries_in(msgspec.json.encode(view.entry.body).decode())
         if isinstance(view.entry.body, UserSaid | Observed):
             said.append(view.entry.body)
-    for one in await reader.summaries(session):
+    for one in await db.read(list_summaries(session)):
         canaries |= canaries_in(one.text)
         summary.summaries += 1
     assert len(canaries) <= 1, f"{session}: words of several chats: {sorted(canaries)}"
@@ -108,10 +111,10 @@ def canaries_in(text: str) -> set[str]:
     return {mark["canary"] for mark in MARK.finditer(text)}
 
 
-async def judge(chat: Chat, story: Story, reader: Reader, summary: Summary) -> None:
+async def judge(chat: Chat, story: Story, db: Database, summary: Summary) -> None:
     wanted = list(range(1, chat.said + 1))
     assert story.numbers == wanted, f"{chat.canary}: lost, doubled or out of order in the journal"
-    traces = [await reader.message(message) for message in story.messages]
+    traces = [await db.read(trace_message(message)) for message in story.messages]
     shown = chat.answers()
     assert shown == sorted(shown), f"{chat.canary}: replies out of order: {shown}"
     for number, trace in zip(wanted, traces, strict=True):

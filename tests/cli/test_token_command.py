@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token
+from holdfast.api.auth.access_token_sql import add_token, revoke_token
 from holdfast.cli.commands import app
 from holdfast.kernel.ids import TokenId
 from holdfast.runtime.app import open_runtime
@@ -103,8 +104,8 @@ async def old_tokens(folder):
     async with await open_runtime(folder, serve=False) as runtime:
         for id_, label in (("tok_old", "web"), ("tok_gone", "")):
             old = AccessToken(id=TokenId(id_), scopes=frozenset({Scope.SEND}), label=label)
-            await runtime.store.add_token(old, hash_token(id_))
-        await runtime.store.revoke_token(TokenId("tok_gone"))
+            await runtime.db.write(add_token(old, hash_token(id_)))
+        await runtime.db.write(revoke_token(TokenId("tok_gone")))
 
 
 def test_a_token_from_before_is_named_by_list_and_by_config_check(holdfast, tmp_path):

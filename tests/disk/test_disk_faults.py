@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from holdfast.kernel.errors import HoldfastError, InvalidInput, StoreBroken, StoreFull, StoreUnavailable
-from holdfast.store.script import Script, run
+from holdfast.store.script import Call, Script, run
 from tests.disk.disk import Disk, Fault, mounted
 from tests.disk.workload import WORKLOADS, Ledger, judge, keep, open_on, refuse, run_on
 
@@ -115,7 +115,7 @@ async def test_a_script_that_fills_the_disk_before_commit_fails_the_whole_batch(
         db._db.execute("pragma cache_size=10")
         disk.fault = writes_fail_with(FULL)
         batch = [ledger.keep(db, 1), ledger.keep(db, 2, size=400_000), ledger.keep(db, 3)]
-        late_call = asyncio.ensure_future(db.write("late", late))
+        late_call = asyncio.ensure_future(db.write(Call("late", late)))
         await asyncio.gather(*batch)
         with pytest.raises(StoreFull):
             await late_call
@@ -180,14 +180,14 @@ async def test_a_fault_while_reading_is_time_s_to_mend():
     disk = Disk()
     with mounted(disk) as path:
         db = open_on(path)
-        await db.write("keep", keep(1, size=400_000))
+        await db.write(Call("keep", keep(1, size=400_000)))
         db.checkpoint()
         db._db.execute("pragma cache_size=10")
         disk.fault = lambda kind, name: IO_ERROR("injected") if kind == "read" else None
         with pytest.raises(StoreUnavailable):
-            await db.read("sum", lambda: run("select sum(length(body)), group_concat(body) from outbox"))
+            await db.read(Call("sum", lambda: run("select sum(length(body)), group_concat(body) from outbox")))
         disk.fault = None
-        await db.write("keep", keep(2))
+        await db.write(Call("keep", keep(2)))
         await db.close()
 
 
@@ -196,9 +196,9 @@ async def test_one_refused_script_does_not_spoil_its_neighbours():
     with mounted(disk) as path:
         db = open_on(path)
         before, refused, after = await asyncio.gather(
-            db.write("keep", keep(1)),
-            db.write("refuse", refuse(2)),
-            db.write("keep", keep(3)),
+            db.write(Call("keep", keep(1))),
+            db.write(Call("refuse", refuse(2))),
+            db.write(Call("keep", keep(3))),
             return_exceptions=True,
         )
         assert (before, after) == (1, 3)

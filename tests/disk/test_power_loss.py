@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.store.script import Script, run
+from holdfast.store.script import Call, Script, run
 from holdfast.store.sqlite.inline import InlineDatabase
 from tests.disk.disk import Disk, Image
 from tests.disk.workload import WORKLOADS, Ledger, Workload, judge, random_body, run_on
@@ -165,8 +165,8 @@ def test_the_judge_sees_a_script_split_in_two_transactions():
     async def split(ledger: Ledger, start: Callable[[], InlineDatabase]) -> None:
         db = start()
         ledger.asked.add(1)
-        await db.write("first half", half("turn"))
-        await db.write("second half", half("outbox"))
+        await db.write(Call("first half", half("turn")))
+        await db.write(Call("second half", half("outbox")))
         await db.close()
 
     failures = fail_everywhere(split, 50)

@@ -18,7 +18,7 @@ import apsw
 
 from holdfast.kernel.errors import HoldfastError, InvalidInput
 from holdfast.kernel.ids import Instant
-from holdfast.store.script import Many, Script, run
+from holdfast.store.script import Call, Many, Script, run
 from holdfast.store.sqlite.connection import open_connection
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.store.sqlite.migrate import migrate
@@ -79,14 +79,14 @@ class Ledger:
         self.asked.add(number)
         self.sizes[number] = size
         try:
-            self.acknowledged.add(await db.write("keep", keep(number, size, self.body_of)))
+            self.acknowledged.add(await db.write(Call("keep", keep(number, size, self.body_of))))
         except HoldfastError as error:
             self.errors.append(error)
 
     async def refuse(self, db: InlineDatabase, number: int) -> None:
         self.refused.add(number)
         try:
-            await db.write("refuse", refuse(number))
+            await db.write(Call("refuse", refuse(number)))
         except HoldfastError as error:
             self.errors.append(error)
 

@@ -216,7 +216,7 @@ async def test_no_good_note_is_parked_after_500s_and_by_a_half_healthy_way_to_th
         await by_hand.until_rest()
         assert await by_hand.states() == {"delivered": 18}
         await by_hand.providers.close()
-        await by_hand.store.close()
+        await by_hand.db.close()
     assert await documents(server, bank) == 18
 
 

@@ -7,10 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.inbox.accept_sql import accept_message, was_accepted
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import Accepted, Conflict, Duplicate, Limits, MailboxFull, MessageState, TooMany
 from holdfast.memory.naming import NOWHERE, Whereabouts
-from holdfast.store.sql_store import SqlStore
-from tests.support.driver import address_of
+from holdfast.sessions.history_sql import find_mailbox, trace_message
+from holdfast.store.node_sql import claim_mailbox, release_claim
+from holdfast.store.upkeep_sql import load_secret, prune_messages
+from tests.support.driver import SECRET, address_of
 
 EVERY_CHARACTER = "".join(chr(point) for point in range(0x110000) if not 0xD800 <= point <= 0xDFFF)
 
@@ -20,7 +24,7 @@ async def test_an_event_is_accepted_once(driver):
     again = await driver.accept(driver.arrival("hello", event="e1"))
     assert isinstance(first, Accepted)
     assert again == Duplicate(first.message, MessageState.WAITING)
-    assert (await driver.store.mailbox(address_of("home"))).depth == 1
+    assert (await driver.db.read(find_mailbox(address_of("home")))).depth == 1
 
 
 async def test_accepting_repeated_after_an_unknown_commit_names_the_first_message(driver):
@@ -58,7 +62,7 @@ async def test_no_two_identities_are_taken_for_one_after_pruning(driver):
     claim = await driver.claim("x")
     await driver.answer(claim, await driver.open(claim))
     driver.clock.advance(1)
-    assert await driver.store.prune(older_than_ms=0, limit=10) == 1
+    assert await driver.db.write(prune_messages(older_than_ms=0, limit=10, secret=SECRET)) == 1
     assert isinstance(await driver.accept(driver.arrival("hi", chat="xb", account="a", event="c")), Accepted)
 
 
@@ -66,9 +70,9 @@ async def test_a_full_mailbox_refuses_and_writes_nothing(driver):
     limits = Limits(mailbox_depth_max=2)
     for text in ("one", "two"):
         await driver.accept(driver.arrival(text), limits)
-    before = await driver.store.mailbox(address_of("home"))
+    before = await driver.db.read(find_mailbox(address_of("home")))
     assert await driver.accept(driver.arrival("three"), limits) == MailboxFull(2, recorded=False)
-    assert await driver.store.mailbox(address_of("home")) == before
+    assert await driver.db.read(find_mailbox(address_of("home"))) == before
     assert len(await driver.rows("select 1 from inbound")) == 2
 
 
@@ -77,7 +81,7 @@ async def test_a_refusal_is_durable_where_the_platform_cannot_be_told(driver):
     await driver.accept(driver.arrival("one"), limits)
     refused = driver.arrival("two", event="e2", refuse_durably=True)
     assert await driver.accept(refused, limits) == MailboxFull(1, recorded=True)
-    trace = await driver.store.message(refused.message)
+    trace = await driver.db.read(trace_message(refused.message))
     assert (trace.state, trace.reason) == (MessageState.REFUSED, "mailbox_full")
     again = await driver.accept(driver.arrival("two", event="e2"), Limits())
     assert again == Duplicate(refused.message, MessageState.REFUSED)
@@ -119,9 +123,9 @@ async def test_a_signal_takes_effect_at_once_even_when_the_mailbox_is_full(drive
     await driver.accept(driver.arrival("one"), limits)
     signal = driver.arrival(text)
     assert isinstance(await driver.accept(signal, limits), Accepted)
-    trace = await driver.store.message(signal.message)
+    trace = await driver.db.read(trace_message(signal.message))
     assert (trace.state, trace.reply.state) == (MessageState.COMMAND, "delivered")
-    assert (await driver.store.mailbox(address_of("home"))).depth == 1
+    assert (await driver.db.read(find_mailbox(address_of("home")))).depth == 1
 
 
 async def test_signals_have_a_limit_of_their_own(driver):
@@ -137,9 +141,9 @@ async def test_stop_reaches_the_open_turn_and_a_repeated_stop_does_no_more(drive
     turn = await driver.open(claim)
     stop = driver.arrival("/stop")
     await driver.accept(stop)
-    assert (await driver.store.message(stop.message)).reply.text == "Stopping turn 1."
+    assert (await driver.db.read(trace_message(stop.message))).reply.text == "Stopping turn 1."
     assert isinstance(await driver.accept(stop), Duplicate)
-    assert (await driver.store.read_mail(claim, limit=1)).turn == replace(turn, stopping=True)
+    assert (await driver.db.read(read_mail(claim, limit=1))).turn == replace(turn, stopping=True)
     assert len(await driver.rows("select 1 from reply")) == 1
 
 
@@ -155,16 +159,16 @@ async def test_stop_does_not_wait_out_the_delay_of_a_failing_turn(driver):
     await driver.say("one")
     claim = await driver.claim()
     await driver.open(claim)
-    await driver.store.release_claim(claim, retry_in_ms=60_000)
-    assert await driver.store.claim_mailbox(driver.node) is None
+    await driver.db.write(release_claim(claim, retry_in_ms=60_000))
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
     await driver.say("/stop")
-    assert (await driver.store.read_mail(await driver.claim(), limit=1)).turn.stopping
+    assert (await driver.db.read(read_mail(await driver.claim(), limit=1))).turn.stopping
 
 
 async def test_stop_without_a_turn_says_so(driver):
     stop = await driver.say("/stop")
-    assert (await driver.store.message(stop)).reply.text == "Nothing is running."
-    assert await driver.store.claim_mailbox(driver.node) is None
+    assert (await driver.db.read(trace_message(stop))).reply.text == "Nothing is running."
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
 
 
 async def test_status_tells_what_runs_and_what_waits(driver):
@@ -173,7 +177,7 @@ async def test_status_tells_what_runs_and_what_waits(driver):
     claim = await driver.claim()
     turn = await driver.open(claim)
     status = await driver.say("/status")
-    text = (await driver.store.message(status)).reply.text
+    text = (await driver.db.read(trace_message(status))).reply.text
     assert text == f"Turn 1 is thinking (attempt 1). 1 message waiting. Session: {turn.session}."
 
 
@@ -183,7 +187,7 @@ async def test_status_tells_what_runs_and_what_waits(driver):
 async def test_every_unicode_character_is_kept_nul_included(driver):
     turn = await driver.talk(EVERY_CHARACTER, EVERY_CHARACTER[::-1])
     assert await driver.texts(turn.session) == [EVERY_CHARACTER, EVERY_CHARACTER[::-1]]
-    trace = await driver.store.message(turn.messages[0])
+    trace = await driver.db.read(trace_message(turn.messages[0]))
     assert trace.reply.text == EVERY_CHARACTER[::-1]
 
 
@@ -191,11 +195,11 @@ async def test_a_pruned_message_is_still_known_as_duplicate_and_conflict(driver)
     first = await driver.say("hello", event="e1")
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     driver.clock.advance(1_000)
-    assert await driver.store.prune(older_than_ms=1_000, limit=10) == 0, "not older yet"
+    assert await driver.db.write(prune_messages(older_than_ms=1_000, limit=10, secret=SECRET)) == 0, "not older yet"
     driver.clock.advance(1)
-    assert await driver.store.prune(older_than_ms=1_000, limit=10) == 1
+    assert await driver.db.write(prune_messages(older_than_ms=1_000, limit=10, secret=SECRET)) == 1
     assert await driver.rows("select 1 from inbound") == []
     assert await driver.accept(driver.arrival("hello", event="e1")) == Duplicate(first, MessageState.ANSWERED)
     assert await driver.accept(driver.arrival("hullo", event="e1")) == Conflict(first)
@@ -203,14 +207,16 @@ async def test_a_pruned_message_is_still_known_as_duplicate_and_conflict(driver)
 
 async def test_a_pruned_message_is_still_known_after_a_restart(driver):
     """The first secret of a store is kept: another candidate would hash the same event to another tombstone."""
+    first_secret = await driver.db.write(load_secret("tombstone", SECRET))
+    assert first_secret == SECRET
     first = await driver.say("hello", event="e1")
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     driver.clock.advance(1)
-    assert await driver.store.prune(older_than_ms=0, limit=10) == 1
-    reopened = await SqlStore.open(driver.database, b"another candidate")
-    again = await reopened.accept(driver.arrival("hello", event="e1"), Limits())
+    assert await driver.db.write(prune_messages(older_than_ms=0, limit=10, secret=SECRET)) == 1
+    secret = await driver.db.write(load_secret("tombstone", b"another candidate"))
+    again = await driver.db.write(accept_message(driver.arrival("hello", event="e1"), Limits(), secret))
     assert again == Duplicate(first, MessageState.ANSWERED)
 
 
@@ -222,7 +228,7 @@ async def test_an_event_of_another_bot_or_conversation_is_another_after_pruning_
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
     driver.clock.advance(1)
-    assert await driver.store.prune(older_than_ms=0, limit=10) == 1
+    assert await driver.db.write(prune_messages(older_than_ms=0, limit=10, secret=SECRET)) == 1
     assert isinstance(await driver.accept(driver.arrival("hi", account="bot-1", event="e1")), Duplicate)
     arrival = driver.arrival("hi", **{"account": "bot-1", "event": "e1", **other})
     assert isinstance(await driver.accept(arrival), Accepted)
@@ -237,9 +243,11 @@ async def test_a_pruned_message_is_known_in_the_state_it_ended_in(driver, state)
         claim = await driver.claim()
         await driver.answer(claim, await driver.open(claim))
     driver.clock.advance(1)
-    assert await driver.store.prune(older_than_ms=0, limit=10) == 1
+    assert await driver.db.write(prune_messages(older_than_ms=0, limit=10, secret=SECRET)) == 1
     assert await driver.accept(arrival) == Duplicate(arrival.message, MessageState(state))
-    assert await driver.store.took_in(arrival.account, arrival.conversation, "e1") == (state == "answered")
+    assert await driver.db.read(was_accepted(arrival.account, arrival.conversation, "e1", SECRET)) == (
+        state == "answered"
+    )
 
 
 async def test_unfinished_messages_are_never_pruned(driver):
@@ -247,7 +255,7 @@ async def test_unfinished_messages_are_never_pruned(driver):
     await driver.say("two")
     await driver.open(await driver.claim())
     driver.clock.advance(1_000_000)
-    assert await driver.store.prune(older_than_ms=1, limit=10) == 0
+    assert await driver.db.write(prune_messages(older_than_ms=1, limit=10, secret=SECRET)) == 0
 
 
 async def test_pruning_takes_the_oldest_first_and_no_more_than_asked(driver):
@@ -255,10 +263,10 @@ async def test_pruning_takes_the_oldest_first_and_no_more_than_asked(driver):
         driver.clock.advance(10)
         await driver.talk(text)
     driver.clock.advance(1_000)
-    assert await driver.store.prune(older_than_ms=1, limit=2) == 2
+    assert await driver.db.write(prune_messages(older_than_ms=1, limit=2, secret=SECRET)) == 2
     (left,) = await driver.rows("select body from inbound")
     assert bytes(left[0]) == b"c"
-    assert await driver.store.prune(older_than_ms=1, limit=2) == 1
+    assert await driver.db.write(prune_messages(older_than_ms=1, limit=2, secret=SECRET)) == 1
 
 
 async def test_nothing_of_a_body_can_be_guessed_from_its_hash(driver):
@@ -286,5 +294,5 @@ async def test_where_a_message_was_written_is_kept_with_it(driver):
     await driver.accept(replace(driver.arrival("here"), where=where))
     await driver.say("from nowhere")
     claim = await driver.claim()
-    mail = await driver.store.read_mail(claim, limit=10)
+    mail = await driver.db.read(read_mail(claim, limit=10))
     assert [item.where for item in mail.waiting] == [where, NOWHERE]

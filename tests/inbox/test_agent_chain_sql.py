@@ -7,8 +7,13 @@ from dataclasses import replace
 from holdfast.inbox.address import Address
 from holdfast.inbox.agent_chain import UNKNOWN, chain_of_turn, extended, loaded, reachable, stored
 from holdfast.inbox.identity import LinkRequest
+from holdfast.inbox.identity_sql import link_principals
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.ids import AgentName, OperationId, Principal, ReplyId
+from holdfast.outbox.reply_sql import claim_replies
+from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns.turn import OutgoingMessage
+from holdfast.turns.turn_sql import append_step, open_turn, resume_turn
 from tests.support.driver import returned, tool_step
 
 ADA, BEN, FERN = AgentName("ada"), AgentName("ben"), AgentName("fern")
@@ -22,28 +27,28 @@ def from_ben(driver, chain=(ADA, BEN), **more):
 
 
 async def opened(driver, claim):
-    mail = await driver.store.read_mail(claim, limit=1)
+    mail = await driver.db.read(read_mail(claim, limit=1))
     opening = replace(driver.opening(mail.session, mail.waiting), chain=mail.waiting[0].chain)
-    return await driver.store.open_turn(claim, opening)
+    return await driver.db.write(open_turn(claim, opening))
 
 
 async def claimed(driver):
-    return await driver.store.claim_mailbox(driver.node)
+    return await driver.db.write(claim_mailbox(driver.node))
 
 
 async def test_a_turn_has_the_chain_of_its_message_also_when_it_is_resumed(driver):
     await driver.accept(from_ben(driver))
     claim = await claimed(driver)
-    (waiting,) = (await driver.store.read_mail(claim, limit=1)).waiting
+    (waiting,) = (await driver.db.read(read_mail(claim, limit=1))).waiting
     assert waiting.chain == (ADA, BEN)
     turn = await opened(driver, claim)
     assert turn.chain == (ADA, BEN)
-    assert (await driver.store.append_step(claim, turn, tool_step())).chain == (ADA, BEN)
-    await driver.store.release_claim(claim)
+    assert (await driver.db.write(append_step(claim, turn, tool_step()))).chain == (ADA, BEN)
+    await driver.db.write(release_claim(claim))
     again = await claimed(driver)
-    mail = await driver.store.read_mail(again, limit=1)
+    mail = await driver.db.read(read_mail(again, limit=1))
     assert mail.turn is not None
-    assert (await driver.store.resume_turn(again, mail.turn)).chain == (ADA, BEN)
+    assert (await driver.db.write(resume_turn(again, mail.turn))).chain == (ADA, BEN)
 
 
 async def test_a_turn_that_is_tried_again_has_the_chain_that_it_had_whoever_asks(driver):
@@ -51,24 +56,24 @@ async def test_a_turn_that_is_tried_again_has_the_chain_that_it_had_whoever_asks
     claim = await claimed(driver)
     turn = await opened(driver, claim)
     await driver.answer(claim, turn, "rain")
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     await driver.accept(replace(from_ben(driver, chain=()), text="/retry", human=True))
     claim = await claimed(driver)
-    mail = await driver.store.read_mail(claim, limit=1)
+    mail = await driver.db.read(read_mail(claim, limit=1))
     opening = driver.opening(mail.session, mail.waiting, retry=True)
-    again = await driver.store.open_turn(claim, replace(opening, repeats=(turn.session, turn.n)))
+    again = await driver.db.write(open_turn(claim, replace(opening, repeats=(turn.session, turn.n))))
     assert (again.n, again.chain) == (turn.n + 1, (ADA, BEN))
 
 
 async def test_what_a_turn_sends_and_answers_carries_its_chain_and_only_the_answer_is_one(driver):
     await driver.accept(from_ben(driver))
     claim = await claimed(driver)
-    turn = await driver.store.append_step(claim, await opened(driver, claim), tool_step())
+    turn = await driver.db.write(append_step(claim, await opened(driver, claim), tool_step()))
     to_moss = Address(agent=AgentName("moss"), channel="agent", type="dm", chat=claim.address)
     sent = OutgoingMessage(address=str(to_moss), text="weather?", id=ReplyId("rep_sent"))
-    turn = await driver.store.append_step(claim, turn, replace(returned(), outgoing=(sent,)))
+    turn = await driver.db.write(append_step(claim, turn, replace(returned(), outgoing=(sent,))))
     await driver.answer(claim, turn, "rain")
-    claims = await driver.store.claim_replies(driver.node, FERN, "agent", name="t", limit=9)
+    claims = await driver.db.write(claim_replies(driver.node, FERN, "agent", name="t", limit=9))
     found = {one.text: (one.chain, one.is_answer, one.hop) for one in claims}
     assert found == {"weather?": ((ADA, BEN), False, 3), "rain": ((ADA, BEN), True, 2)}
     post = claims[0].post((claims[0].text,))
@@ -80,7 +85,7 @@ async def test_an_answer_is_known_as_one_after_its_question_was_pruned(driver):
     claim = await claimed(driver)
     await driver.answer(claim, await opened(driver, claim), "rain")
     await driver.write("delete from inbound")
-    (answer,) = await driver.store.claim_replies(driver.node, FERN, "agent", name="t", limit=9)
+    (answer,) = await driver.db.write(claim_replies(driver.node, FERN, "agent", name="t", limit=9))
     assert (answer.is_answer, answer.chain) == (True, (ADA, BEN))
 
 
@@ -95,7 +100,7 @@ async def test_an_agents_message_is_nobodys_though_its_name_was_linked_to_a_pers
     link = LinkRequest(
         principal=Principal("agent:ben"), person=Principal("bob"), by="t", operation=OperationId(driver.id("op"))
     )
-    await driver.store.link(link)
+    await driver.db.write(link_principals(link))
     await driver.accept(from_ben(driver))
     await driver.accept(driver.arrival("hello", who="agent:ben"))
     assert await driver.rows("select principal, chain from inbound order by message") == [

@@ -1,6 +1,7 @@
 """What a mailbox does not take is refused before it is acknowledged; what must not be answered is kept and shown."""
 
 from asyncio import gather
+from dataclasses import replace
 from typing import Any, cast
 from unittest.mock import AsyncMock
 
@@ -19,6 +20,8 @@ from holdfast.kernel.errors import (
     StoreUnavailable,
 )
 from holdfast.kernel.ids import MessageId
+from holdfast.sessions.history_sql import next_ready
+from holdfast.store.node_sql import claim_mailboxes
 from holdfast.testing import ManualClock
 from holdfast.turns.worker import Worker
 from tests.support.fakes import (
@@ -37,6 +40,7 @@ from tests.support.fakes import (
     states,
     the_session,
 )
+from tests.support.ports import make_ports, replace_verb, verb_on
 
 
 def limited(**limits):
@@ -198,13 +202,13 @@ async def test_while_messages_crowd_in_turns_are_begun_one_at_a_time_and_none_is
     gate, model, limits = Gate(), ScriptedModel(), []
     model.otherwise = stands_at(gate, says("done"))
     async with await Process.start(tmp_path, agents(model)) as runtime:
-        claim = runtime.store.claim_mailboxes
+        claim = verb_on(runtime.db, claim_mailboxes)
 
         async def claiming(node, *, name, limit):
             limits.append(limit)
             return await claim(node, name=name, limit=limit)
 
-        monkeypatch.setattr(runtime.store, "claim_mailboxes", claiming)
+        replace_verb(monkeypatch, runtime.db, claim_mailboxes, claiming)
         await gather(*(runtime.send(f"chat {n}", "hello") for n in range(CROWD)))
         assert runtime.gateway.crowds == 1
         monkeypatch.setattr(Gateway, "crowds", 1)  # and it stays so
@@ -225,14 +229,14 @@ async def test_in_a_crowd_a_mailbox_has_one_turn_and_waits_for_the_next_like_all
     model = ScriptedModel()
     taken: list[Claim] = []
     async with await Process.start(tmp_path, agents(model)) as runtime:
-        claim = runtime.store.claim_mailboxes
+        claim = verb_on(runtime.db, claim_mailboxes)
 
         async def claiming(node, *, name, limit):
             claims = await claim(node, name=name, limit=limit)
             taken.extend(claims)
             return claims
 
-        monkeypatch.setattr(runtime.store, "claim_mailboxes", claiming)
+        replace_verb(monkeypatch, runtime.db, claim_mailboxes, claiming)
         monkeypatch.setattr(Gateway, "crowds", 1)
         said = [await runtime.send("a", text) for text in ("one", "two", "three")] + [await runtime.send("b", "four")]
         assert await states(runtime, *said) == ["answered"] * 4
@@ -247,8 +251,8 @@ async def test_in_a_crowd_a_mailbox_has_one_turn_and_waits_for_the_next_like_all
 @pytest.mark.parametrize(("crowds", "pause_ms"), [(1, 100), (3, 300), (40, 1_000)])
 async def test_the_larger_the_crowd_the_longer_is_the_pause_before_a_turn(crowds, pause_ms):
     tasks = AsyncMock()
-    others = dict.fromkeys(("store", "reader", "attendant", "member", "notifier", "clock", "entropy"))
-    worker = Worker(tasks=tasks, crowds=lambda: crowds, **cast("Any", others))
+    others: Any = dict.fromkeys(("attendant", "member"))
+    worker = Worker(make_ports(cast("Any", None), tasks=tasks), crowds=lambda: crowds, **others)
     assert await worker._room_for_more() == 1
     tasks.sleep.assert_awaited_once_with(pause_ms)
 
@@ -258,20 +262,20 @@ async def test_claims_whose_answer_was_lost_are_all_given_again_though_messages_
 ):
     """A mailbox that is claimed and that nobody serves would wait until the process ends."""
     async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
-        claim = runtime.store.claim_mailboxes
+        claim = verb_on(runtime.db, claim_mailboxes)
         lost: list[Claim] = []
         sent: list[MessageId] = []
 
         async def claiming(node, *, name, limit):
             if lost:
                 return await claim(node, name=name, limit=limit)
-            if await runtime.reader.next_ready() is None or len(sent) < 3:
+            if await runtime.db.read(next_ready()) is None or len(sent) < 3:
                 return ()
             lost.extend(await claim(node, name=name, limit=limit))
             monkeypatch.setattr(Gateway, "crowds", 1)
             raise StoreUnavailable("the connection broke before the answer came")
 
-        monkeypatch.setattr(runtime.store, "claim_mailboxes", claiming)
+        replace_verb(monkeypatch, runtime.db, claim_mailboxes, claiming)
         sent += [await runtime.send(chat, "hello") for chat in ("a", "b", "c")]
         assert await states(runtime, *sent) == ["answered"] * 3
     assert len(lost) == 3
@@ -280,7 +284,7 @@ async def test_claims_whose_answer_was_lost_are_all_given_again_though_messages_
 async def test_a_crowd_is_over_when_nobody_came_for_a_moment(tmp_path):
     async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
         gateway, clock = runtime.gateway, ManualClock(runtime.clock.now())
-        gateway._clock = clock
+        gateway._ports = replace(gateway._ports, clock=clock)
         await gather(*(runtime.send(f"chat {n}", "hello") for n in range(CROWD - 1)))
         assert gateway.crowds == 0
         await gather(*(runtime.send(f"chat {n}", "hello again") for n in range(3 * CROWD)))

@@ -9,14 +9,29 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.inbox.access_sql import ask_pairing
 from holdfast.inbox.address import Address, parse
 from holdfast.inbox.identity import ChatMove, LinkRequest, Moved
+from holdfast.inbox.identity_sql import (
+    link_principals,
+    linked_principals,
+    list_links,
+    move_address,
+    move_chat,
+    unlink_principal,
+)
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import Conflict, Duplicate
 from holdfast.kernel.errors import AddressNotFound, AddressTaken, IdentityConflict, InvalidInput, InvalidName
 from holdfast.kernel.ids import AgentName, ForgetId, OperationId, Principal
 from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.forget_sql import begin_forgetting
+from holdfast.sessions.command_sql import run_command
+from holdfast.sessions.history_sql import find_mailbox, list_entries, list_operations, list_sessions
+from holdfast.store.node_sql import claim_mailbox
 from tests.inbox.test_access_sql import CODE, ask
 from tests.memory.test_forget_sql import found_in
+from tests.support.ports import verb_on
 from tests.turns.test_approval_sql import told, waiting
 
 TELEGRAM, DISCORD, SLACK = Principal("telegram:1"), Principal("discord:22222"), Principal("slack:T1.U3")
@@ -29,15 +44,17 @@ def linking(driver, principal, person):
 
 
 async def link(driver, principal, person):
-    return await driver.store.link(linking(driver, principal, person))
+    return await driver.db.write(link_principals(linking(driver, principal, person)))
 
 
 async def unlink(driver, principal):
-    return await driver.store.unlink(Principal(principal), by="test", operation=OperationId(driver.id("op")))
+    return await driver.db.write(
+        unlink_principal(Principal(principal), named="test", operation=OperationId(driver.id("op")))
+    )
 
 
 async def kin(driver, principal):
-    return set(await driver.store.kin(Principal(principal)))
+    return set(await driver.db.read(linked_principals(Principal(principal))))
 
 
 async def spoken(driver):
@@ -53,7 +70,7 @@ async def test_a_linked_principal_speaks_as_the_person_from_then_on(driver):
     turn = await driver.talk("after", who=DISCORD)
     assert await spoken(driver) == [DISCORD, TELEGRAM]
     assert turn.principal == TELEGRAM
-    entries = await driver.store.entries(turn.session)
+    entries = await driver.db.read(list_entries(turn.session))
     assert [one.entry.body.principal for one in entries if one.entry.kind == "user"] == [DISCORD, TELEGRAM]
 
 
@@ -64,7 +81,7 @@ async def test_everybody_who_is_one_person_is_kin_whoever_is_asked(driver):
     for who in everybody:
         assert await kin(driver, who) == everybody
     assert await kin(driver, "telegram:2") == {"telegram:2"}
-    assert [(one.principal, one.person) for one in await driver.store.links()] == [
+    assert [(one.principal, one.person) for one in await driver.db.read(list_links())] == [
         (DISCORD, TELEGRAM),
         (SLACK, TELEGRAM),
     ]
@@ -80,11 +97,11 @@ async def test_a_person_may_have_a_name_of_its_own(driver):
 
 async def test_a_link_is_on_record_once_however_often_it_is_made(driver):
     request = linking(driver, DISCORD, TELEGRAM)
-    first = await driver.store.link(request)
+    first = await driver.db.write(link_principals(request))
     driver.clock.advance(1_000)
-    assert await driver.store.link(request) == first
+    assert await driver.db.write(link_principals(request)) == first
     assert await link(driver, DISCORD, TELEGRAM) == first
-    (one,) = await driver.store.operations()
+    (one,) = await driver.db.read(list_operations())
     assert (one.kind, one.outcome) == ("link", "done")
     assert (one.detail["principal"], one.detail["person"]) == (DISCORD, TELEGRAM)
     assert one.ended_at is not None
@@ -109,37 +126,37 @@ async def test_taking_a_link_back_ends_it_and_is_on_record(driver):
     await driver.say("hello", who=DISCORD)
     assert await spoken(driver) == [DISCORD]
     assert await kin(driver, DISCORD) == {DISCORD}
-    assert list(await driver.store.links()) == []
-    assert [one.kind for one in await driver.store.operations()] == ["link", "unlink"]
+    assert list(await driver.db.read(list_links())) == []
+    assert [one.kind for one in await driver.db.read(list_operations())] == ["link", "unlink"]
 
 
 async def test_a_request_that_is_heard_again_after_it_was_taken_back_changes_nothing(driver, clock):
     """A process may sleep with a request in its hands while another one carries it out, and wake up days later."""
     request = linking(driver, DISCORD, TELEGRAM)
-    made = await driver.store.link(request)
+    made = await driver.db.write(link_principals(request))
     ended = OperationId(driver.id("op"))
-    gone = await driver.store.unlink(Principal(DISCORD), by="test", operation=ended)
+    gone = await driver.db.write(unlink_principal(Principal(DISCORD), named="test", operation=ended))
     clock.advance(1_000)
-    assert await driver.store.link(request) == made
+    assert await driver.db.write(link_principals(request)) == made
     assert await kin(driver, DISCORD) == {DISCORD}, "the first request was over"
     again = await link(driver, DISCORD, TELEGRAM)
-    assert await driver.store.unlink(Principal(DISCORD), by="test", operation=ended) == gone
+    assert await driver.db.write(unlink_principal(Principal(DISCORD), named="test", operation=ended)) == gone
     assert await kin(driver, DISCORD) == {DISCORD, TELEGRAM}, "the second link was not the one to take back"
     assert (made.at, gone.at, again.at) == (made.at, made.at, made.at + 1_000)
 
 
 async def test_a_request_that_changed_nothing_changes_nothing_when_it_is_heard_again(driver):
     nothing = OperationId(driver.id("op"))
-    assert await driver.store.unlink(Principal(DISCORD), by="test", operation=nothing) is None
+    assert await driver.db.write(unlink_principal(Principal(DISCORD), named="test", operation=nothing)) is None
     await link(driver, DISCORD, TELEGRAM)
     request = linking(driver, DISCORD, TELEGRAM)
-    made = await driver.store.link(request)
-    assert await driver.store.unlink(Principal(DISCORD), by="test", operation=nothing) is None
+    made = await driver.db.write(link_principals(request))
+    assert await driver.db.write(unlink_principal(Principal(DISCORD), named="test", operation=nothing)) is None
     assert await kin(driver, DISCORD) == {DISCORD, TELEGRAM}
     await unlink(driver, DISCORD)
-    assert await driver.store.link(request) == made
+    assert await driver.db.write(link_principals(request)) == made
     assert await kin(driver, DISCORD) == {DISCORD}
-    assert [one.kind for one in await driver.store.operations()] == ["link", "unlink"]
+    assert [one.kind for one in await driver.db.read(list_operations())] == ["link", "unlink"]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +172,7 @@ async def test_an_ambiguous_link_is_refused_and_changes_nothing(driver, principa
     await link(driver, DISCORD, TELEGRAM)
     with pytest.raises(IdentityConflict, match=why):
         await link(driver, principal, person)
-    assert [(one.principal, one.person) for one in await driver.store.links()] == [(DISCORD, TELEGRAM)]
+    assert [(one.principal, one.person) for one in await driver.db.read(list_links())] == [(DISCORD, TELEGRAM)]
     assert await kin(driver, SLACK) == {SLACK}
 
 
@@ -172,9 +189,9 @@ async def test_both_ends_of_a_link_have_a_name(driver, ends):
 
 async def test_of_two_links_that_contradict_each_other_one_is_refused(driver):
     requests = [linking(driver, DISCORD, TELEGRAM), linking(driver, TELEGRAM, DISCORD)]
-    outcomes = await asyncio.gather(*map(driver.store.link, requests), return_exceptions=True)
+    outcomes = await asyncio.gather(*map(verb_on(driver.db, link_principals), requests), return_exceptions=True)
     assert [isinstance(one, IdentityConflict) for one in outcomes].count(True) == 1
-    assert len(await driver.store.links()) == 1
+    assert len(await driver.db.read(list_links())) == 1
 
 
 async def test_a_message_that_comes_again_after_a_link_is_known(driver):
@@ -202,7 +219,7 @@ async def test_what_was_begun_before_the_link_is_found_by_the_other_principals_t
     await link(driver, TELEGRAM, DISCORD)
     message = await driver.say("/resume boats", chat="desk", who=DISCORD)
     claim = await driver.claim("desk")
-    done = await driver.store.run_command(claim, driver.command_run(message, "/resume boats", who=DISCORD))
+    done = await driver.db.write(run_command(claim, driver.command_run(message, "/resume boats", who=DISCORD)))
     assert done.switched
 
 
@@ -210,7 +227,7 @@ async def test_a_stranger_finds_nothing_of_a_linked_person(driver):
     await driver.talk("marmalade", chat="phone", who=TELEGRAM)
     await driver.command("/title boats", chat="phone", who=TELEGRAM)
     await link(driver, DISCORD, TELEGRAM)
-    for wanted in ("boats", (await driver.store.sessions())[0].id):
+    for wanted in ("boats", (await driver.db.read(list_sessions()))[0].id):
         done = await driver.command(f"/resume {wanted}", chat="theirs", who="telegram:2")
         assert not done.switched
         assert "marmalade" not in done.text
@@ -225,7 +242,7 @@ async def test_forgetting_a_person_covers_everybody_they_are(driver):
     await driver.talk("thyme stays", chat="garden", who=SLACK)
     await link(driver, DISCORD, TELEGRAM)
     await driver.talk("marmalade three", chat="desk", who=DISCORD)
-    found = await driver.store.forget(ForgetRequest(id=ForgetId("forget_1"), person=DISCORD))
+    found = await driver.db.write(begin_forgetting(ForgetRequest(id=ForgetId("forget_1"), person=DISCORD)))
     assert found.blanked["messages"] == 3
     assert await found_in(driver, "marmalade") == []
     assert await found_in(driver, "thyme") != []
@@ -248,7 +265,7 @@ def place(chat, *, type="group", thread=None, user=None, agent="fern", channel="
 
 
 async def move(driver, old, new):
-    return await driver.store.move_address(old, new, by="test", operation=OperationId(driver.id("op")))
+    return await driver.db.write(move_address(old, new, named="test", operation=OperationId(driver.id("op"))))
 
 
 async def arrive(driver, address, text, *, who="telegram:1"):
@@ -259,7 +276,7 @@ async def arrive(driver, address, text, *, who="telegram:1"):
 
 
 async def box(driver, address):
-    found = await driver.store.mailbox(str(address))
+    found = await driver.db.read(find_mailbox(str(address)))
     return found and found.mailbox
 
 
@@ -269,9 +286,9 @@ async def test_a_moved_address_leads_to_the_same_mailbox_and_the_old_one_still_d
     assert await move(driver, place("-1"), place("-1001")) == Moved(aliases=(str(place("-1001")),))
     assert await box(driver, place("-1001")) == await box(driver, place("-1")) == old
     await arrive(driver, place("-1001"), "and on")
-    claim = await driver.store.claim_mailbox(driver.node)
+    claim = await driver.db.write(claim_mailbox(driver.node))
     assert claim.address == str(place("-1")), "names at providers come from the first address"
-    mail = await driver.store.read_mail(claim, limit=10)
+    mail = await driver.db.read(read_mail(claim, limit=10))
     assert [item.text for item in mail.waiting] == ["hello", "and on"]
 
 
@@ -279,7 +296,7 @@ async def test_a_move_is_on_record_once_however_often_it_is_made(driver):
     await arrive(driver, place("-1"), "hello")
     await move(driver, place("-1"), place("-1001"))
     assert await move(driver, place("-1"), place("-1001")) == Moved()
-    (one,) = await driver.store.operations()
+    (one,) = await driver.db.read(list_operations())
     assert (one.kind, one.detail) == ("move", {"from": str(place("-1")), "to": str(place("-1001"))})
 
 
@@ -290,12 +307,12 @@ async def test_an_address_with_a_history_is_never_taken_over(driver):
     with pytest.raises(AddressTaken):
         await move(driver, place("-1"), place("-1001"))
     assert await box(driver, place("-1001")) == before
-    assert list(await driver.store.operations()) == []
+    assert list(await driver.db.read(list_operations())) == []
 
 
 async def test_an_address_that_only_waits_for_a_stranger_is_free(driver):
     await arrive(driver, place("-1"), "hello")
-    await driver.store.ask_pairing(ask(driver))
+    await driver.db.write(ask_pairing(ask(driver)))
     theirs = parse((await driver.rows("select address from pairing"))[0][0])
     orphan = await box(driver, theirs)
     await move(driver, place("-1"), theirs)
@@ -333,22 +350,24 @@ async def test_a_migrated_chat_takes_its_threads_and_users_with_it(driver):
     bystanders = [place("-10"), place("-1", channel="discord"), place("-1", agent="moss"), place("x", thread="-1")]
     for other in bystanders:
         await arrive(driver, other, "not me")
-    moved = await driver.store.move_chat(migration(driver))
+    moved = await driver.db.write(move_chat(migration(driver)))
     assert set(moved.aliases) == {str(place("-1001", **shape)) for shape in shapes}
     for shape in shapes:
         assert await box(driver, place("-1001", **shape)) == await box(driver, place("-1", **shape)) is not None
     (total,) = (await driver.rows("select count(*) from address"))[0]
     assert total == 2 * len(shapes) + len(bystanders)
-    assert await driver.store.move_chat(migration(driver)) == Moved()
-    assert [one.kind for one in await driver.store.operations()] == ["move"]
+    assert await driver.db.write(move_chat(migration(driver))) == Moved()
+    assert [one.kind for one in await driver.db.read(list_operations())] == ["move"]
 
 
 async def test_what_waits_is_answered_at_the_new_address_of_a_migrated_chat(driver):
     await arrive(driver, place("-1"), "hello")
-    await driver.store.ask_pairing(ask(driver, CODE, who="telegram:-1"))  # a notice to the old address, not sent yet
+    await driver.db.write(
+        ask_pairing(ask(driver, CODE, who="telegram:-1"))
+    )  # a notice to the old address, not sent yet
     await driver.write("update reply set address = :address", address=str(place("-1")))
-    await driver.store.move_chat(migration(driver))
-    claim = await driver.store.claim_mailbox(driver.node)
+    await driver.db.write(move_chat(migration(driver)))
+    claim = await driver.db.write(claim_mailbox(driver.node))
     turn = await driver.open(claim)
     await driver.answer(claim, turn)
     sent = await driver.rows("select distinct address from reply")
@@ -359,7 +378,7 @@ async def test_a_part_of_a_chat_that_was_used_already_stays_and_is_named(driver)
     await arrive(driver, place("-1"), "hello")
     await arrive(driver, place("-1", thread="5"), "hello")
     await arrive(driver, place("-1001", thread="5"), "too early")
-    moved = await driver.store.move_chat(migration(driver))
+    moved = await driver.db.write(move_chat(migration(driver)))
     assert moved.aliases == (str(place("-1001")),)
     assert moved.refused == (str(place("-1001", thread="5")),)
 
@@ -368,13 +387,13 @@ async def test_the_name_of_a_chat_is_no_pattern(driver):
     await arrive(driver, place("a_b%c"), "hello")
     await arrive(driver, place("axb%25c"), "not me")
     await arrive(driver, place("A_B%C"), "nor me")
-    moved = await driver.store.move_chat(migration(driver, old="a_b%c", new="new"))
+    moved = await driver.db.write(move_chat(migration(driver, old="a_b%c", new="new")))
     assert moved.aliases == (str(place("new")),)
 
 
 async def test_mail_that_arrives_during_a_move_is_in_the_mailbox_that_its_address_leads_to(driver):
     await arrive(driver, place("-1"), "hello")
-    await driver.store.ask_pairing(ask(driver))
+    await driver.db.write(ask_pairing(ask(driver)))
     theirs = parse((await driver.rows("select address from pairing"))[0][0])
     outcomes = await asyncio.gather(
         move(driver, place("-1"), theirs), *(arrive(driver, theirs, f"m{n}") for n in range(3)), return_exceptions=True

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from websockets.asyncio.client import connect
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.cli.commands import app
 from holdfast.kernel.ids import TokenId
 from holdfast.turns.policy import AgentPolicy, TurnPolicy
@@ -23,7 +24,7 @@ HUMAN, ROBOT = False, True
 async def known(live, *, robot):
     """A client with a token of its own, held by a program or a person."""
     token = AccessToken(id=TokenId("tok_3"), scopes=frozenset({Scope.SEND, Scope.READ}), robot=robot)
-    await live.runtime.store.add_token(token, hash_token(SECRET))
+    await live.runtime.db.write(add_token(token, hash_token(SECRET)))
     return {"Authorization": f"Bearer {SECRET}"}
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.inbox.accept_sql import accept_message, was_accepted
+from holdfast.inbox.access_sql import is_admitted
+from holdfast.inbox.attachment_sql import count_attachment_bytes, list_attachments, read_attachment
 from holdfast.inbox.channel import Attachment, Change, ChannelCapabilities, ChatMessage, Verdict
 from holdfast.inbox.channel_status import LineState
 from holdfast.inbox.channels import Channels
@@ -20,7 +23,9 @@ from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.kernel.vendor_error import vendor_error
 from holdfast.outbox.post import Sent
 from holdfast.turns.policy import AccessPolicy, Door, GroupPolicy, Sharing
+from tests.support.driver import SECRET
 from tests.support.fakes import Process, ScriptedModel, agents, policy, soon
+from tests.support.ports import replace_verb, verb_on
 
 OPEN = AccessPolicy(door=Door.OPEN, group_door=Door.OPEN)
 
@@ -98,7 +103,7 @@ async def test_nothing_is_acknowledged_while_the_store_is_away(tmp_path, monkeyp
             raise StoreUnavailable("the disk is gone")
 
         with monkeypatch.context() as broken:
-            broken.setattr(runtime.store, "accept", away)
+            replace_verb(broken, runtime.db, accept_message, away)
             with pytest.raises(StoreUnavailable):
                 await chat.intake.receive(wrote())
         assert await chat.intake.receive(wrote()) is Verdict.TAKEN
@@ -185,7 +190,7 @@ async def test_an_edit_is_heard_where_what_it_is_about_was(tmp_path, change, bef
         await chat.intake.receive(wrote(**before))
         edited = {**before, "text": "no", "change": change, "of": "10", "event_id": "10.change", "addressed": False}
         assert await chat.intake.receive(wrote(**edited)) is verdict
-        assert await runtime.reader.took_in("telegram:1", edited.get("chat", "77"), "10.change") is (
+        assert await runtime.db.read(was_accepted("telegram:1", edited.get("chat", "77"), "10.change", SECRET)) is (
             verdict is Verdict.TAKEN
         )
 
@@ -227,8 +232,8 @@ async def test_what_is_attached_is_kept_by_its_hash_and_named_to_the_model(tmp_p
     async with await start(tmp_path, chat, model) as runtime:
         await chat.intake.receive(wrote("", attachments=attached))
         await chat.texts(1)
-        [found] = await runtime.reader.enclosures(chat.sent[0].message)
-        assert await runtime.reader.attachment(found.hash) == b"cat"
+        [found] = await runtime.db.read(list_attachments(chat.sent[0].message))
+        assert await runtime.db.read(read_attachment(found.hash)) == b"cat"
         seen = model.requests[-1][-1].content
         assert "[attached: cat.png, image/png, 3 bytes, sha256" in seen
         assert "[attached, not kept: film.mp4" in seen
@@ -264,8 +269,8 @@ async def test_what_an_agent_keeps_of_attachments_is_bounded_and_the_rest_is_nam
             await chat.texts(n + 1)
             seen = model.requests[-1][-1].content
             assert ("no space is left" in seen) is (f"[attached, not kept: {n}.txt" in seen) is (n == 1)
-        assert await runtime.reader.attachments_bytes(AgentName("main")) == 7
-        assert await runtime.reader.attachments_bytes(AgentName("other")) == 0
+        assert await runtime.db.read(count_attachment_bytes(AgentName("main"))) == 7
+        assert await runtime.db.read(count_attachment_bytes(AgentName("other"))) == 0
     assert caplog.messages.count("attachment.refused") == 1
 
 
@@ -318,14 +323,14 @@ async def test_each_message_that_is_too_long_is_told_and_a_flood_of_them_is_not(
 async def test_a_fault_of_ours_is_not_acknowledged_until_it_is_on_record(tmp_path, monkeypatch, fault):
     chat = Chat()
     async with await start(tmp_path, chat) as runtime:
-        accept = runtime.store.accept
+        accept = verb_on(runtime.db, accept_message)
 
         async def trip(arrival, limits):
             if "poison" in arrival.text:
                 raise fault
             return await accept(arrival, limits)
 
-        monkeypatch.setattr(runtime.store, "accept", trip)
+        replace_verb(monkeypatch, runtime.db, accept_message, trip)
         poison = wrote("poison", position=3)
         for _ in range(TRIES_MAX - 1):
             with pytest.raises(type(fault)):
@@ -349,7 +354,7 @@ async def test_a_fault_that_even_the_record_meets_is_never_acknowledged(tmp_path
             raise InvariantBroken("a bug")
 
         with monkeypatch.context() as now:
-            now.setattr(runtime.store, "accept", broken)
+            replace_verb(now, runtime.db, accept_message, broken)
             for _ in range(3 * TRIES_MAX):
                 with pytest.raises(InvariantBroken):
                     await chat.intake.receive(wrote())
@@ -363,7 +368,7 @@ async def test_somebody_whom_a_fault_kept_at_the_door_is_not_spoken_to(tmp_path,
         async def broken(*_):
             raise InvariantBroken("a bug")
 
-        monkeypatch.setattr(runtime.store, "admitted", broken)
+        replace_verb(monkeypatch, runtime.db, is_admitted, broken)
         for _ in range(TRIES_MAX - 1):
             with pytest.raises(InvariantBroken):
                 await chat.intake.receive(wrote())

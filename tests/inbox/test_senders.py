@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from websockets.asyncio.client import connect
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.cli.commands import app
 from holdfast.kernel.ids import TokenId
 from holdfast.runtime.app import DATABASE
@@ -68,7 +69,7 @@ async def test_a_chat_named_like_somebody_on_a_platform_does_not_speak_for_them(
         await live.runtime.access.link("telegram:42", "ada")
         secret = spell_token(7)
         token = AccessToken(id=TokenId("tok_1"), label="app", scopes=frozenset({Scope.SEND}))
-        await live.runtime.store.add_token(token, hash_token(secret))
+        await live.runtime.db.write(add_token(token, hash_token(secret)))
         live.client.headers["Authorization"] = f"Bearer {secret}"
         answered = await live.say("hello", chat=chat)
         assert answered.status_code == status

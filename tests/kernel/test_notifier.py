@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.kernel import notifier as bells
-from holdfast.kernel.notifier import Bell, Feed, FeedOverrun
-from holdfast.kernel.notifier_port import Event, Topic
+from holdfast.kernel.notifier import Event, Feed, FeedOverrun, Notifier, Topic
 from tests.support.patience import within
 
 SOON_MS = 60_000  # far beyond what a passing test waits
@@ -29,13 +28,13 @@ async def drain(feed: Feed) -> list[Event]:
 
 
 async def test_a_wake_up_before_the_wait_counts():
-    bell = Bell()
+    bell = Notifier()
     bell.wake(Topic.MAIL)
     assert await bell.wait(Topic.MAIL, timeout_ms=SOON_MS)
 
 
 async def test_a_wake_up_counts_once():
-    bell = Bell()
+    bell = Notifier()
     bell.wake(Topic.MAIL)
     bell.wake(Topic.MAIL)
     assert await bell.wait(Topic.MAIL, timeout_ms=SOON_MS)
@@ -43,7 +42,7 @@ async def test_a_wake_up_counts_once():
 
 
 async def test_a_wake_up_ends_a_wait():
-    bell = Bell()
+    bell = Notifier()
     waiting = asyncio.create_task(bell.wait(Topic.COMPRESS, timeout_ms=SOON_MS))
     await asyncio.sleep(0)
     bell.wake(Topic.COMPRESS)
@@ -51,7 +50,7 @@ async def test_a_wake_up_ends_a_wait():
 
 
 async def test_topics_do_not_wake_each_other():
-    bell = Bell()
+    bell = Notifier()
     for topic in Topic:
         if topic is not Topic.MAIL:
             bell.wake(topic)
@@ -59,7 +58,7 @@ async def test_topics_do_not_wake_each_other():
 
 
 async def test_a_wake_up_that_comes_with_the_timeout_is_kept_for_the_next_wait():
-    bell = Bell()
+    bell = Notifier()
     assert not await bell.wait(Topic.MAIL, timeout_ms=AT_ONCE_MS)
     bell.wake(Topic.MAIL)
     assert await bell.wait(Topic.MAIL, timeout_ms=SOON_MS)
@@ -69,7 +68,7 @@ async def test_a_wake_up_that_comes_with_the_timeout_is_kept_for_the_next_wait()
 
 
 async def test_a_feed_hears_what_it_asked_for():
-    bell = Bell()
+    bell = Notifier()
     feeds = {
         "all": bell.subscribe(),
         "mailbox": bell.subscribe(mailbox="mbx_1"),
@@ -90,7 +89,7 @@ async def test_a_feed_hears_what_it_asked_for():
 
 
 async def test_a_feed_begins_when_it_is_made_and_not_when_it_is_read():
-    bell = Bell()
+    bell = Notifier()
     bell.publish(event("before"))
     feed = bell.subscribe()
     bell.publish(event("after"))
@@ -98,7 +97,7 @@ async def test_a_feed_begins_when_it_is_made_and_not_when_it_is_read():
 
 
 async def test_events_are_read_in_the_order_in_which_they_were_published():
-    bell = Bell()
+    bell = Notifier()
     feed = bell.subscribe()
     for n in range(100):
         bell.publish(event(str(n)))
@@ -106,7 +105,7 @@ async def test_events_are_read_in_the_order_in_which_they_were_published():
 
 
 async def test_a_reader_that_waits_is_woken():
-    bell = Bell()
+    bell = Notifier()
     feed = bell.subscribe(message="msg_1")
     reading = asyncio.create_task(feed.next_within(SOON_MS))
     await asyncio.sleep(0)
@@ -115,12 +114,12 @@ async def test_a_reader_that_waits_is_woken():
 
 
 async def test_nothing_in_time_is_none():
-    assert await Bell().subscribe().next_within(AT_ONCE_MS) is None
+    assert await Notifier().subscribe().next_within(AT_ONCE_MS) is None
 
 
 async def test_a_slow_reader_gets_all_that_was_kept_and_then_an_error_instead_of_a_gap(monkeypatch):
     monkeypatch.setattr(bells, "FEED_EVENTS_MAX", 3)
-    bell = Bell()
+    bell = Notifier()
     slow, quick = bell.subscribe(), bell.subscribe()
     for n in range(5):
         bell.publish(event(str(n)))
@@ -134,7 +133,7 @@ async def test_a_slow_reader_gets_all_that_was_kept_and_then_an_error_instead_of
 
 async def test_a_waiting_reader_learns_of_the_overrun(monkeypatch):
     monkeypatch.setattr(bells, "FEED_EVENTS_MAX", 0)
-    bell = Bell()
+    bell = Notifier()
     feed = bell.subscribe()
     reading = asyncio.create_task(feed.next_within(SOON_MS))
     await asyncio.sleep(0)
@@ -144,7 +143,7 @@ async def test_a_waiting_reader_learns_of_the_overrun(monkeypatch):
 
 
 async def test_a_closed_feed_hears_nothing_more_and_is_forgotten():
-    bell = Bell()
+    bell = Notifier()
     feed, other = bell.subscribe(message="msg_1"), bell.subscribe(message="msg_1")
     feed.close()
     feed.close()
@@ -156,7 +155,7 @@ async def test_a_closed_feed_hears_nothing_more_and_is_forgotten():
 
 
 async def test_closing_a_feed_releases_every_waiter():
-    bell = Bell()
+    bell = Notifier()
     feed = bell.subscribe()
     waiting = asyncio.create_task(feed.next_within(SOON_MS))
     await asyncio.sleep(0)

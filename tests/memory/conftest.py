@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from holdfast.memory import dispatcher, edit_reader, forgetter
+from holdfast.runtime import change_poller
 from holdfast.sessions import finisher
-from holdfast.store import membership
 from holdfast.turns import worker
 from tests.support.honcho_server import HonchoServer
 from tests.support.memory_world import World
@@ -33,7 +33,7 @@ def hours(monkeypatch):
     monkeypatch.setattr(dispatcher, "POLL_MS", 5_000)
     monkeypatch.setattr(edit_reader, "LOOK_EVERY_MS", 60_000)
     monkeypatch.setattr(finisher, "REST_MS", 60_000)
-    monkeypatch.setattr(membership.Lookout, "LOOK_EVERY_MS", 60_000)
+    monkeypatch.setattr(change_poller, "LOOK_EVERY_MS", 60_000)
 
 
 @pytest.fixture

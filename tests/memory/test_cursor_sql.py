@@ -7,8 +7,12 @@ from dataclasses import replace
 
 from holdfast.kernel.ids import AgentName
 from holdfast.memory import cursor_sql
+from holdfast.memory.backfill_sql import backfill_sessions
+from holdfast.memory.cursor_sql import next_overdue, schedule_overdue
 from holdfast.memory.naming import Whereabouts
-from holdfast.store.script import run
+from holdfast.store.script import Call, run
+from holdfast.turns.record_sql import record_turn
+from holdfast.turns.turn_sql import commit_turn
 from tests.support.driver import address_of, record, retain
 
 UNITS = """
@@ -50,11 +54,11 @@ async def test_the_first_turn_that_waits_decides_how_long(driver):
     session = await driver.chat("one")
     driver.clock.advance(800)
     await driver.chat("two")
-    assert await driver.store.next_overdue() == began + 1_000
+    assert await driver.db.read(next_overdue()) == began + 1_000
     driver.clock.advance(200)
-    assert await driver.store.schedule_overdue(limit=10) == 1
+    assert await driver.db.write(schedule_overdue(limit=10)) == 1
     assert await units(driver) == [(session, 1, 2, "retain", "scheduled")]
-    assert await driver.store.next_overdue() is None
+    assert await driver.db.read(next_overdue()) is None
 
 
 async def test_a_cursor_that_another_transaction_put_off_is_not_scheduled_early(driver):
@@ -65,7 +69,7 @@ async def test_a_cursor_that_another_transaction_put_off_is_not_scheduled_early(
     later = driver.clock.now() + 1_000
 
     def scheduled():
-        script = cursor_sql.schedule_overdue(10)
+        script = iter(cursor_sql.schedule_overdue(limit=10))
         answer = yield next(script)
         yield from run("update cursor set due_at = :later", later=later)
         while True:
@@ -74,9 +78,9 @@ async def test_a_cursor_that_another_transaction_put_off_is_not_scheduled_early(
             except StopIteration as end:
                 return end.value
 
-    assert await driver.database.write("schedule_overdue", scheduled) == 1
+    assert await driver.db.write(Call("schedule_overdue", scheduled)) == 1
     assert await units(driver) == []
-    assert await driver.store.next_overdue() == later
+    assert await driver.db.read(next_overdue()) == later
 
 
 async def test_new_resume_and_branch_leave_nothing_behind(driver):
@@ -128,7 +132,7 @@ async def test_a_unit_never_spans_a_change_of_principal(driver):
 async def test_a_unit_never_spans_a_change_of_place(driver):
     driver.policies = THREE
     for place in ("desk", "desk", "porch"):
-        await driver.store.record_turn(record(driver.id("k"), place=place, policies=THREE))
+        await driver.db.write(record_turn(record(driver.id("k"), place=place, policies=THREE)))
     found = await driver.rows("select from_turn, through_turn, place from delivery order by from_seq")
     assert found == [(1, 2, "desk"), (3, 3, "porch")]
 
@@ -136,7 +140,7 @@ async def test_a_unit_never_spans_a_change_of_place(driver):
 async def test_a_unit_never_spans_a_change_of_repository(driver):
     for repo in ("/home/ada", "/home/ada", "/home/ada/app"):
         turn = replace(record(driver.id("k"), policies=THREE), where=Whereabouts("/home/ada/app", repo))
-        await driver.store.record_turn(turn)
+        await driver.db.write(record_turn(turn))
     assert await driver.rows("select from_turn, through_turn from delivery order by from_seq") == [(1, 2), (3, 3)]
 
 
@@ -164,7 +168,7 @@ async def test_a_session_that_is_undone_whole_leaves_a_new_provider_nothing_to_s
     driver.policies = ()
     await driver.chat("one")
     await driver.command("/undo")
-    await driver.store.backfill(AgentName("fern"), retain(), limit=9)
+    await driver.db.write(backfill_sessions(AgentName("fern"), retain(), limit=9))
     assert await units(driver) == []
     ((scheduled, settled),) = await driver.rows("select scheduled_seq, settled_seq from cursor")
     assert settled == scheduled > 0
@@ -258,7 +262,7 @@ async def test_without_policies_there_are_no_rows(driver):
 
 async def test_only_conversations_reach_a_provider(driver):
     for purpose in ("compression", "review", "extraction", "scheduled", "subagent"):
-        await driver.store.record_turn(record("k1", session=purpose, purpose=purpose, policies=EACH))
+        await driver.db.write(record_turn(record("k1", session=purpose, purpose=purpose, policies=EACH)))
     assert await driver.rows("select 1 from cursor") == await driver.rows("select 1 from delivery") == []
 
 
@@ -268,5 +272,5 @@ async def test_a_commit_repeated_schedules_once(driver):
     claim = await driver.claim()
     turn, commit = await driver.open(claim), driver.commit()
     for _ in range(2):
-        await driver.store.commit_turn(claim, turn, commit)
+        await driver.db.write(commit_turn(claim, turn, commit))
     assert len(await units(driver)) == 1

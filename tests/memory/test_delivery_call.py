@@ -9,7 +9,6 @@ import pytest
 from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, NodeId, Principal, Provider, SessionId
 from holdfast.kernel.machine import AsyncTasks, SystemEntropy
-from holdfast.kernel.notifier import Bell
 from holdfast.memory.delivery import (
     Delivered,
     DeliveryState,
@@ -26,6 +25,7 @@ from holdfast.memory.lane import CourierPolicy, LaneClaim, LaneKey, Package
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import Capabilities
 from holdfast.testing import ManualClock
+from tests.support.ports import VerbMethods, make_ports
 
 KEY = LaneKey(AgentName("fern"), Provider("mem"))
 
@@ -84,16 +84,8 @@ def claim(place, **known):
 
 
 def carrier_of(provider, store, clock):
-    return Carrier(
-        KEY,
-        cast("Any", provider),
-        store=cast("Any", store),
-        notifier=Bell(),
-        clock=clock,
-        entropy=SystemEntropy(),
-        tasks=Patient(),
-        policy=CourierPolicy(),
-    )
+    ports = make_ports(VerbMethods(store), clock=clock, entropy=SystemEntropy(), tasks=Patient())
+    return Carrier(ports, KEY, cast("Any", provider), policy=CourierPolicy())
 
 
 async def test_a_lost_lane_does_not_keep_the_others_of_its_call_taken():

@@ -18,10 +18,12 @@ import pytest
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import AgentName, ForgetId, Principal
 from holdfast.memory.forget import ForgetRequest
-from holdfast.memory.forgetter import Forgetter
+from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
+from holdfast.memory.forgetter import Forgetter, scrub_forgotten
 from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
 from holdfast.runtime.app import DATABASE, make_agents, open_runtime
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.gauges_sql import read_gauges
+from holdfast.store.node_sql import register_node
 from holdfast.store.sqlite import ThreadedDatabase
 from holdfast.testing import ManualClock
 from holdfast.tools.toolbox import ToolBox
@@ -55,8 +57,8 @@ async def driven(folder):
     clock = ManualClock()
     database = ThreadedDatabase.open(folder / DATABASE, clock)
     try:
-        driver = Driver(await SqlStore.open(database, b"k" * 32), database, clock)
-        await driver.store.register_node(driver.node, "here", sole=True)
+        driver = Driver(database, clock)
+        await driver.db.write(register_node(driver.node, "here", sole=True))
         yield driver
     finally:
         await database.close()
@@ -78,13 +80,13 @@ def ada(id="forget_1"):
 async def test_no_byte_is_left_in_the_database_or_its_log(tmp_path):
     async with driven(tmp_path) as driver:
         await fill(driver)
-        await driver.store.forget(ada())
+        await driver.db.write(begin_forgetting(ada()))
         assert DATABASE in found_in(tmp_path) or f"{DATABASE}-wal" in found_in(tmp_path)
-        await driver.store.scrub_forgotten()
+        await scrub_forgotten(driver.db)
         assert found_in(tmp_path) == set()
         assert DATABASE in found_in(tmp_path, "good Rex 59")
-        assert driver.database.wal_bytes() > 0  # the receipt was written after it
-        assert (await driver.store.forgetting(ForgetId("forget_1"))).done
+        assert driver.db.wal_bytes() > 0  # the receipt was written after it
+        assert (await driver.db.read(read_forgetting(ForgetId("forget_1")))).done
         await driver.talk("hello again")
     assert found_in(tmp_path) == set()
 
@@ -93,26 +95,26 @@ async def test_a_reader_that_holds_on_to_the_log_keeps_it_pending(tmp_path, monk
     monkeypatch.setattr("holdfast.store.sqlite.writer.WRITE_LOCK_POLLS_MAX", 5)
     async with driven(tmp_path) as driver:
         await driver.talk(CANARY)
-        reader = apsw.Connection(str(tmp_path / DATABASE))
-        reader.execute("begin")
-        reader.execute("select count(*) from entry").fetchall()
-        await driver.store.forget(ada())
+        db = apsw.Connection(str(tmp_path / DATABASE))
+        db.execute("begin")
+        db.execute("select count(*) from entry").fetchall()
+        await driver.db.write(begin_forgetting(ada()))
         with pytest.raises(StoreUnavailable):
-            await driver.store.scrub_forgotten()
-        found = await driver.store.forgetting(ForgetId("forget_1"))
+            await scrub_forgotten(driver.db)
+        found = await driver.db.read(read_forgetting(ForgetId("forget_1")))
         assert (found.done, found.scrubbed_at) == (False, None)
-        reader.execute("rollback")
-        reader.close()
-        assert await driver.store.scrub_forgotten() == 1
+        db.execute("rollback")
+        db.close()
+        assert await scrub_forgotten(driver.db) == 1
         assert found_in(tmp_path) == set()
 
 
 async def test_writes_that_come_with_a_scrub_are_all_answered(tmp_path):
     async with driven(tmp_path) as driver:
         await driver.talk(CANARY)
-        await driver.store.forget(ada())
+        await driver.db.write(begin_forgetting(ada()))
         said = [driver.say(f"hello {n}", chat=f"c{n}") for n in range(20)]
-        scrubs = [driver.store.scrub_forgotten() for _ in range(2)]
+        scrubs = [driver.db.scrub_forgotten() for _ in range(2)]
         done = await soon(asyncio.gather(*said[:10], *scrubs, *said[10:]))
         assert len({one for one in done if isinstance(one, str)}) == 20
         assert found_in(tmp_path) == set()
@@ -155,13 +157,9 @@ async def delivered(runtime):
 
 async def see_through(runtime, id):
     loop = Forgetter(
-        store=runtime.store,
-        reader=runtime.reader,
+        runtime.ports,
         recaller=runtime._recaller,
         briefing=runtime._briefing,
-        notifier=runtime._notifier,
-        tasks=runtime.tasks,
-        entropy=runtime.entropy,
         quiet_ms=0,
     )
     while not (await runtime.forget_status(id)).done:
@@ -235,7 +233,7 @@ async def quiet(runtime):
     """Until nothing is on its way: replies, messages between agents, extractions, deliveries."""
     while True:
         busy = [one for one in await runtime.replies.list() if one.state in {"pending", "attempting"}]
-        boxes = sum((await runtime.reader.gauges()).messages_waiting.values())
+        boxes = sum((await runtime.db.read(read_gauges())).messages_waiting.values())
         ends = [one for one in await runtime.finalisations.list(limit=100) if not one.ended]
         sent = [one for one in await runtime.deliveries() if one.state in {"scheduled", "sending", "uncertain"}]
         if not (busy or boxes or ends or sent):

@@ -5,17 +5,24 @@ answer, and the turn that the answer causes, across all agents, including messag
 import pytest
 
 from holdfast.inbox.address import Address, parse
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import Accepted, Arrival, Duplicate, Kind, Unfit
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import AgentName, MailboxId, MessageId, Principal, Provider, ReplyId
 from holdfast.memory.delivery import DeliveryState, Op
+from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.memory.lane import LaneKey, Settlement
+from holdfast.memory.lane_sql import claim_lanes
+from holdfast.memory.settle_sql import settle_lanes
 from holdfast.sessions.command_rights import Rank
-from holdfast.store.script import rows
+from holdfast.store.node_sql import claim_mailbox, release_claim
+from holdfast.store.script import Call, rows
+from holdfast.store.upkeep_sql import prune_messages
 from holdfast.turns.journal import AssistantSaid, ToolCall, ToolReturned, UserSaid, decode_body
 from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent, TurnOpening
+from holdfast.turns.turn_sql import append_step, open_turn
 from tests.memory.test_forget_sql import CANARY, EACH, carry_all, found_in, person
-from tests.support.driver import LIMITS
+from tests.support.driver import LIMITS, SECRET
 
 FERN, MOSS, REED = "fern", "moss", "reed"
 HOME = str(Address(agent=AgentName(FERN), channel="http", type="chat", chat="home"))
@@ -32,15 +39,15 @@ class Post:
         call = AssistantSaid(
             text="", calls=(ToolCall(id="c1", name="send_message", arguments=f'{{"text": "{text}"}}'),)
         )
-        turn = await self.driver.store.append_step(claim, turn, Step(event=TurnEvent.CALLED, entries=(call,)))
+        turn = await self.driver.db.write(append_step(claim, turn, Step(event=TurnEvent.CALLED, entries=(call,))))
         address = Address(agent=AgentName(to), channel="agent", type="dm", chat=claim.address)
         letter = OutgoingMessage(id=ReplyId(self.driver.id("letter")), address=str(address), text=text)
         said = ToolReturned(call="c1", name="send_message", text=f"Sent to {to}.")
         step = Step(event=TurnEvent.RETURNED, entries=(said,), outgoing=(letter,))
-        return letter.id, await self.driver.store.append_step(claim, turn, step)
+        return letter.id, await self.driver.db.write(append_step(claim, turn, step))
 
     async def claimed(self, agent):
-        taken = await self.driver.store.claim_mailbox(self.driver.node)
+        taken = await self.driver.db.write(claim_mailbox(self.driver.node))
         assert taken is not None, "nothing is ready"
         assert taken.agent == agent
         return taken
@@ -74,7 +81,7 @@ class Post:
         claim = await self.claimed(agent)
         turn = await self.driver.open(claim)
         await self.driver.answer(claim, turn, text)
-        await self.driver.store.release_claim(claim)
+        await self.driver.db.write(release_claim(claim))
         found = await self.driver.rows(
             "select id from reply where session = :s and turn = :n order by n desc limit 1", s=turn.session, n=turn.n
         )
@@ -87,7 +94,7 @@ class Post:
         turn = await self.driver.open(claim)
         letter, turn = await self.write(claim, turn, to, passed)
         await self.driver.answer(claim, turn, "I asked.")
-        await self.driver.store.release_claim(claim)
+        await self.driver.db.write(release_claim(claim))
         return letter, turn
 
 
@@ -110,7 +117,7 @@ async def round_trip(post, who="ada", word=CANARY, to=MOSS):
 async def test_words_that_were_passed_on_go_at_the_other_agent_and_when_they_come_back(post, driver):
     _, second, third = await round_trip(post)
     assert {"entry", "inbound", "reply"} <= set(await found_in(driver))
-    done = await driver.store.forget(person(agent=None))
+    done = await driver.db.write(begin_forgetting(person(agent=None)))
     assert await found_in(driver) == []
     assert done.blanked["passed_on"] == 2
     ((entries,),) = await driver.rows(
@@ -124,7 +131,7 @@ async def test_provenance_crosses_agents_also_where_one_agent_is_asked(post, dri
     await round_trip(post)
     await driver.say("my dog is Rex", agent=MOSS, chat="den")
     await post.answer(MOSS, "Rex it is")
-    await driver.store.forget(person(agent=FERN))
+    await driver.db.write(begin_forgetting(person(agent=FERN)))
     assert await found_in(driver) == []
     assert set(await found_in(driver, "Rex")) == {"entry", "inbound", "reply"}
     carried = await carry_all(driver)
@@ -139,21 +146,21 @@ async def test_a_chain_of_agents_is_followed_to_its_end_and_a_circle_ends(post, 
     onward, turn = await post.write(claim, turn, REED, f"it is {CANARY}")
     back, turn = await post.write(claim, turn, FERN, f"do you know {CANARY}?")
     await driver.answer(claim, turn, "one moment")
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     await post.hand_over(onward, MOSS)
     await post.hand_over(back, MOSS)
     for agent in (REED, FERN):
         _, answer = await post.answer(agent, f"yes, {CANARY}")
         await post.hand_over(answer, agent)
         await post.answer(MOSS, f"so {CANARY} it is")
-    await driver.store.forget(person(agent=None))
+    await driver.db.write(begin_forgetting(person(agent=None)))
     assert await found_in(driver) == []
 
 
 async def test_what_bob_had_passed_on_in_the_same_conversation_stays(post, driver):
     await round_trip(post)
     _, second, third = await round_trip(post, "bob", "Rex")
-    await driver.store.forget(person(agent=None))
+    await driver.db.write(begin_forgetting(person(agent=None)))
     assert await found_in(driver) == []
     kept = [text for turn in (second, third) for text in await driver.texts(turn.session) if "Rex" in text]
     assert kept[0] == "[a message from the agent fern]\nwhat of Rex?"
@@ -164,7 +171,7 @@ async def test_what_bob_had_passed_on_in_the_same_conversation_stays(post, drive
 async def test_a_message_on_its_way_is_cancelled_and_cannot_arrive(post, driver):
     letter, _ = await post.ask("ada", f"{CANARY}", MOSS, f"what of {CANARY}?")
     ((text,),) = await driver.rows("select body from reply where id = :id", id=letter)
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     ((state, body),) = await driver.rows("select state, body from reply where id = :id", id=letter)
     assert (state, bytes(body)) == ("failed", b"")
     late = await post.hand_over(letter, FERN, text=bytes(text).decode())  # its channel had read it before
@@ -175,11 +182,11 @@ async def test_a_message_on_its_way_is_cancelled_and_cannot_arrive(post, driver)
 async def test_a_message_that_waits_at_the_other_agent_is_not_answered(post, driver):
     letter, _ = await post.ask("ada", f"{CANARY}", MOSS, f"what of {CANARY}?")
     await post.hand_over(letter, FERN)
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver) == []
     ((state, reason),) = await driver.rows("select state, reason from inbound where principal = 'agent:fern'")
     assert (state, reason) == ("interrupted", "forgotten")
-    assert await driver.store.claim_mailbox(driver.node) is None
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
     assert isinstance(await post.hand_over(letter, FERN, text="whatever"), Duplicate)
 
 
@@ -188,7 +195,7 @@ async def test_a_turn_of_another_agent_that_is_open_with_the_words_ends(post, dr
     await post.hand_over(letter, FERN)
     claim = await post.claimed(MOSS)
     turn = await driver.open(claim)
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     with pytest.raises(ClaimLost):
         await driver.answer(claim, turn, f"{CANARY}!")
     assert await found_in(driver) == []
@@ -197,8 +204,8 @@ async def test_a_turn_of_another_agent_that_is_open_with_the_words_ends(post, dr
 async def test_it_is_followed_where_the_rows_of_the_messages_were_pruned(post, driver):
     await round_trip(post)
     driver.clock.advance(10_000)
-    assert await driver.store.prune(older_than_ms=1, limit=100) > 0
-    await driver.store.forget(person(agent=None))
+    assert await driver.db.write(prune_messages(older_than_ms=1, limit=100, secret=SECRET)) > 0
+    await driver.db.write(begin_forgetting(person(agent=None)))
     assert await found_in(driver) == []
 
 
@@ -206,7 +213,7 @@ async def test_a_turn_that_somebody_tried_again_with_an_answer_of_another_agent_
     await round_trip(post)
     message = await driver.say("/retry", who="bob", rank=Rank.OPERATOR)
     claim = await post.claimed(FERN)
-    mail = await driver.store.read_mail(claim, limit=1)
+    mail = await driver.db.read(read_mail(claim, limit=1))
     ((_, body),) = await driver.rows(
         "select seq, body from entry where session = :s and kind = 'user' order by seq desc limit 1", s=mail.session
     )
@@ -216,10 +223,10 @@ async def test_a_turn_that_somebody_tried_again_with_an_answer_of_another_agent_
     opening = TurnOpening(
         session=mail.session, messages=(message,), entries=(again,), principal=Principal(said.principal), retry=True
     )
-    turn = await driver.store.open_turn(claim, opening)
+    turn = await driver.db.write(open_turn(claim, opening))
     await driver.answer(claim, turn, f"again: {CANARY} is well")
-    await driver.store.release_claim(claim)
-    await driver.store.forget(person(agent=None))
+    await driver.db.write(release_claim(claim))
+    await driver.db.write(begin_forgetting(person(agent=None)))
     assert await found_in(driver) == []
 
 
@@ -228,13 +235,13 @@ async def test_providers_of_the_other_agent_erase_what_they_were_sent(post, driv
     carried = []
     for agent in (FERN, MOSS, FERN, MOSS):
         key = LaneKey(AgentName(agent), Provider("mem"))
-        while claims := await driver.store.claim_lanes(driver.node, key, lanes=9, units=9, renderer="r1"):
+        while claims := await driver.db.write(claim_lanes(driver.node, key, lanes=9, units=9, renderer="r1")):
             for claim in claims:
                 done = [Settlement(n=one.n, state=DeliveryState.DELIVERED) for one in claim.packages]
-                await driver.store.settle_lanes([(claim, done)])
+                await driver.db.write(settle_lanes([(claim, done)]))
                 carried += [(agent, one.parcel) for one in claim.packages]
         if agent == MOSS and not any(parcel.op is Op.ERASE for _, parcel in carried):
-            await driver.store.forget(person(agent=FERN))
+            await driver.db.write(begin_forgetting(person(agent=FERN)))
     erased = {agent: parcel.erasure for agent, parcel in carried if parcel.op is Op.ERASE}
     sent = {
         agent: [parcel.id for who, parcel in carried if who == agent and parcel.op is Op.RETAIN] for agent in erased
@@ -246,6 +253,6 @@ async def test_providers_of_the_other_agent_erase_what_they_were_sent(post, driv
 
 async def test_no_hash_of_a_message_between_agents_is_left(post, driver):
     await round_trip(post)
-    await driver.store.forget(person(agent=None))
-    hashes = await driver.database.read("look", lambda: rows("select body_hash from inbound"))
+    await driver.db.write(begin_forgetting(person(agent=None)))
+    hashes = await driver.db.read(Call("look", lambda: rows("select body_hash from inbound")))
     assert {bytes(one) for (one,) in hashes} == {b""}

@@ -5,9 +5,11 @@ erased, and other people's words stay.
 import pytest
 
 from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Principal
-from holdfast.kernel.notifier_port import Topic
+from holdfast.kernel.notifier import Topic
 from holdfast.memory.delivery import Op
 from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.forget_sql import begin_forgetting
+from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.naming import PerAddress
 from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
 from tests.support.memory_provider import Service
@@ -102,9 +104,9 @@ def test_death_between_any_two_steps_costs_nothing(world, after):
         await tell(runtime)
         await world.pass_time(5)
         service.away = "" if after == "settle" else "not yet"
-        asked = await runtime.store.forget(ForgetRequest(id=ForgetId("forget_1"), person=Principal("c")))
+        asked = await runtime.db.write(begin_forgetting(ForgetRequest(id=ForgetId("forget_1"), person=Principal("c"))))
         if after != "forget":
-            await runtime.store.scrub_forgotten()
+            await scrub_forgotten(runtime.db)
         if after == "settle":
             runtime._notifier.wake(Topic.DELIVERY)
             await world.pass_time(30)

@@ -11,9 +11,17 @@ import pytest
 
 from holdfast.kernel.errors import DeliveryNotFound, InvalidInput, LaneLost
 from holdfast.kernel.ids import AgentName, DeliveryId, NodeId, Provider
+from holdfast.memory.backfill_sql import list_delivered_parcels
+from holdfast.memory.cursor_sql import schedule_overdue
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op
 from holdfast.memory.lane import LaneClaim, LaneKey, Settlement
+from holdfast.memory.lane_sql import claim_lanes, hurry_lanes, list_lane_keys, next_due
 from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes_sql import apply_memory
+from holdfast.memory.settle_sql import replay_delivery, settle_lanes
+from holdfast.sessions.history_sql import list_deliveries, trace_message
+from holdfast.store.node_sql import reap_nodes, register_node, retire_node
+from holdfast.turns.record_sql import record_turn
 from tests.support.driver import address_of, record, retain
 
 KEY = LaneKey(AgentName("fern"), Provider("mem"))
@@ -22,15 +30,15 @@ EACH = (retain(),)
 
 
 async def take(driver, *, node=None, name="", lanes=1, units=1, renderer="r1") -> list[LaneClaim]:
-    found = await driver.store.claim_lanes(
-        node or driver.node, KEY, name=name, lanes=lanes, units=units, renderer=renderer
+    found = await driver.db.write(
+        claim_lanes(node or driver.node, KEY, name=name, lanes=lanes, units=units, renderer=renderer)
     )
     return list(found)
 
 
 async def settle(driver, claim, state=DeliveryState.DELIVERED, **more):
     done = [Settlement(n=package.n, state=state, **more) for package in claim.packages]
-    await driver.store.settle_lanes([(claim, done)])
+    await driver.db.write(settle_lanes([(claim, done)]))
 
 
 async def states(driver):
@@ -65,7 +73,7 @@ async def test_a_lane_comes_with_its_head_rendered_from_the_journal(driver):
 async def test_a_taken_lane_is_nobody_elses(driver):
     driver.policies = EACH
     await driver.chat("one", "two")
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     assert len(await take(driver)) == 1
     assert await take(driver, node=OTHER, lanes=5) == []
 
@@ -102,7 +110,7 @@ async def test_a_provider_with_several_lanes_is_named_once(driver):
     driver.policies = (retain(), retain("other"))
     await driver.talk("one", chat="attic")
     await driver.talk("two", chat="porch")
-    assert await driver.store.lane_keys() == (KEY, replace(KEY, provider=Provider("other")))
+    assert await driver.db.read(list_lane_keys()) == (KEY, replace(KEY, provider=Provider("other")))
 
 
 async def test_only_a_registered_node_takes_lanes(driver):
@@ -126,7 +134,7 @@ async def test_a_claim_asked_for_again_under_its_name_is_the_same_claim(driver):
 
 async def test_steps_tools_and_recall_are_nobodys_memory(driver):
     driver.policies = EACH
-    await driver.store.record_turn(record("k1", policies=EACH))
+    await driver.db.write(record_turn(record("k1", policies=EACH)))
     (claim,) = await take(driver)
     assert said(claim) == [["hello", "re: hello"]]
 
@@ -187,20 +195,20 @@ async def test_a_parked_delivery_lets_the_next_one_pass_and_can_be_replayed_late
     assert said(claim) == [["two", "re: two"]]
     await settle(driver, claim)
     parked = DeliveryId(f"mem:{session}:1")
-    assert await driver.store.replay_delivery(parked) == "scheduled"
-    assert await driver.store.replay_delivery(parked) == "scheduled", "asked twice it is the same"
+    assert await driver.db.write(replay_delivery(parked)) == "scheduled"
+    assert await driver.db.write(replay_delivery(parked)) == "scheduled", "asked twice it is the same"
     (claim,) = await take(driver)
     assert claim.packages[0].late
     await settle(driver, claim)
     assert await marks(driver) == [(4, 4)]
     with pytest.raises(InvalidInput, match="is delivered"):
-        await driver.store.replay_delivery(parked)
+        await driver.db.write(replay_delivery(parked))
 
 
 async def test_an_unknown_delivery_cannot_be_replayed(driver):
     for wrong in ("mem:ses_x:1", "x", "", ":::", "mem:ses:1:retract:2"):
         with pytest.raises(DeliveryNotFound):
-            await driver.store.replay_delivery(DeliveryId(wrong))
+            await driver.db.write(replay_delivery(DeliveryId(wrong)))
 
 
 async def test_settling_twice_is_settling_once(driver):
@@ -217,16 +225,18 @@ async def test_an_untried_delivery_gets_its_attempt_back(driver):
     await driver.chat("one", "two")
     (claim,) = await take(driver, units=2)
     first, second = claim.packages
-    await driver.store.settle_lanes(
-        [
-            (
-                claim,
-                [
-                    Settlement(n=first.n, state=DeliveryState.SCHEDULED, delay_ms=0, failing=True),
-                    Settlement(n=second.n, state=DeliveryState.SCHEDULED, untried=True),
-                ],
-            )
-        ]
+    await driver.db.write(
+        settle_lanes(
+            [
+                (
+                    claim,
+                    [
+                        Settlement(n=first.n, state=DeliveryState.SCHEDULED, delay_ms=0, failing=True),
+                        Settlement(n=second.n, state=DeliveryState.SCHEDULED, untried=True),
+                    ],
+                )
+            ]
+        )
     )
     assert await driver.rows("select attempt from delivery order by n") == [(1,), (0,)]
 
@@ -238,7 +248,7 @@ async def test_a_delivery_that_a_dead_dispatcher_was_sending_is_uncertain(driver
     driver.policies = EACH
     await driver.chat("one")
     (lost,) = await take(driver)
-    await driver.store.register_node(OTHER, "b", sole=True)
+    await driver.db.write(register_node(OTHER, "b", sole=True))
     (claim,) = await take(driver, node=OTHER)
     assert claim.packages[0].ask
     assert claim.fence > lost.fence
@@ -252,7 +262,7 @@ async def test_a_lane_given_back_without_an_outcome_is_in_doubt(driver):
     driver.policies = EACH
     await driver.chat("one")
     (claim,) = await take(driver)
-    await driver.store.settle_lanes([(claim, ())])
+    await driver.db.write(settle_lanes([(claim, ())]))
     (again,) = await take(driver)
     assert again.packages[0].ask
 
@@ -261,8 +271,8 @@ async def test_a_dispatcher_that_stops_releases_its_lanes(driver):
     driver.policies = EACH
     await driver.chat("one")
     (lost,) = await take(driver)
-    await driver.store.retire_node(driver.node)
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(retire_node(driver.node))
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     assert (await take(driver, node=OTHER))[0].packages[0].ask
     with pytest.raises(LaneLost):
         await settle(driver, lost)
@@ -273,8 +283,8 @@ async def test_lanes_of_nodes_that_are_taken_for_dead_are_free_again(driver):
     await driver.chat("one")
     await take(driver)
     driver.clock.advance(60_000)
-    await driver.store.register_node(OTHER, "b", sole=False)
-    await driver.store.reap_nodes(lease_ms=15_000)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
+    await driver.db.write(reap_nodes(lease_ms=15_000))
     (claim,) = await take(driver, node=OTHER)
     assert claim.packages[0].ask
     assert claim.packages[0].uncertain_for_ms == 0, "the quiet period begins when the attempt is known to be over"
@@ -285,8 +295,8 @@ async def test_a_lane_taken_in_the_instant_in_which_its_node_was_reaped_is_found
     await driver.chat("one")
     await take(driver)
     await driver.write("delete from node")
-    await driver.store.register_node(OTHER, "b", sole=False)
-    assert (await driver.store.reap_nodes(lease_ms=15_000)).nodes == 0
+    await driver.db.write(register_node(OTHER, "b", sole=False))
+    assert (await driver.db.write(reap_nodes(lease_ms=15_000))).nodes == 0
     assert len(await take(driver, node=OTHER)) == 1
 
 
@@ -323,7 +333,7 @@ async def test_what_must_be_asked_about_first_does_not_join_the_call_of_those_be
     (claim,) = await take(driver, units=2, renderer="r1")
     first, second = claim.packages
     absent = Settlement(n=first.n, state=DeliveryState.SCHEDULED, again=True)
-    await driver.store.settle_lanes([(claim, [absent, Settlement(n=second.n, state=DeliveryState.SCHEDULED)])])
+    await driver.db.write(settle_lanes([(claim, [absent, Settlement(n=second.n, state=DeliveryState.SCHEDULED)])]))
     (claim,) = await take(driver, units=2, renderer="r2")
     assert [(package.n, package.ask) for package in claim.packages] == [(first.n, False)]
     assert await states(driver) == ["sending", "scheduled"]
@@ -385,10 +395,10 @@ async def test_a_lane_whose_only_unit_was_undone_has_nothing_to_carry(driver):
 async def test_pending_turns_become_due_after_the_longest_wait(driver):
     driver.policies = (replace(retain(every_turns=5), max_wait_ms=60_000),)
     session = await driver.chat("one", "two")
-    assert await driver.store.schedule_overdue(limit=10) == 0
+    assert await driver.db.write(schedule_overdue(limit=10)) == 0
     driver.clock.advance(60_000)
-    assert await driver.store.schedule_overdue(limit=10) == 1
-    assert await driver.store.schedule_overdue(limit=10) == 0
+    assert await driver.db.write(schedule_overdue(limit=10)) == 1
+    assert await driver.db.write(schedule_overdue(limit=10)) == 0
     (claim,) = await take(driver)
     assert said(claim) == [["one", "re: one", "two", "re: two"]]
     assert claim.packages[0].parcel.session == session
@@ -399,23 +409,23 @@ async def test_turns_undone_while_they_waited_are_not_scheduled(driver):
     await driver.chat("one")
     await driver.command("/undo")
     driver.clock.advance(60_000)
-    await driver.store.schedule_overdue(limit=10)
-    assert await driver.store.schedule_overdue(limit=10) == 0
+    await driver.db.write(schedule_overdue(limit=10))
+    assert await driver.db.write(schedule_overdue(limit=10)) == 0
     assert await states(driver) == []
 
 
 async def test_when_the_next_lane_is_due_is_known_per_provider(driver):
     driver.policies = EACH
     absent = LaneKey(AgentName("fern"), Provider("other"))
-    assert await driver.store.next_due([KEY, absent]) == (None, None)
+    assert await driver.db.read(next_due([KEY, absent])) == (None, None)
     await driver.chat("one")
-    assert await driver.store.next_due([KEY, absent]) == (driver.clock.now(), None)
-    assert await driver.store.lane_keys() == (KEY,)
+    assert await driver.db.read(next_due([KEY, absent])) == (driver.clock.now(), None)
+    assert await driver.db.read(list_lane_keys()) == (KEY,)
     (claim,) = await take(driver)
-    assert await driver.store.next_due([KEY]) == (None,), "a taken lane is not waiting"
+    assert await driver.db.read(next_due([KEY])) == (None,), "a taken lane is not waiting"
     await settle(driver, claim)
-    assert await driver.store.lane_keys() == ()
-    assert await driver.store.lane_keys(ever=True) == (KEY,)
+    assert await driver.db.read(list_lane_keys()) == ()
+    assert await driver.db.read(list_lane_keys(ever=True)) == (KEY,)
 
 
 # --- together --------------------------------------------------------------------------------------
@@ -425,7 +435,7 @@ async def test_concurrent_dispatchers_never_share_a_lane(driver):
     driver.policies = EACH
     for chat in ("a", "b", "c", "d"):
         await driver.talk("hello", chat=chat)
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     taken = await asyncio.gather(*(take(driver, node=node, lanes=2) for node in (driver.node, OTHER, driver.node)))
     places = [claim.place for claims in taken for claim in claims]
     assert len(places) == len(set(places))
@@ -449,21 +459,21 @@ async def test_every_delivery_can_be_listed(driver):
     session = await driver.chat("one", "two")
     (claim,) = await take(driver)
     await settle(driver, claim, receipt="r-1")
-    newest, oldest = await driver.store.deliveries()
+    newest, oldest = await driver.db.read(list_deliveries())
     assert (oldest.id, oldest.state, oldest.receipt, oldest.attempt) == (f"mem:{session}:1", "delivered", "r-1", 1)
-    assert [one.id for one in await driver.store.deliveries(state="scheduled")] == [newest.id]
-    assert await driver.store.deliveries(provider="nobody") == ()
-    assert [one.id for one in await driver.store.deliveries(after=newest.n)] == [oldest.id]
-    assert [one.id for one in await driver.store.deliveries(limit=1)] == [newest.id]
+    assert [one.id for one in await driver.db.read(list_deliveries(state="scheduled"))] == [newest.id]
+    assert await driver.db.read(list_deliveries(provider="nobody")) == ()
+    assert [one.id for one in await driver.db.read(list_deliveries(after=newest.n))] == [oldest.id]
+    assert [one.id for one in await driver.db.read(list_deliveries(limit=1))] == [newest.id]
 
 
 async def test_delivered_parcels_are_those_of_one_provider_in_order(driver):
     driver.policies = (retain(), retain("other"))
     await driver.chat("one", "two")
     await driver.write("update delivery set state = 'delivered', attempt = 1 where provider = 'other'")
-    assert await driver.store.delivered_parcels(KEY) == ()
+    assert await driver.db.read(list_delivered_parcels(KEY)) == ()
     await driver.write("update delivery set state = 'delivered', attempt = 1 where provider = 'mem'")
-    found = await driver.store.delivered_parcels(KEY)
+    found = await driver.db.read(list_delivered_parcels(KEY))
     assert [parcel.turns[0].lines[0].text for _, parcel in found] == ["one", "two"]
     assert [n for n, _ in found] == sorted(n for n, _ in found)
     assert {parcel.id.partition(":")[0] for _, parcel in found} == {"mem"}
@@ -474,7 +484,7 @@ async def test_a_trace_tells_of_a_turn_that_waits_for_others(driver):
     message = await driver.say("one")
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
-    (pending,) = (await driver.store.message(message)).deliveries
+    (pending,) = (await driver.db.read(trace_message(message))).deliveries
     assert (pending.provider, pending.state, pending.attempt) == ("mem", "scheduled", 0)
     assert pending.reason
 
@@ -499,7 +509,7 @@ async def retaken(driver, text):
     claims = {said(claim)[0][0]: claim for claim in await take(driver, lanes=9)}
     wanted = claims.pop(text)
     for claim in claims.values():
-        await driver.store.settle_lanes([(claim, ())])
+        await driver.db.write(settle_lanes([(claim, ())]))
     return wanted
 
 
@@ -526,7 +536,7 @@ async def test_what_another_provider_or_agent_takes_is_no_evidence(driver):
     await fail(driver, claims["bad"])
     driver.clock.advance(1)
     other = LaneKey(AgentName("fern"), Provider("else"))
-    (taken,) = await driver.store.claim_lanes(driver.node, other, lanes=9, units=1, renderer="r1")
+    (taken,) = await driver.db.write(claim_lanes(driver.node, other, lanes=9, units=1, renderer="r1"))
     await settle(driver, taken)
     claim = await retaken(driver, "bad")
     assert not claim.packages[0].others_taken
@@ -538,11 +548,11 @@ async def test_waiting_lanes_are_hurried_on_whatever_node_they_failed(driver):
     await driver.talk("behind", chat="one")
     for claim in claims.values():
         await settle(driver, claim, DeliveryState.SCHEDULED, delay_ms=300_000, failing=True)
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     assert await take(driver, node=OTHER, lanes=9) == []
-    assert await driver.store.hurry_lanes(KEY, limit=2) == 2
-    assert await driver.store.hurry_lanes(KEY, limit=2) == 1
-    assert await driver.store.hurry_lanes(KEY, limit=2) == 0
+    assert await driver.db.write(hurry_lanes(KEY, limit=2)) == 2
+    assert await driver.db.write(hurry_lanes(KEY, limit=2)) == 1
+    assert await driver.db.write(hurry_lanes(KEY, limit=2)) == 0
     found = await take(driver, node=OTHER, lanes=9)
     assert sorted(said(claim)[0][0] for claim in found) == ["one", "three", "two"], "heads only, and in order"
 
@@ -551,12 +561,12 @@ async def test_a_taken_lane_and_another_provider_s_are_left_alone_by_hurrying(dr
     driver.policies = (retain(), retain(provider="else"))
     claims = await lanes_of(driver, "one")
     other = LaneKey(AgentName("fern"), Provider("else"))
-    (else_,) = await driver.store.claim_lanes(driver.node, other, lanes=9, units=1, renderer="r1")
+    (else_,) = await driver.db.write(claim_lanes(driver.node, other, lanes=9, units=1, renderer="r1"))
     await settle(driver, else_, DeliveryState.SCHEDULED, delay_ms=300_000, failing=True)
-    assert await driver.store.hurry_lanes(KEY, limit=9) == 0
+    assert await driver.db.write(hurry_lanes(KEY, limit=9)) == 0
     await settle(driver, claims["one"], DeliveryState.SCHEDULED, delay_ms=300_000, failing=True)
-    assert await driver.store.hurry_lanes(KEY, limit=9) == 1
-    assert await driver.store.claim_lanes(driver.node, other, lanes=9, units=1, renderer="r1") == ()
+    assert await driver.db.write(hurry_lanes(KEY, limit=9)) == 1
+    assert await driver.db.write(claim_lanes(driver.node, other, lanes=9, units=1, renderer="r1")) == ()
 
 
 async def test_a_doubtful_one_that_is_hurried_is_asked_about_and_its_quiet_period_goes_on(driver):
@@ -564,7 +574,7 @@ async def test_a_doubtful_one_that_is_hurried_is_asked_about_and_its_quiet_perio
     claims = await lanes_of(driver, "one")
     await settle(driver, claims["one"], DeliveryState.UNCERTAIN, delay_ms=30_000)
     driver.clock.advance(7_000)
-    await driver.store.hurry_lanes(KEY, limit=9)
+    await driver.db.write(hurry_lanes(KEY, limit=9))
     (claim,) = await take(driver)
     assert (claim.packages[0].ask, claim.packages[0].uncertain_for_ms) == (True, 7_000)
 
@@ -574,7 +584,7 @@ async def test_what_is_parked_in_doubt_is_asked_about_when_it_is_replayed(driver
     claims = await lanes_of(driver, "one")
     await settle(driver, claims["one"], DeliveryState.PARKED, doubtful=True)
     (id_,) = (await driver.rows("select id from delivery"))[0]
-    assert await driver.store.replay_delivery(DeliveryId(id_)) == "uncertain"
+    assert await driver.db.write(replay_delivery(DeliveryId(id_))) == "uncertain"
 
 
 # --- notes that pass one another ---------------------------------------------------------------------
@@ -587,12 +597,12 @@ async def noted(driver, *texts, old=""):
         verb = MemoryVerb.REPLACE if old else MemoryVerb.ADD
         change = Change(verb=verb, target=Target.MEMORY, text=text, old=old)
         batch = MemoryBatch(agent=KEY.agent, subject="", origin=f"{old}>{text}", changes=(change,), policies=policies)
-        assert isinstance(await driver.store.apply_memory(batch), Applied)
+        assert isinstance(await driver.db.write(apply_memory(batch)), Applied)
 
 
 async def take_notes(driver, *, passing=True, name="", units=9):
-    found = await driver.store.claim_lanes(
-        driver.node, KEY, name=name, lanes=1, units=units, renderer="r1", passing=passing
+    found = await driver.db.write(
+        claim_lanes(driver.node, KEY, name=name, lanes=1, units=units, renderer="r1", passing=passing)
     )
     return found[0] if found else None
 
@@ -641,7 +651,7 @@ async def test_a_lane_on_which_nothing_can_pass_rests_until_the_quiet_period_is_
     await doubt_the_first(driver)
     await noted(driver, "coffee", old="tea")
     assert await take_notes(driver) is None
-    (due_at,) = await driver.store.next_due([KEY])
+    (due_at,) = await driver.db.read(next_due([KEY]))
     assert due_at == driver.clock.now() + 30_000
 
 

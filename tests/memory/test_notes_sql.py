@@ -21,9 +21,15 @@ from holdfast.memory.notes import (
     Target,
     stream_of,
 )
-from holdfast.memory.notes_sql import memory_notes
-from holdfast.store.script import rows
-from holdfast.store.sql_store import SqlStore
+from holdfast.memory.notes_sql import (
+    apply_memory,
+    list_memory_operations,
+    list_memory_subjects,
+    memory_notes,
+    read_memory,
+    undo_memory,
+)
+from holdfast.store.script import Call, rows
 from tests.memory.test_notes_plan import CHANGES, add, remove, swap
 from tests.store.test_atomic import STATEMENTS_MAX, Cutting
 
@@ -42,27 +48,27 @@ def batch(origin, *changes, subject="", **options):
     return MemoryBatch(agent=FERN, subject=subject, origin=origin, changes=changes, **options)
 
 
-async def applied(store, origin, *changes, **options):
-    outcome = await store.apply_memory(batch(origin, *changes, **options))
+async def applied(db, origin, *changes, **options):
+    outcome = await db.write(apply_memory(batch(origin, *changes, **options)))
     assert isinstance(outcome, Applied), outcome
     return outcome.seqs
 
 
-async def texts(store, target=Target.MEMORY, subject=""):
-    return [entry.text for entry in (await store.memory(FERN, subject)).of(target)]
+async def texts(db, target=Target.MEMORY, subject=""):
+    return [entry.text for entry in (await db.read(read_memory(FERN, subject))).of(target)]
 
 
-async def undo(store, seq, **options):
-    return await store.undo_memory(MemoryUndo(agent=FERN, subject="", seq=seq, **options))
+async def undo(db, seq, **options):
+    return await db.write(undo_memory(MemoryUndo(agent=FERN, subject="", seq=seq, **options)))
 
 
 # --- what holds ----------------------------------------------------------------------------------------
 
 
-async def test_what_was_added_replaced_and_removed_is_what_holds(store):
-    assert await applied(store, "a", add("tea"), add("coffee"), add("Ada", Target.USER)) == (1, 2, 3)
-    assert await applied(store, "b", swap("tea", "green tea"), remove("coffee"), add("milk")) == (4, 5, 6)
-    memory = await store.memory(FERN)
+async def test_what_was_added_replaced_and_removed_is_what_holds(db):
+    assert await applied(db, "a", add("tea"), add("coffee"), add("Ada", Target.USER)) == (1, 2, 3)
+    assert await applied(db, "b", swap("tea", "green tea"), remove("coffee"), add("milk")) == (4, 5, 6)
+    memory = await db.read(read_memory(FERN))
     assert [(entry.seq, entry.place, entry.text) for entry in memory.of(Target.MEMORY)] == [
         (4, 1, "green tea"),
         (6, 6, "milk"),
@@ -71,31 +77,31 @@ async def test_what_was_added_replaced_and_removed_is_what_holds(store):
     assert [entry.text for entry in memory.of(Target.USER)] == ["Ada"]
 
 
-async def test_an_entry_says_who_wrote_it_when_and_why(store, clock):
+async def test_an_entry_says_who_wrote_it_when_and_why(db, clock):
     clock.advance(5_000)
-    await applied(store, "tool:s:1:c", add("tea"), by="model", principal=Principal("ada"))
-    (entry,) = (await store.memory(FERN)).entries
+    await applied(db, "tool:s:1:c", add("tea"), by="model", principal=Principal("ada"))
+    (entry,) = (await db.read(read_memory(FERN))).entries
     assert (entry.by, entry.origin, entry.at) == ("model", "tool:s:1:c", clock.now())
-    (operation,) = await store.memory_history(FERN)
+    (operation,) = await db.read(list_memory_operations(FERN))
     assert (operation.principal, operation.live) == ("ada", True)
 
 
-async def test_any_bytes_that_people_write_come_back_as_they_were(store):
+async def test_any_bytes_that_people_write_come_back_as_they_were(db):
     text = "Ümläut, 茶, \U0001f468\u200d\U0001f469\u200d\U0001f467, 'quoted' :name $1 /*lock*/ --"
-    await applied(store, "a", add(text))
-    assert await texts(store) == [text]
+    await applied(db, "a", add(text))
+    assert await texts(db) == [text]
 
 
-async def test_subjects_and_agents_are_strangers_to_each_other(store):
-    await applied(store, "a", add("tea"))
-    await applied(store, "a", add("coffee"), subject="ada")
-    await applied(store, "a", add("milk"), subject="a:b")
-    await store.apply_memory(replace(batch("a", add("beer")), agent=AgentName("moss")))
-    assert await texts(store) == ["tea"]
-    assert await texts(store, subject="ada") == ["coffee"]
-    assert await store.memory_subjects(FERN) == ["", "a:b", "ada"]
-    assert await store.memory_subjects(FERN, after="", limit=1) == ["a:b"]
-    assert (await store.memory(AgentName("nobody"))).head == 0
+async def test_subjects_and_agents_are_strangers_to_each_other(db):
+    await applied(db, "a", add("tea"))
+    await applied(db, "a", add("coffee"), subject="ada")
+    await applied(db, "a", add("milk"), subject="a:b")
+    await db.write(apply_memory(replace(batch("a", add("beer")), agent=AgentName("moss"))))
+    assert await texts(db) == ["tea"]
+    assert await texts(db, subject="ada") == ["coffee"]
+    assert await db.read(list_memory_subjects(FERN)) == ["", "a:b", "ada"]
+    assert await db.read(list_memory_subjects(FERN, after="", limit=1)) == ["a:b"]
+    assert (await db.read(read_memory(AgentName("nobody")))).head == 0
 
 
 # --- whole or not at all -----------------------------------------------------------------------------------
@@ -114,34 +120,33 @@ async def test_subjects_and_agents_are_strangers_to_each_other(store):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 async def test_one_change_that_cannot_be_made_leaves_the_others_unmade(driver, changes, code):
-    await applied(driver.store, "a", add("green tea"), add("black tea"))
+    await applied(driver.db, "a", add("green tea"), add("black tea"))
     before = await everything(driver)
-    outcome = await driver.store.apply_memory(batch("b", *changes, policies=MIRRORED))
+    outcome = await driver.db.write(apply_memory(batch("b", *changes, policies=MIRRORED)))
     assert isinstance(outcome, NotApplied)
     assert (outcome.code, outcome.position) == (code, 1)
     assert [entry.text for entry in outcome.memory.entries] == ["green tea", "black tea"]
     assert await everything(driver) == before
 
 
-async def test_a_refused_batch_may_be_repeated_once_there_is_room(store):
+async def test_a_refused_batch_may_be_repeated_once_there_is_room(db):
     small = Capacity(memory_chars=10)
-    await applied(store, "a", add("1234567890"))
+    await applied(db, "a", add("1234567890"))
     wish = batch("b", add("abc"), capacity=small)
-    assert isinstance(await store.apply_memory(wish), NotApplied)
-    await applied(store, "c", remove("123"))
-    assert await store.apply_memory(wish) == Applied((3,))
+    assert isinstance(await db.write(apply_memory(wish)), NotApplied)
+    await applied(db, "c", remove("123"))
+    assert await db.write(apply_memory(wish)) == Applied((3,))
 
 
 async def test_a_batch_cut_off_anywhere_leaves_no_trace(driver, database):
-    await applied(driver.store, "a", add("tea"), add("coffee"))
+    await applied(driver.db, "a", add("tea"), add("coffee"))
     cutting = Cutting(database)
-    store = SqlStore(cutting, driver.store._secret)  # type: ignore[arg-type]
     wish = batch("b", swap("tea", "green tea"), remove("coffee"), add("milk"), policies=MIRRORED)
     before = await everything(driver)
     for at in range(STATEMENTS_MAX):
         cutting.at = at
         try:
-            outcome = await store.apply_memory(wish)
+            outcome = await cutting.write(apply_memory(wish))
         except StoreUnavailable:
             assert await everything(driver) == before, f"cut off before statement {at}"
         else:
@@ -151,7 +156,7 @@ async def test_a_batch_cut_off_anywhere_leaves_no_trace(driver, database):
 
 
 async def everything(driver):
-    return await driver.database.read("look", _everything)
+    return await driver.db.read(Call("look", _everything))
 
 
 def _everything():
@@ -165,55 +170,55 @@ def _everything():
 
 
 async def test_a_repeated_origin_gets_the_first_result_and_changes_nothing(driver):
-    store = driver.store
+    db = driver.db
     wish = batch("a", add("tea"), add("tea"), add("milk"), policies=MIRRORED)
-    assert await store.apply_memory(wish) == Applied((1, 0, 2))
+    assert await db.write(apply_memory(wish)) == Applied((1, 0, 2))
     before = await everything(driver)
-    assert await store.apply_memory(wish) == Applied((1, 0, 2), repeated=True)
+    assert await db.write(apply_memory(wish)) == Applied((1, 0, 2), repeated=True)
     assert await everything(driver) == before
 
 
-async def test_a_late_repeat_does_not_bring_back_what_was_removed_since(store):
-    await applied(store, "a", add("tea"))
-    assert await applied(store, "b", add("tea")) == (0,)
-    await applied(store, "c", remove("tea"))
+async def test_a_late_repeat_does_not_bring_back_what_was_removed_since(db):
+    await applied(db, "a", add("tea"))
+    assert await applied(db, "b", add("tea")) == (0,)
+    await applied(db, "c", remove("tea"))
     for origin, seqs in (("a", (1,)), ("b", (0,))):
-        assert await store.apply_memory(batch(origin, add("tea"))) == Applied(seqs, repeated=True)
-    assert await texts(store) == []
+        assert await db.write(apply_memory(batch(origin, add("tea")))) == Applied(seqs, repeated=True)
+    assert await texts(db) == []
 
 
-async def test_the_same_origin_from_many_callers_at_once_is_applied_once(store):
+async def test_the_same_origin_from_many_callers_at_once_is_applied_once(db):
     wish = batch("a", add("tea"), add("milk"))
-    outcomes = await asyncio.gather(*(store.apply_memory(wish) for _ in range(8)))
+    outcomes = await asyncio.gather(*(db.write(apply_memory(wish)) for _ in range(8)))
     assert {outcome.seqs for outcome in outcomes} == {(1, 2)}
     assert [outcome.repeated for outcome in outcomes].count(False) == 1
-    assert await texts(store) == ["tea", "milk"]
+    assert await texts(db) == ["tea", "milk"]
 
 
-async def test_fifty_callers_at_once_all_land_in_one_order_without_gaps(store):
+async def test_fifty_callers_at_once_all_land_in_one_order_without_gaps(db):
     wishes = [batch(f"o{n}", add(f"note {n}"), policies=MIRRORED) for n in range(50)]
-    outcomes = await asyncio.gather(*(store.apply_memory(wish) for wish in wishes))
+    outcomes = await asyncio.gather(*(db.write(apply_memory(wish)) for wish in wishes))
     assert sorted(seq for outcome in outcomes for seq in outcome.seqs) == list(range(1, 51))
-    assert sorted(await texts(store)) == sorted(f"note {n}" for n in range(50))
+    assert sorted(await texts(db)) == sorted(f"note {n}" for n in range(50))
 
 
-async def test_of_two_who_replace_the_same_version_one_is_told_that_it_is_stale(store):
-    await applied(store, "a", add("tea"))
+async def test_of_two_who_replace_the_same_version_one_is_told_that_it_is_stale(db):
+    await applied(db, "a", add("tea"))
     wishes = [batch(f"o{n}", swap("", f"tea {n}", version=1)) for n in range(2)]
-    outcomes = await asyncio.gather(*(store.apply_memory(wish) for wish in wishes))
+    outcomes = await asyncio.gather(*(db.write(apply_memory(wish)) for wish in wishes))
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Applied", "NotApplied"]
     assert [outcome.code for outcome in outcomes if isinstance(outcome, NotApplied)] == ["stale"]
 
 
-async def test_stale_history_adds_only_and_never_brings_back_what_was_removed(store):
-    await applied(store, "a", add("likes tea"), add("likes milk"))
-    await applied(store, "b", remove("likes tea"), swap("likes milk", "likes oat milk"))
+async def test_stale_history_adds_only_and_never_brings_back_what_was_removed(db):
+    await applied(db, "a", add("likes tea"), add("likes milk"))
+    await applied(db, "b", remove("likes tea"), swap("likes milk", "likes oat milk"))
     wish = batch("c", add("likes tea"), add("likes milk"), add("has a dog"), add_only=True)
-    assert await store.apply_memory(wish) == Applied((0, 0, 5))
-    outcome = await store.apply_memory(batch("d", remove("has a dog"), add_only=True))
+    assert await db.write(apply_memory(wish)) == Applied((0, 0, 5))
+    outcome = await db.write(apply_memory(batch("d", remove("has a dog"), add_only=True)))
     assert isinstance(outcome, NotApplied)
     assert outcome.code == "stale"
-    assert await texts(store) == ["likes oat milk", "has a dog"]
+    assert await texts(db) == ["likes oat milk", "has a dog"]
 
 
 # --- mirrored to providers -----------------------------------------------------------------------------------
@@ -221,7 +226,7 @@ async def test_stale_history_adds_only_and_never_brings_back_what_was_removed(st
 
 async def test_every_operation_is_mirrored_to_each_provider_that_takes_them(driver):
     who = Principal("ada")
-    await applied(driver.store, "a", add("tea"), add("tea"), add("milk"), policies=MIRRORED, principal=who)
+    await applied(driver.db, "a", add("tea"), add("tea"), add("milk"), policies=MIRRORED, principal=who)
     found = await driver.rows(DELIVERIES)
     assert {(provider, seq) for provider, _, seq, *_ in found} == {
         ("honcho", 1),
@@ -233,73 +238,73 @@ async def test_every_operation_is_mirrored_to_each_provider_that_takes_them(driv
 
 
 async def test_a_duplicate_is_not_mirrored_again(driver):
-    await applied(driver.store, "a", add("tea"), policies=MIRRORED)
+    await applied(driver.db, "a", add("tea"), policies=MIRRORED)
     before = await driver.rows(DELIVERIES)
-    await applied(driver.store, "b", add("tea"), policies=MIRRORED)
+    await applied(driver.db, "b", add("tea"), policies=MIRRORED)
     assert await driver.rows(DELIVERIES) == before
 
 
 async def test_a_provider_that_is_added_later_is_told_of_what_happens_from_then_on(driver):
-    await applied(driver.store, "a", add("tea"))
-    await applied(driver.store, "b", add("tea"), policies=MIRRORED)
+    await applied(driver.db, "a", add("tea"))
+    await applied(driver.db, "b", add("tea"), policies=MIRRORED)
     assert await driver.rows(DELIVERIES) == []
-    await applied(driver.store, "c", add("milk"), policies=MIRRORED)
+    await applied(driver.db, "c", add("milk"), policies=MIRRORED)
     assert {(provider, seq) for provider, _, seq, *_ in await driver.rows(DELIVERIES)} == {("honcho", 2), ("files", 2)}
 
 
 async def test_a_note_tells_what_holds_now_and_what_held_before(driver):
-    await applied(driver.store, "a", add("tea"), swap("tea", "coffee"), remove("coffee"), subject="ada")
-    notes = await driver.database.read("notes", lambda: memory_notes(stream_of(FERN, "ada"), 1, 9))
+    await applied(driver.db, "a", add("tea"), swap("tea", "coffee"), remove("coffee"), subject="ada")
+    notes = await driver.db.read(Call("notes", lambda: memory_notes(stream_of(FERN, "ada"), 1, 9)))
     assert [(note.seq, note.op, note.text, note.old_text, note.subject) for note in notes] == [
         (1, "add", "tea", "", "ada"),
         (2, "replace", "coffee", "tea", "ada"),
         (3, "remove", "", "coffee", "ada"),
     ]
     assert [
-        note.seq for note in await driver.database.read("n", lambda: memory_notes(stream_of(FERN, "ada"), 2, 2))
+        note.seq for note in await driver.db.read(Call("n", lambda: memory_notes(stream_of(FERN, "ada"), 2, 2)))
     ] == [2]
 
 
 # --- history and undo ----------------------------------------------------------------------------------------
 
 
-async def test_history_is_kept_in_pages(store):
-    await applied(store, "a", add("tea"), swap("tea", "coffee"), remove("coffee"))
-    whole = await store.memory_history(FERN)
+async def test_history_is_kept_in_pages(db):
+    await applied(db, "a", add("tea"), swap("tea", "coffee"), remove("coffee"))
+    whole = await db.read(list_memory_operations(FERN))
     assert [(one.seq, one.verb.value, one.text, one.old_text, one.live) for one in whole] == [
         (1, "add", "tea", "", False),
         (2, "replace", "coffee", "tea", False),
         (3, "remove", "", "coffee", False),
     ]
-    assert [one.seq for one in await store.memory_history(FERN, after=1, limit=1)] == [2]
+    assert [one.seq for one in await db.read(list_memory_operations(FERN, after=1, limit=1))] == [2]
 
 
-async def test_every_operation_can_be_undone_and_the_undoing_too(store):
-    await applied(store, "a", add("tea"), add("coffee"), add("milk"))
-    await applied(store, "b", remove("coffee"), swap("milk", "oat milk"))
-    assert await undo(store, 4) == Applied((6,))
-    assert await undo(store, 5) == Applied((7,))
-    assert await texts(store) == ["tea", "coffee", "milk"]
-    assert await undo(store, 7) == Applied((8,))
-    assert await texts(store) == ["tea", "coffee", "oat milk"]
-    assert await undo(store, 1) == Applied((9,))
-    assert await texts(store) == ["coffee", "oat milk"]
+async def test_every_operation_can_be_undone_and_the_undoing_too(db):
+    await applied(db, "a", add("tea"), add("coffee"), add("milk"))
+    await applied(db, "b", remove("coffee"), swap("milk", "oat milk"))
+    assert await undo(db, 4) == Applied((6,))
+    assert await undo(db, 5) == Applied((7,))
+    assert await texts(db) == ["tea", "coffee", "milk"]
+    assert await undo(db, 7) == Applied((8,))
+    assert await texts(db) == ["tea", "coffee", "oat milk"]
+    assert await undo(db, 1) == Applied((9,))
+    assert await texts(db) == ["coffee", "oat milk"]
 
 
 async def test_an_operation_is_undone_once(driver):
-    await applied(driver.store, "a", add("tea"), policies=MIRRORED)
-    assert await undo(driver.store, 1, policies=MIRRORED) == Applied((2,))
+    await applied(driver.db, "a", add("tea"), policies=MIRRORED)
+    assert await undo(driver.db, 1, policies=MIRRORED) == Applied((2,))
     before = await everything(driver)
-    assert await undo(driver.store, 1, policies=MIRRORED) == Applied((2,), repeated=True)
+    assert await undo(driver.db, 1, policies=MIRRORED) == Applied((2,), repeated=True)
     assert await everything(driver) == before
     assert len(await driver.rows(DELIVERIES)) == 4
 
 
-async def test_what_was_changed_again_or_never_happened_is_not_undone(store):
-    await applied(store, "a", add("tea"), swap("tea", "coffee"))
-    codes = [(await undo(store, seq)).code for seq in (1, 9, 0, -1)]
+async def test_what_was_changed_again_or_never_happened_is_not_undone(db):
+    await applied(db, "a", add("tea"), swap("tea", "coffee"))
+    codes = [(await undo(db, seq)).code for seq in (1, 9, 0, -1)]
     assert codes == ["stale", "no_match", "no_match", "no_match"]
-    assert await texts(store) == ["coffee"]
+    assert await texts(db) == ["coffee"]
 
 
 # --- names that cannot be ------------------------------------------------------------------------------------
@@ -321,7 +326,7 @@ async def test_what_was_changed_again_or_never_happened_is_not_undone(store):
 )
 async def test_a_name_that_cannot_be_kept_is_refused_with_a_sentence(driver, wrong):
     with pytest.raises((InvalidName, InvalidInput)):
-        await driver.store.apply_memory(replace(batch("a", add("tea")), **wrong))
+        await driver.db.write(apply_memory(replace(batch("a", add("tea")), **wrong)))
     assert await driver.rows("select * from memory") == []
 
 
@@ -330,21 +335,23 @@ async def test_a_name_that_cannot_be_kept_is_refused_with_a_sentence(driver, wro
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(histories=st.lists(st.lists(CHANGES, min_size=1, max_size=4), min_size=1, max_size=6))
-async def test_live_rows_equal_the_fold_of_all_operations_and_repeats_change_nothing(store, histories):
+async def test_live_rows_equal_the_fold_of_all_operations_and_repeats_change_nothing(db, histories):
     # One database serves every example; the subject keeps them apart.
     subject = f"example {next(EXAMPLES)}"
     small = Capacity(memory_chars=14, user_chars=9)
     for n, changes in enumerate(histories):
         wish = batch(f"o{n}", *changes, subject=subject, capacity=small)
-        before = await store.memory(FERN, subject)
-        outcome = await store.apply_memory(wish)
-        after = await store.memory(FERN, subject)
+        before = await db.read(read_memory(FERN, subject))
+        outcome = await db.write(apply_memory(wish))
+        after = await db.read(read_memory(FERN, subject))
         if isinstance(outcome, NotApplied):
             assert (outcome.memory, after) == (before, before)
             continue
-        assert await store.apply_memory(wish) == replace(outcome, repeated=True)
-        assert await store.memory(FERN, subject) == after
-        assert [(e.target, e.text) for e in after.entries] == folded(await store.memory_history(FERN, subject))
+        assert await db.write(apply_memory(wish)) == replace(outcome, repeated=True)
+        assert await db.read(read_memory(FERN, subject)) == after
+        assert [(e.target, e.text) for e in after.entries] == folded(
+            await db.read(list_memory_operations(FERN, subject))
+        )
 
 
 def folded(operations):

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from holdfast.kernel.ids import DeliveryId
+from holdfast.memory.delivery import DeliveryView
 from holdfast.runtime.runtime import Runtime
-from holdfast.store.protocols.reader import DeliveryView
 from tests.support.memory_provider import Service, units
 from tests.support.memory_world import World, all_deliveries, say, shelf, states
 

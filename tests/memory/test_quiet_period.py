@@ -29,7 +29,7 @@ async def by_hand(server, tmp_path):
     made = await stepped(database, clock, configured, NAME)
     yield made
     await made.providers.close()
-    await made.store.close()
+    await made.db.close()
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

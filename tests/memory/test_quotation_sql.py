@@ -5,10 +5,14 @@ words. An answer that repeats none stays, and so does every word that a person t
 import pytest
 
 from holdfast.kernel.ids import Principal
+from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, NotApplied, Target
+from holdfast.memory.notes_sql import apply_memory
 from holdfast.sessions.command_rights import Rank
+from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns.journal import AssistantSaid, Recalled, ToolCall, ToolReturned
 from holdfast.turns.turn import Step, TurnEvent
+from holdfast.turns.turn_sql import append_step
 from tests.memory.test_forget_passed_on_sql import MOSS, Post
 from tests.memory.test_forget_sql import CANARY, EACH, FERN, carry_all, found_in, person, recall_in
 from tests.support.driver import address_of
@@ -20,11 +24,11 @@ async def made(driver, text, *, who="bob", chat="home", result="", reply="well")
     claim = await driver.claim(chat)
     turn = await driver.open(claim)
     call = AssistantSaid(text="", calls=(ToolCall(id="c1", name="look", arguments=f'{{"q": "{text}"}}'),))
-    turn = await driver.store.append_step(claim, turn, Step(event=TurnEvent.CALLED, entries=(call,)))
+    turn = await driver.db.write(append_step(claim, turn, Step(event=TurnEvent.CALLED, entries=(call,))))
     back = ToolReturned(call="c1", name="look", text=result)
-    turn = await driver.store.append_step(claim, turn, Step(event=TurnEvent.RETURNED, entries=(back,)))
+    turn = await driver.db.write(append_step(claim, turn, Step(event=TurnEvent.RETURNED, entries=(back,))))
     await driver.answer(claim, turn, reply)
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     return turn
 
 
@@ -32,7 +36,7 @@ async def test_an_answer_to_somebody_else_that_repeats_the_words_goes_and_anothe
     await driver.talk(f"my cat is called {CANARY}", "noted")
     await driver.talk("who is here?", f"ada, with {CANARY.upper()}", who="bob")
     turn = await driver.talk("my dog is Rex", "good Rex", who="bob")
-    done = await driver.store.forget(person())
+    done = await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver) == await found_in(driver, CANARY.upper()) == []
     kept = [text for text in await driver.texts(turn.session) if text]
     assert kept == ["who is here?", "my dog is Rex", "good Rex"]
@@ -43,7 +47,7 @@ async def test_a_whole_answer_goes_with_its_calls_and_their_results(driver):
     """A result without its call would be sent to no model, so a turn's steps go together."""
     await driver.talk(f"{CANARY}", "ok")
     turn = await made(driver, "weather", result=f"{CANARY} was seen", reply="it rains")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver) == []
     assert [text for text in await driver.texts(turn.session) if text] == ["look it up"]
 
@@ -51,14 +55,14 @@ async def test_a_whole_answer_goes_with_its_calls_and_their_results(driver):
 async def test_words_in_escaped_arguments_are_found(driver):
     await driver.talk("Zoë ate", "ok")
     await made(driver, r"zo\u00eb")
-    done = await driver.store.forget(person())
+    done = await driver.db.write(begin_forgetting(person()))
     assert done.blanked["quotations"] == 1
 
 
 async def test_what_somebody_else_typed_stays_and_is_no_quotation_when_it_is_answered(driver):
     await driver.talk("the picnic is in Oslo", "ok")
     turn = await driver.talk("is the picnic in Oslo?", "yes, Oslo", who="bob")
-    done = await driver.store.forget(person())
+    done = await driver.db.write(begin_forgetting(person()))
     kept = [text for text in await driver.texts(turn.session) if text]
     assert kept == ["is the picnic in Oslo?", "yes, Oslo"]
     assert done.kept == {"answers": 1, "others_words": 1}
@@ -67,14 +71,14 @@ async def test_what_somebody_else_typed_stays_and_is_no_quotation_when_it_is_ans
 async def test_what_was_answered_before_they_spoke_stays(driver):
     turn = await driver.talk("where to?", f"to {CANARY} bay", who="bob")
     await driver.talk(f"{CANARY}", "ok")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert [text for text in await driver.texts(turn.session) if text] == ["where to?", f"to {CANARY} bay"]
 
 
 async def test_what_a_tool_returned_to_them_counts_as_theirs(driver):
     await made(driver, "me", who="ada", result="diagnosis: lupus", reply="see above")
     await driver.talk("how is ada?", "she has lupus", who="bob")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver, "lupus") == []
 
 
@@ -82,7 +86,7 @@ async def test_a_branch_that_repeats_inherited_words_loses_its_answer(driver):
     await driver.talk(f"{CANARY}", "ok")
     await driver.command("/branch", who="bob")
     turn = await driver.talk("who?", f"{CANARY}", who="bob")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver) == []
     assert "who?" in await driver.texts(turn.session)
 
@@ -92,7 +96,7 @@ async def test_a_branch_from_before_is_not_looked_at(driver):
     await driver.command("/branch", who="bob")
     turn = await driver.talk("where to?", f"to {CANARY} bay", who="bob")
     await driver.talk(f"{CANARY}", "ok", chat="den")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert f"to {CANARY} bay" in await driver.texts(turn.session)
 
 
@@ -100,7 +104,7 @@ async def test_a_turn_that_was_shown_a_recall_of_the_words_is_looked_at(driver):
     await driver.talk(f"{CANARY}", "ok", chat="den")
     await recall_in(driver, f"ada said {CANARY}")
     turn = await driver.talk("and?", f"it was {CANARY}", who="bob")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver) == []
     assert "and?" in await driver.texts(turn.session)
 
@@ -108,7 +112,7 @@ async def test_a_turn_that_was_shown_a_recall_of_the_words_is_looked_at(driver):
 async def test_a_conversation_that_was_shown_nothing_of_it_is_not_looked_at(driver):
     await driver.talk(f"{CANARY}", "ok", chat="den")
     turn = await driver.talk("breakfast?", f"toast and {CANARY}", who="bob")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert f"toast and {CANARY}" in await driver.texts(turn.session)
 
 
@@ -116,7 +120,7 @@ async def noted(driver, text, session, *, subject, who="bob", by="model"):
     change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
     origin = f"tool:{session}:1:{driver.id('call')}" if by == "model" else f"finish:{session}:1"
     batch = MemoryBatch(agent=FERN, subject=subject, origin=origin, changes=(change,), principal=Principal(who), by=by)
-    assert isinstance(await driver.store.apply_memory(batch), Applied)
+    assert isinstance(await driver.db.write(apply_memory(batch)), Applied)
 
 
 @pytest.mark.parametrize("by", ["model", "extraction"])
@@ -129,7 +133,7 @@ async def test_a_note_that_was_made_for_somebody_else_of_the_words_goes_and_what
     await driver.command("/new", who="bob", rank=Rank.OPERATOR)
     later = await driver.talk("what is noted?", f"that {CANARY} is ada's", who="bob")
     assert later.session != first.session
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver) == []
     assert await found_in(driver, "bob has Rex") == ["memory_op"]
 
@@ -138,7 +142,7 @@ async def test_a_note_that_somebody_typed_stays(driver):
     first = await driver.talk(f"{CANARY}", "ok")
     await driver.talk(f"I like {CANARY}", "noted", who="bob")
     await noted(driver, f"bob likes {CANARY}", first.session, subject="bob")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert set(await found_in(driver)) == {"entry", "inbound", "memory_op"}
 
 
@@ -150,7 +154,7 @@ async def test_what_others_passed_on_of_the_words_goes_at_the_other_agent(driver
     _, answer = await post.answer(MOSS, f"so {CANARY} it is")
     await post.hand_over(answer, MOSS)
     turn, _ = await post.answer("fern", "moss knows")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver) == []
     assert "tell moss" in await driver.texts(turn.session)
 
@@ -160,9 +164,9 @@ async def test_a_message_that_quotes_and_waits_is_not_answered(driver):
     await driver.talk(f"{CANARY}", "ok")
     letter, _ = await post.ask("bob", "tell moss", MOSS, f"ada said {CANARY}")
     await post.hand_over(letter, "fern")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver) == []
-    assert await driver.store.claim_mailbox(driver.node) is None
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
 
 
 async def test_a_providers_copy_of_an_answer_that_repeats_them_is_erased(driver):
@@ -171,7 +175,7 @@ async def test_a_providers_copy_of_an_answer_that_repeats_them_is_erased(driver)
     quoting = await driver.talk("who?", f"{CANARY}", who="bob")
     await driver.talk("my dog is Rex", "good Rex", who="bob")
     sent = {parcel.turns[0].n: parcel.id for parcel in await carry_all(driver)}
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     (erasing,) = await carry_all(driver)
     assert sorted(erasing.erasure.deliveries) == sorted([sent[1], sent[quoting.n]])
 
@@ -181,20 +185,20 @@ async def test_a_summary_over_an_answer_that_repeats_them_goes(driver):
     turn = await recall_in(driver, f"ada said {CANARY}")
     await driver.talk("and?", f"it was {CANARY}", who="bob")
     await driver.summarise(turn.session, text=f"they spoke of {CANARY}")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver) == []
 
 
 async def test_long_journals_are_read_in_pages(driver, monkeypatch):
-    for module in ("provenance", "quotations"):
-        monkeypatch.setattr(f"holdfast.stores.verbs.{module}.PAGE_ENTRIES", 2)
+    for module in ("provenance_sql", "quotation_sql"):
+        monkeypatch.setattr(f"holdfast.memory.{module}.PAGE_ENTRIES", 2)
     for n in range(4):
         await driver.talk(f"{CANARY} {n}", "ok")
         await driver.talk("who?", f"{CANARY}", who="bob")
         turn = await driver.talk("my dog is Rex", "good Rex", who="bob")
     await recall_in(driver, f"ada said {CANARY}", chat="den")
     await driver.talk("and?", f"it was {CANARY}", who="bob", chat="den")
-    done = await driver.store.forget(person())
+    done = await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver) == []
     assert done.blanked["quotations"] == 5
     assert [text for text in await driver.texts(turn.session) if text.startswith("good")] == ["good Rex"] * 4
@@ -203,7 +207,7 @@ async def test_long_journals_are_read_in_pages(driver, monkeypatch):
 async def test_no_term_is_stored(driver):
     await driver.talk(f"{CANARY}", "ok")
     await driver.talk("who?", f"{CANARY}", who="bob")
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     tables = await driver.rows("select id, agent, kind, subject, blanked, kept from forget")
     assert CANARY not in repr(tables)
 
@@ -223,8 +227,8 @@ async def test_a_note_that_a_turn_makes_which_knew_the_words_is_refused_once_the
         session=turn.session,
         fence=claim.fence,
     )
-    await driver.store.forget(person())
-    late = await driver.store.apply_memory(batch)
+    await driver.db.write(begin_forgetting(person()))
+    late = await driver.db.write(apply_memory(batch))
     assert isinstance(late, NotApplied)
     assert late.code == "stale"
     assert await found_in(driver) == []
@@ -239,7 +243,7 @@ async def test_a_note_of_a_turn_whose_claim_stands_is_taken(driver):
     batch = MemoryBatch(
         agent=FERN, subject="bob", origin=origin, changes=(change,), session=turn.session, fence=claim.fence
     )
-    assert isinstance(await driver.store.apply_memory(batch), Applied)
+    assert isinstance(await driver.db.write(apply_memory(batch)), Applied)
 
 
 @pytest.mark.parametrize(("provider", "shown"), [("mem", ""), ("other", f"ada said {CANARY}x")])
@@ -247,10 +251,10 @@ async def test_what_a_provider_recalls_that_owes_an_erasure_is_shown_to_nobody(d
     driver.policies = EACH
     await driver.talk(CANARY, "ok", chat="den")
     await carry_all(driver)
-    await driver.store.forget(person())
+    await driver.db.write(begin_forgetting(person()))
     await driver.say("what was it?", who="bob")
     claim = await driver.claim()
     turn = await driver.open(claim)
     recalled = Recalled(text=f"ada said {CANARY}x", sources=(f"{provider}:1",))
-    await driver.store.append_step(claim, turn, Step(event=TurnEvent.RECALLED, entries=(recalled,)))
+    await driver.db.write(append_step(claim, turn, Step(event=TurnEvent.RECALLED, entries=(recalled,))))
     assert (await driver.texts(turn.session))[-1] == shown

@@ -2,6 +2,7 @@
 
 from holdfast.kernel.ids import DeliveryId
 from holdfast.memory.delivery import DeliveryState
+from holdfast.memory.settle_sql import replay_delivery
 from tests.memory.test_lane_sql import marks, said, settle, states, take
 from tests.support.driver import retain
 
@@ -15,7 +16,7 @@ async def test_what_was_parked_in_doubt_is_asked_about_before_it_is_sent_again(d
     await settle(driver, claim, DeliveryState.UNCERTAIN, reason="no answer")
     (claim,) = await take(driver)
     await settle(driver, claim, DeliveryState.PARKED, reason="nobody can say whether it landed")
-    assert await driver.store.replay_delivery(DeliveryId(f"mem:{session}:1")) == "uncertain"
+    assert await driver.db.write(replay_delivery(DeliveryId(f"mem:{session}:1"))) == "uncertain"
     (claim,) = await take(driver)
     assert (claim.packages[0].ask, claim.packages[0].late) == (True, True)
 
@@ -25,7 +26,7 @@ async def test_what_was_refused_is_sent_again_without_asking(driver):
     session = await driver.chat("one")
     (claim,) = await take(driver)
     await settle(driver, claim, DeliveryState.PARKED, reason="too long")
-    assert await driver.store.replay_delivery(DeliveryId(f"mem:{session}:1")) == "scheduled"
+    assert await driver.db.write(replay_delivery(DeliveryId(f"mem:{session}:1"))) == "scheduled"
     (claim,) = await take(driver)
     assert not claim.packages[0].ask
 
@@ -38,7 +39,7 @@ async def test_a_parked_unit_that_was_undone_is_dropped_instead_of_replayed(driv
     await driver.command("/undo")
     (claim,) = await take(driver)
     await settle(driver, claim)
-    assert await driver.store.replay_delivery(DeliveryId(f"mem:{session}:1")) == "dropped"
+    assert await driver.db.write(replay_delivery(DeliveryId(f"mem:{session}:1"))) == "dropped"
     assert await take(driver) == []
     assert await states(driver) == ["dropped", "delivered"]
 
@@ -52,7 +53,7 @@ async def test_a_parked_unit_is_replayed_without_its_turns_that_were_undone(driv
     await driver.command("/undo")
     (claim,) = await take(driver)
     await settle(driver, claim)
-    assert await driver.store.replay_delivery(DeliveryId(f"mem:{session}:1")) == "scheduled"
+    assert await driver.db.write(replay_delivery(DeliveryId(f"mem:{session}:1"))) == "scheduled"
     (claim,) = await take(driver)
     assert said(claim) == [["one", "re: one"]]
 

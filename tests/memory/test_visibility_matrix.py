@@ -14,6 +14,7 @@ import pytest
 from holdfast.inbox.address import Address
 from holdfast.inbox.gateway import Received
 from holdfast.inbox.identity import LinkRequest
+from holdfast.inbox.identity_sql import link_principals, linked_principals, unlink_principal
 from holdfast.inbox.message import Accepted
 from holdfast.kernel.ids import AgentName, OperationId, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
@@ -122,10 +123,12 @@ class World:
             by="t",
             operation=OperationId(self.runtime._new_id("op")),
         )
-        await self.runtime.store.link(link)
+        await self.runtime.db.write(link_principals(link))
 
     async def unlink(self) -> None:
-        await self.runtime.store.unlink(Principal("phone"), by="t", operation=OperationId(self.runtime._new_id("op")))
+        await self.runtime.db.write(
+            unlink_principal(Principal("phone"), named="t", operation=OperationId(self.runtime._new_id("op")))
+        )
 
 
 @pytest.fixture
@@ -183,7 +186,7 @@ def asking(reader: Reader, *kin: Principal) -> RecallQuery:
 async def test_no_provider_recalls_a_note_where_it_does_not_belong(world):
     for name, reader in product(("local", "hindsight", "honcho"), READERS):
         provider = world.runtime._providers.of(MAIN)[name].provider
-        query = asking(reader, *await world.runtime.reader.kin(Principal(reader.who)))
+        query = asking(reader, *await world.runtime.db.read(linked_principals(Principal(reader.who))))
         found = await provider.recall(query)
         notes = {word for one in found if one.scope is not None for word in words_in(one.text)}
         assert notes == reader.seen, (name, reader)

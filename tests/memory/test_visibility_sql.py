@@ -8,14 +8,27 @@ Rules: D44.
 import pytest
 
 from holdfast.inbox.identity import LinkRequest
+from holdfast.inbox.identity_sql import link_principals, unlink_principal
 from holdfast.kernel.ids import AgentName, ForgetId, Instant, OperationId, Principal, Provider
 from holdfast.memory.delivery import DeliveryPolicy
 from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.memory.notes import Applied, MemoryBatch, MemoryUndo
-from holdfast.memory.notes_sql import memory_notes
+from holdfast.memory.notes_sql import (
+    apply_memory,
+    list_memory_operations,
+    memory_notes,
+    read_memory,
+    read_shown_notes,
+    undo_memory,
+)
 from holdfast.memory.visibility import Audience, is_group
 from holdfast.sessions.extraction import Notes, Proposal
+from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
 from holdfast.sessions.finalisation import Ending, FinishEvent
+from holdfast.sessions.finalisation_sql import begin_finalisation, claim_finalisation, record_finalisation
+from holdfast.store.script import Call
+from holdfast.turns.context_sql import read_context
 from tests.memory.test_notes_plan import add, remove, swap
 
 FERN = AgentName("fern")
@@ -30,19 +43,19 @@ def reader(who="ada", address=DM, **more):
 
 async def note(driver, *changes, subject="", **options):
     wish = MemoryBatch(agent=FERN, subject=subject, origin=driver.id("o"), changes=changes, **options)
-    outcome = await driver.store.apply_memory(wish)
+    outcome = await driver.db.write(apply_memory(wish))
     assert isinstance(outcome, Applied), outcome
     return outcome.seqs
 
 
 async def shown(driver, audience):
-    found = await driver.store.notes_shown(audience)
+    found = await driver.db.read(read_shown_notes(audience))
     return [entry.text for entry in found.own.entries], [one.entry.text for one in found.others]
 
 
 async def forget(driver, person="ada"):
     wish = ForgetRequest(id=ForgetId(driver.id("f")), agent=FERN, person=Principal(person))
-    return await driver.store.forget(wish)
+    return await driver.db.write(begin_forgetting(wish))
 
 
 def linking(driver, principal, person):
@@ -66,11 +79,11 @@ async def test_each_reader_is_shown_the_shared_notes_and_their_own(driver):
 async def test_notes_of_linked_accounts_are_one_persons_until_they_are_unlinked(driver):
     await note(driver, add("from home"), subject="ada")
     await note(driver, add("from the phone"), subject="phone")
-    await driver.store.link(linking(driver, "phone", "ada"))
+    await driver.db.write(link_principals(linking(driver, "phone", "ada")))
     assert await shown(driver, reader()) == (["from home"], ["from the phone"])
     assert await shown(driver, reader("phone")) == (["from the phone"], ["from home"])
     assert await shown(driver, reader("phone", GROUP)) == ([], [])
-    await driver.store.unlink(Principal("phone"), by="t", operation=OperationId(driver.id("op")))
+    await driver.db.write(unlink_principal(Principal("phone"), named="t", operation=OperationId(driver.id("op"))))
     assert await shown(driver, reader()) == (["from home"], [])
     assert await shown(driver, reader("phone")) == (["from the phone"], [])
 
@@ -82,7 +95,7 @@ async def test_a_note_of_an_earlier_release_is_shown_to_its_speaker_in_private_u
     assert await shown(driver, reader(address=GROUP)) == ([], [])
     (seq,) = await note(driver, add("for all"), by="user")
     assert await shown(driver, reader("bob")) == ([], ["for all"])
-    (widened,) = [one for one in await driver.store.memory_history(FERN) if one.seq == seq]
+    (widened,) = [one for one in await driver.db.read(list_memory_operations(FERN)) if one.seq == seq]
     assert (widened.old_text, widened.text, widened.live) == ("for all", "for all", True)
 
 
@@ -90,7 +103,7 @@ async def test_a_note_of_an_earlier_release_is_shown_to_its_speaker_in_private_u
 async def test_undoing_gives_the_words_back_to_whom_they_belonged(driver, change):
     await note(driver, add("has a cat"), principal=Principal("ada"))
     (seq,) = await note(driver, change, by="user")
-    assert isinstance(await driver.store.undo_memory(MemoryUndo(agent=FERN, subject="", seq=seq)), Applied)
+    assert isinstance(await driver.db.write(undo_memory(MemoryUndo(agent=FERN, subject="", seq=seq))), Applied)
     assert await shown(driver, reader()) == ([], ["has a cat"])
     assert await shown(driver, reader("bob")) == ([], [])
 
@@ -100,9 +113,9 @@ async def test_providers_are_told_whom_an_old_note_belongs_to_and_where_to_find_
     await note(driver, swap("cat", "has a dog"), by="user")
     await note(driver, add("likes tea"), subject="bob")
     await note(driver, swap("tea", "likes rum"), subject="bob")
-    notes = await driver.database.read("notes", lambda: memory_notes("memory:fern:", 1, 9))
+    notes = await driver.db.read(Call("notes", lambda: memory_notes("memory:fern:", 1, 9)))
     assert [(one.subject, one.scope, one.old_scope) for one in notes] == [("", "ada", ""), ("", "", "ada")]
-    notes = await driver.database.read("notes", lambda: memory_notes("memory:fern:bob", 1, 9))
+    notes = await driver.db.read(Call("notes", lambda: memory_notes("memory:fern:bob", 1, 9)))
     assert [(one.scope, one.old_scope) for one in notes] == [("bob", "bob"), ("bob", "bob")]
 
 
@@ -110,34 +123,36 @@ async def test_providers_are_told_whom_an_old_note_belongs_to_and_where_to_find_
 
 
 async def withdrawals(driver, session):
-    return (await driver.store.read_context(session)).withdrawals
+    return (await driver.db.read(read_context(session))).withdrawals
 
 
 async def test_every_forgetting_and_every_change_of_links_is_counted_in_the_context(driver):
     turn = await driver.talk("hello", who="bob")
-    before = await driver.store.read_context(turn.session)
+    before = await driver.db.read(read_context(turn.session))
     await forget(driver)
-    first = await driver.store.read_context(turn.session)
+    first = await driver.db.read(read_context(turn.session))
     assert first.withdrawals > before.withdrawals, "bob's own session too: the notes may be in its instructions"
-    await driver.store.link(linking(driver, "phone", "ada"))
+    await driver.db.write(link_principals(linking(driver, "phone", "ada")))
     second = await withdrawals(driver, turn.session)
-    await driver.store.unlink(Principal("phone"), by="t", operation=OperationId(driver.id("op")))
+    await driver.db.write(unlink_principal(Principal("phone"), named="t", operation=OperationId(driver.id("op"))))
     third = await withdrawals(driver, turn.session)
     wish = ForgetRequest(id=ForgetId("f"), session=turn.session)
     assert first.withdrawals < second < third
     other = await driver.talk("hello", who="bob", chat="other")
-    await driver.store.forget(wish)
+    await driver.db.write(begin_forgetting(wish))
     assert await withdrawals(driver, other.session) > third
-    await driver.store.forget(wish)
+    await driver.db.write(begin_forgetting(wish))
     assert await withdrawals(driver, other.session) == third + 1, "a repeated request changes nothing"
 
 
 async def test_a_forgetting_of_one_agent_is_not_counted_for_another(driver):
     turn = await driver.talk("hello")
     before = await withdrawals(driver, turn.session)
-    await driver.store.forget(ForgetRequest(id=ForgetId("f"), agent=AgentName("moss"), person=Principal("ada")))
+    await driver.db.write(
+        begin_forgetting(ForgetRequest(id=ForgetId("f"), agent=AgentName("moss"), person=Principal("ada")))
+    )
     assert await withdrawals(driver, turn.session) == before
-    await driver.store.forget(ForgetRequest(id=ForgetId("g"), person=Principal("ada")))
+    await driver.db.write(begin_forgetting(ForgetRequest(id=ForgetId("g"), person=Principal("ada"))))
     assert await withdrawals(driver, turn.session) == before + 1
 
 
@@ -160,9 +175,9 @@ async def test_what_another_person_noted_again_in_the_same_place_is_theirs(drive
     await note(driver, remove("tea"), subject=stream, principal=Principal("ada"))
     await note(driver, add("tea at five"), subject=stream, principal=Principal("bob"))
     await forget(driver)
-    assert [entry.text for entry in (await driver.store.memory(FERN, stream)).entries] == ["tea at five"]
+    assert [entry.text for entry in (await driver.db.read(read_memory(FERN, stream))).entries] == ["tea at five"]
     await forget(driver, "bob")
-    assert (await driver.store.memory(FERN, stream)).entries == ()
+    assert (await driver.db.read(read_memory(FERN, stream))).entries == ()
     assert await driver.rows("select 1 from memory_op where length(text) > 0 or length(old_text) > 0") == []
 
 
@@ -178,12 +193,12 @@ async def test_a_principal_who_is_named_like_a_chat_neither_reads_nor_forgets_it
 
 async def extracted(driver, session):
     ending = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**62))
-    await driver.store.begin_finalisation(ending)
-    held = await driver.store.claim_finalisation(driver.node)
-    excerpt = await driver.store.read_excerpt(held)
-    held = await driver.store.record_finalisation(held, FinishEvent.ANSWERED, answer=b"{}", model="m")
+    await driver.db.write(begin_finalisation(ending))
+    held = await driver.db.write(claim_finalisation(driver.node))
+    excerpt = await driver.db.read(read_excerpt(held))
+    held = await driver.db.write(record_finalisation(held, FinishEvent.ANSWERED, answer=b"{}", model="m"))
     proposal = Proposal(verb="add", target="user", text="They like tea.")
-    await driver.store.apply_finalisation(held, [proposal], Notes(policies=MIRRORED))
+    await driver.db.write(apply_finalisation(held, [proposal], Notes(policies=MIRRORED)))
     return excerpt.scope
 
 
@@ -202,7 +217,7 @@ async def test_what_two_people_said_in_one_chat_belongs_to_the_chat_and_goes_wit
         assert await shown(driver, reader(who)) == ([], [])
         assert await shown(driver, reader(who, home)) == ([], ["They like tea."])
     await forget(driver, "bob")
-    assert (await driver.store.memory(FERN, scope)).entries == ()
+    assert (await driver.db.read(read_memory(FERN, scope))).entries == ()
 
 
 async def test_what_one_person_said_belongs_to_them_and_outlives_the_others(driver):

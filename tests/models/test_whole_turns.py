@@ -11,9 +11,12 @@ from holdfast.kernel.log import JsonLines
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.runtime.app import make_agents
 from holdfast.sessions.compression import Thresholds
+from holdfast.sessions.history_sql import list_entries, list_operations
+from holdfast.store.upkeep_sql import prove_write
 from holdfast.testing import ManualClock
 from holdfast.turns.journal import AssistantSaid
 from holdfast.turns.policy import DAY_MS, AgentPolicy, TurnPolicy
+from holdfast.turns.spend_sql import sum_spend_by_model, sum_spent
 from tests.support.fakes import Process, kinds, settled, soon, the_session
 from tests.support.model_asking import ENVIRONMENT
 from tests.support.model_vendor import CANARY, KEY, FakeVendor, chat, chat_calls, claude, hangs, status, streams
@@ -40,7 +43,7 @@ async def look(what: str) -> str:
 
 
 async def spoken(runtime, session):
-    page = await runtime.reader.entries(session)
+    page = await runtime.db.read(list_entries(session))
     return [view.entry.body for view in page if isinstance(view.entry.body, AssistantSaid)]
 
 
@@ -51,7 +54,7 @@ async def test_a_turn_with_a_tool_is_streamed_journaled_and_paid_for(tmp_path):
             pieces = [delta.text async for delta in runtime.stream("c", "what colour?", id="1")]
             (trace,) = await settled(runtime, await runtime.send("c", "what colour?", id="1"))
             said = await spoken(runtime, trace.session)
-            (spent,) = await runtime.reader.spend_by_model()
+            (spent,) = await runtime.db.read(sum_spend_by_model())
         assert vendor.asked[1].json["messages"][-1]["content"] == "the sky is blue"
         await vendor.quiet.wait()  # closed with the runtime
     assert "".join(pieces) == "It is blue."
@@ -87,7 +90,7 @@ async def test_a_process_killed_while_the_model_answers_resumes_after_the_tool(t
 async def until(is_so, runtime):
     """Looked at whenever the store has made another write."""
     while not is_so():
-        await runtime.store.prove_write()
+        await runtime.db.write(prove_write())
 
 
 async def test_which_model_answered_is_journaled(tmp_path, monkeypatch):
@@ -97,7 +100,7 @@ async def test_which_model_answered_is_journaled(tmp_path, monkeypatch):
         async with holdfast.open(tmp_path, policy=policy) as runtime:
             assert await runtime.ask("c", "hello") == "me instead"
             (said,) = await spoken(runtime, await the_session(runtime))
-            (spent,) = await runtime.reader.spend_by_model()
+            (spent,) = await runtime.db.read(sum_spend_by_model())
     assert (said.model, spent.model) == ("anthropic:claude-haiku-5-5", "anthropic:claude-haiku-5-5")
 
 
@@ -105,7 +108,7 @@ async def test_a_refusal_is_an_outcome_that_the_sender_sees_and_was_paid_for(tmp
     async with FakeVendor([streams(chat("I", reason="content_filter"))]) as vendor:
         async with holdfast.open(tmp_path, policy=policy_at(vendor, **PRICES)) as runtime:
             (trace,) = await settled(runtime, await runtime.send("c", "do evil", id="1"))
-            (spent,) = await runtime.reader.spend_by_model()
+            (spent,) = await runtime.db.read(sum_spend_by_model())
         assert len(vendor.asked) == 1
     assert trace.state is MessageState.FAILED
     assert trace.reply is not None
@@ -130,7 +133,7 @@ async def test_a_day_that_is_used_up_is_said_and_the_next_one_answers(tmp_path):
             assert len(vendor.asked) == 2, "nobody was asked beyond the limit, and not again and again"
             clock.advance(DAY_MS - clock.now() % DAY_MS)
             assert await answered(runtime, 3) == "yes"
-            assert await runtime.store.spent(AgentName("main"), clock.now()) == 1_200_000
+            assert await runtime.db.read(sum_spent(AgentName("main"), clock.now())) == 1_200_000
 
 
 async def answered(runtime, n):
@@ -150,7 +153,7 @@ async def test_a_summary_counts_and_waits_for_the_next_day(tmp_path):
             assert await answered(runtime, 1) == "- what was said"
             session = await the_session(runtime)
             assert (await compressed(runtime, session)).outcome == "done"
-            assert {one.task for one in await runtime.reader.spend_by_model()} == {"reply", "summary"}
+            assert {one.task for one in await runtime.db.read(sum_spend_by_model())} == {"reply", "summary"}
             for n in (2, 3):
                 await answered(runtime, n)
             refused = await compressed(runtime, session)
@@ -161,10 +164,10 @@ async def test_a_summary_counts_and_waits_for_the_next_day(tmp_path):
 async def compressed(runtime, session):
     begun = await runtime.begin_compression(session)
     while True:
-        found = {one.id: one for one in await runtime.reader.operations(session=session)}[begun.id]
+        found = {one.id: one for one in await runtime.db.read(list_operations(session=session))}[begun.id]
         if found.outcome is not None:
             return found
-        await runtime.store.prove_write()
+        await runtime.db.write(prove_write())
 
 
 async def test_a_failed_turn_tells_the_sender_a_sentence_and_the_operator_what_the_vendor_answered(tmp_path, caplog):

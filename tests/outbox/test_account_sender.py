@@ -8,13 +8,13 @@ from holdfast.inbox.address import parse
 from holdfast.inbox.channel import ChannelCapabilities
 from holdfast.inbox.channels import ChannelKey
 from holdfast.kernel.ids import AgentName, Instant, MessageId, NodeId, ReplyId
-from holdfast.kernel.machine import AsyncTasks, SystemEntropy
-from holdfast.kernel.notifier import Bell
-from holdfast.outbox.account_sender import Desk, Poster
+from holdfast.kernel.machine import SystemEntropy
+from holdfast.outbox.account_sender import Poster
 from holdfast.outbox.post import Doubtful, NotSent, OnDoubt, ReplyState, Sent
 from holdfast.outbox.reply import Kept, PostmanPolicy, ReplyClaim
 from holdfast.testing import ManualClock
 from holdfast.turns.policy import DAY_MS
+from tests.support.ports import VerbMethods, make_ports
 
 KEY = ChannelKey(AgentName("fern"), "telegram")
 CHAT = "agent:fern:telegram:dm:7"
@@ -49,15 +49,9 @@ class Office:
     def __init__(self, *outcomes, on_doubt=OnDoubt.RESEND, takes_ms=0, **able):
         self.clock, self.ledger = ManualClock(), Ledger()
         self.platform = Platform(self.clock, *outcomes, takes_ms=takes_ms, **able)
-        desk = Desk(
-            store=cast("Any", self.ledger),
-            notifier=Bell(),
-            clock=self.clock,
-            entropy=SystemEntropy(),
-            tasks=AsyncTasks(),
-            policy=PostmanPolicy(sends_max=3),
-        )
-        self.poster = Poster(KEY, cast("Any", self.platform), desk, on_doubt=on_doubt)
+        ports = make_ports(VerbMethods(self.ledger), clock=self.clock, entropy=SystemEntropy())
+        policy = PostmanPolicy(sends_max=3)
+        self.poster = Poster(KEY, cast("Any", self.platform), ports, policy, on_doubt=on_doubt)
 
     async def send(self, text="hi", *, asked_ms_ago=0):
         claim = ReplyClaim(

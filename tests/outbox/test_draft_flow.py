@@ -13,20 +13,20 @@ from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities
 from holdfast.inbox.channels import Channels
 from holdfast.kernel.ids import DraftId, ForgetId
-from holdfast.kernel.notifier import Bell
 from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.outbox.draft import EVERY_MS_MIN, FIRST_AFTER_MS, HOLD_MS, MARK, WRITE_WAIT_MS, Draft, DraftState
 from holdfast.outbox.draft_writer import NOT_HELD, Pen, Place, Sketch
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
-from holdfast.store.protocols.draft_store import DraftStore
-from holdfast.store.sql_store import SqlStore
 from holdfast.store.sqlite.inline import InlineDatabase
-from holdfast.testing import ManualClock, SeededEntropy, SimNode, SimTasks, crashing, points
+from holdfast.testing import ManualClock, SeededEntropy, SimNode, SimTasks
+from holdfast.testing.crash import CrashingDatabase, points_of
 from holdfast.turns.model import Answer, TextDelta
 from tests.outbox.test_reply_sender import MAIN, Street, lives
 from tests.support.fakes import ScriptedModel, agents, calls, policy, raises, says
+from tests.support.ports import VerbMethods, make_ports
 
 WORDS = [f"word{n:02d} " for n in range(40)]
 WHOLE = "".join(WORDS)
@@ -114,14 +114,16 @@ class Draughty(Street):
         database = InlineDatabase(self.folder / DATABASE, self.clock, synchronous="off")
         node.on_death(database.crash)
         self.nodes.append(node)
-        store = await SqlStore.open(database, b"k" * 32)
+        db = database
         channel = WallChannel(self, self.wall, drafts=drafts, fate=fate, **able)
         runtime = assemble(
-            store if reach is None else crashing(store, reach),
+            make_ports(
+                db if reach is None else CrashingDatabase(db, reach),
+                clock=self.clock,
+                entropy=SeededEntropy(node.name),
+                tasks=SimTasks(self.loop, node),
+            ),
             agents(ScriptedModel(*moves, otherwise=self.speaks()), policy(), tools=tools),
-            clock=self.clock,
-            entropy=SeededEntropy(node.name),
-            tasks=SimTasks(self.loop, node),
             channels=Channels({(MAIN, "telegram"): channel}),
         )
         return await runtime.start()
@@ -518,7 +520,7 @@ CHAT = Address(agent=MAIN, channel="telegram", type="dm", chat="7")
 
 async def test_a_process_that_slept_after_it_took_a_draft_writes_nothing():
     clock, wall, street = ManualClock(), Wall(), None
-    pen = Pen(Sleepy(clock), None, clock, SeededEntropy("x"), None)  # type: ignore[arg-type]
+    pen = Pen(make_ports(VerbMethods(Sleepy(clock)), clock=clock))
     channel = WallChannel(street, wall)
     trouble = await pen.write(sketched(clock), Place(channel, channel, CHAT, "e"))
     assert trouble is not None
@@ -543,7 +545,7 @@ class Emptied:
 async def test_a_draft_that_a_reply_took_over_is_not_posted_again_under_its_old_name():
     """A platform that knows the nonce would answer with the message that is the reply now."""
     clock, wall, street, store = ManualClock(), Wall(), None, Emptied()
-    pen = Pen(store, Bell(), clock, SeededEntropy("x"), None)  # type: ignore[arg-type]
+    pen = Pen(make_ports(VerbMethods(store), clock=clock))
     channel, one = WallChannel(street, wall), sketched(clock)
     one.draft = Draft(id=DraftId("dra_1"), fence=1, state=DraftState.STANDING, address=CHAT, receipt="m0")
     await pen.write(one, Place(channel, channel, CHAT, "e"))
@@ -602,7 +604,7 @@ async def test_an_edit_that_outlives_its_process_does_not_spoil_the_reply(street
 
 
 STORED = ("commit_turn", "claim_replies", "settle_reply")
-POINTS = [point for point in points(DraftStore) if point.verb not in {"stray_drafts", "drop_draft"}]
+POINTS = points_of(["intend_draft", "note_draft", "release_draft"])
 MORE = [(verb, side) for verb in STORED for side in ("before", "after")]
 
 
@@ -678,7 +680,7 @@ async def test_a_forgotten_turn_takes_its_draft_along(street):
     await street.rest(5)
     assert len(street.texts) == 1
     session = (await runtime.trace(message)).session
-    await runtime.store.forget(ForgetRequest(id=ForgetId("f1"), session=session))
+    await runtime.db.write(begin_forgetting(ForgetRequest(id=ForgetId("f1"), session=session)))
     await street.rest(150)
     assert street.texts == []
 
@@ -699,7 +701,7 @@ async def test_a_draft_that_cannot_be_retracted_holds_up_no_other(street):
     assert len(street.texts) == 2
     for n, message in enumerate(messages):
         session = (await runtime.trace(message)).session
-        await runtime.store.forget(ForgetRequest(id=ForgetId(f"f{n}"), session=session))
+        await runtime.db.write(begin_forgetting(ForgetRequest(id=ForgetId(f"f{n}"), session=session)))
     while "broken" not in street.done:
         await street.rest(1)
     await street.rest(1)

@@ -15,8 +15,7 @@ from holdfast.inbox.channel import ChannelCapabilities
 from holdfast.inbox.channels import Channels
 from holdfast.kernel.errors import ClaimLost, MessageNotFound, StoreUnavailable
 from holdfast.kernel.ids import AgentName
-from holdfast.kernel.notifier import Bell
-from holdfast.kernel.notifier_port import Event, Topic
+from holdfast.kernel.notifier import Event, Notifier, Topic
 from holdfast.outbox import drafter
 from holdfast.outbox.draft import (
     EVERY_MS_MIN,
@@ -30,10 +29,12 @@ from holdfast.outbox.draft import (
     DraftState,
     StrayDraft,
 )
+from holdfast.outbox.draft_sql import intend_draft
 from holdfast.outbox.draft_writer import KEEP_ATTEMPTS_MAX
 from holdfast.outbox.drafter import END, STALE_MS, SWEEP_MS, TROUBLE_MS, Drafter
 from holdfast.outbox.post import Declined, Doubtful, NotSent, SendOutcome, Sent
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
+from tests.support.ports import VerbMethods, make_ports, verb_on
 
 MAIN, OTHER = AgentName("main"), AgentName("other")
 LONG = "x" * FIRST_AFTER_CHARS
@@ -137,8 +138,8 @@ class DrafterWorld:
     def __init__(self):
         self.loop = SimLoop(7)
         self.clock = SimClock(self.loop)
-        self.bell = Bell()
-        self.store = DraftList(self.clock.now)
+        self.bell = Notifier()
+        self.db = DraftList(self.clock.now)
         self.channels = Channels()
         self.places = {}
         self.tasks = SimTasks(self.loop, SimNode(self.loop, "n"))
@@ -150,18 +151,23 @@ class DrafterWorld:
 
     def open(self):
         self.drafter = Drafter(
-            store=self.store,  # type: ignore[arg-type]
-            reader=self,  # type: ignore[arg-type]
+            make_ports(
+                VerbMethods(self),
+                clock=self.clock,
+                entropy=SeededEntropy("x"),
+                tasks=self.tasks,
+                notifier=self.bell,
+            ),
             channels=self.channels,
-            notifier=self.bell,
-            clock=self.clock,
-            entropy=SeededEntropy("x"),
-            tasks=self.tasks,
         )
         self.tasks.start(self.drafter.run(), name="drafter")
 
-    async def message(self, id_):
-        """Of the reader: messages are named by the place that they were said in."""
+    def __getattr__(self, verb):
+        """The other verbs are those of the list of drafts."""
+        return getattr(self.db, verb)
+
+    async def trace_message(self, id_):
+        """Messages are named by the place that they were said in."""
         agent, channel, type_, chat, *thread = id_.split("/")
         if chat == "gone":
             raise MessageNotFound("pruned")
@@ -395,12 +401,12 @@ def test_a_draft_is_let_go_as_soon_as_its_turn_has_ended(world, name):
         world.open()
         world.hear(LONG)
         await world.rest(5_000)
-        assert world.store.verbs("release") == []
+        assert world.db.verbs("release") == []
         await world.bell.wait(Topic.REPLY, timeout_ms=1)
         ended = world.clock.now()
         world.hear(name=name)
         assert await world.bell.wait(Topic.REPLY, timeout_ms=50), "the reply may leave now"
-        ((at, verb, _, quiet_ms),) = [call for call in world.store.calls if call[1] == "release"]
+        ((at, verb, _, quiet_ms),) = [call for call in world.db.calls if call[1] == "release"]
         assert (at, verb, quiet_ms) == (ended, "release", 0)
 
     runs(world, scenario)
@@ -423,29 +429,29 @@ async def test_a_turn_that_ends_during_a_request_lets_go_when_the_request_has_en
     await world.rest(100)
     world.hear(name="turn.answered")
     await world.rest(3_000)
-    assert world.store.verbs("release") == []
+    assert world.db.verbs("release") == []
     await world.rest(3_000)
-    assert [at - began for at, verb, *_ in world.store.calls if verb == "release"] == [4_000]
+    assert [at - began for at, verb, *_ in world.db.calls if verb == "release"] == [4_000]
 
 
 @lives
 async def test_a_turn_that_ends_while_its_draft_is_put_on_record_posts_nothing(world):
     platform = world.add_channel()
-    intend = world.store.intend_draft
+    intend = verb_on(world.db, intend_draft)
 
     async def slowly(intent):
         await world.rest(2_000)
         return await intend(intent)
 
-    world.store.intend_draft = slowly
+    world.db.intend_draft = slowly
     world.open()
     world.hear(LONG)
     await world.rest(100)
     world.hear(name="turn.answered")
     await world.rest(10_000)
     assert platform.asked == []
-    assert [more for _, _, more in world.store.verbs("note")] == [(None, "")], "nothing was posted"
-    assert world.store.verbs("release") == []
+    assert [more for _, _, more in world.db.verbs("note")] == [(None, "")], "nothing was posted"
+    assert world.db.verbs("release") == []
 
 
 @lives
@@ -455,9 +461,9 @@ async def test_a_turn_whose_end_was_missed_is_let_go_after_a_while(world):
     began = world.clock.now()
     world.hear(LONG)
     await world.rest(STALE_MS - 1_000)
-    assert world.store.verbs("release") == []
+    assert world.db.verbs("release") == []
     await world.rest(SWEEP_MS + 2_000)
-    ((at, *_),) = [call for call in world.store.calls if call[1] == "release"]
+    ((at, *_),) = [call for call in world.db.calls if call[1] == "release"]
     assert STALE_MS < at - began <= STALE_MS + SWEEP_MS
     assert world.drafter._sketches == {}
 
@@ -474,9 +480,9 @@ async def test_a_younger_claim_of_the_same_turn_begins_anew_and_the_older_draft_
     world.hear(f"new {LONG}", fence=2)
     await world.rest(100)
     assert [text for *_, text in platform.asked] == [f"old {LONG}{MARK}", f"new {LONG}{MARK}"]
-    (old, young) = world.store.verbs("intend")
+    (old, young) = world.db.verbs("intend")
     assert (old[2], young[2]) == (1, 2)
-    assert [id_ for _, id_, _ in world.store.verbs("release")] == [old[1]]
+    assert [id_ for _, id_, _ in world.db.verbs("release")] == [old[1]]
 
 
 @lives
@@ -496,12 +502,12 @@ async def test_a_younger_claim_is_not_forgotten_when_the_older_ones_request_ends
 @lives
 async def test_a_claim_that_was_lost_asks_for_nothing_more(world):
     platform = world.add_channel()
-    world.store.found["ses main/telegram/dm/7", 1] = ClaimLost("somebody younger")
+    world.db.found["ses main/telegram/dm/7", 1] = ClaimLost("somebody younger")
     world.open()
     for _ in range(4):
         world.hear(LONG)
         await world.rest(6_000)
-    assert (platform.asked, len(world.store.verbs("intend"))) == ([], 1)
+    assert (platform.asked, len(world.db.verbs("intend"))) == ([], 1)
 
 
 @lives
@@ -511,13 +517,13 @@ async def test_a_hold_is_asked_for_again_before_it_is_too_short_for_a_request(wo
     for _ in range(12):
         world.hear(LONG)
         await world.rest(2_000)
-    held = [at for at, verb, *_ in world.store.calls if verb == "intend"]
+    held = [at for at, verb, *_ in world.db.calls if verb == "intend"]
     assert len(platform.asked) == 12
     assert len(held) > 1
     for at in platform.times:
         since = max(one for one in held if one <= at)
         assert at + WRITE_WAIT_MS + QUIET_MS <= since + HOLD_MS
-    assert len({id_ for _, id_, _ in world.store.verbs("intend")}) == 1, "one draft"
+    assert len({id_ for _, id_, _ in world.db.verbs("intend")}) == 1, "one draft"
 
 
 # --- outcomes --------------------------------------------------------------------------------------
@@ -543,7 +549,7 @@ async def test_a_chat_that_takes_no_draft_is_asked_once(world):
         world.hear(LONG)
         await world.rest(6_000)
     assert platform.done == ["send"]
-    assert [more for _, _, more in world.store.verbs("note")] == [(None, "")]
+    assert [more for _, _, more in world.db.verbs("note")] == [(None, "")]
 
 
 @pytest.mark.parametrize("outcome", [Doubtful("lost"), Sent("")], ids=["no answer", "no id"])
@@ -556,7 +562,7 @@ def test_a_draft_that_may_stand_there_is_kept_as_unknown_and_not_posted_again(wo
             world.hear(LONG)
             await world.rest(6_000)
         assert platform.done == ["send"]
-        assert [more for _, _, more in world.store.verbs("note")] == [(DraftState.UNKNOWN, "")]
+        assert [more for _, _, more in world.db.verbs("note")] == [(DraftState.UNKNOWN, "")]
 
     runs(world, scenario)
 
@@ -570,8 +576,8 @@ async def test_a_draft_that_was_not_posted_is_withdrawn_and_intended_anew(world)
     world.hear(LONG)
     await world.rest(TROUBLE_MS + 1_000)
     assert platform.done == ["send", "send"]
-    assert [verb for verb, *_ in world.store.verbs("intend", "note")] == ["intend", "note", "intend", "note"]
-    withdrawn, standing = [more for _, _, more in world.store.verbs("note")]
+    assert [verb for verb, *_ in world.db.verbs("intend", "note")] == ["intend", "note", "intend", "note"]
+    withdrawn, standing = [more for _, _, more in world.db.verbs("note")]
     assert (withdrawn, standing) == ((None, ""), (DraftState.STANDING, "r2"))
 
 
@@ -579,19 +585,19 @@ async def test_a_draft_that_was_not_posted_is_withdrawn_and_intended_anew(world)
 async def test_an_id_that_could_not_be_kept_is_not_edited(world):
     """The store holds it as intended: whoever comes next takes it for unknown, so nothing may rely on the id."""
     platform = world.add_channel()
-    world.store.fails = ["note"] * KEEP_ATTEMPTS_MAX
+    world.db.fails = ["note"] * KEEP_ATTEMPTS_MAX
     world.open()
     for _ in range(4):
         world.hear(LONG)
         await world.rest(10_000)
     assert platform.done == ["send"]
-    assert len(world.store.verbs("note")) == KEEP_ATTEMPTS_MAX
+    assert len(world.db.verbs("note")) == KEEP_ATTEMPTS_MAX
 
 
 @lives
 async def test_an_id_is_kept_though_the_store_is_away_for_a_moment(world):
     platform = world.add_channel()
-    world.store.fails = ["note"] * (KEEP_ATTEMPTS_MAX - 1)
+    world.db.fails = ["note"] * (KEEP_ATTEMPTS_MAX - 1)
     world.open()
     for _ in range(2):
         world.hear(LONG)
@@ -613,7 +619,7 @@ def test_after_an_edit_whose_answer_was_lost_the_reply_waits_a_little(world, out
         world.hear(name="turn.answered")
         await world.rest(100)
         assert platform.done == ["send", "edit", "edit"]
-        assert [more for _, _, more in world.store.verbs("release")] == [quiet_ms]
+        assert [more for _, _, more in world.db.verbs("release")] == [quiet_ms]
 
     runs(world, scenario)
 
@@ -633,7 +639,7 @@ async def test_an_edit_that_is_never_answered_leaves_the_reply_a_quiet_time(worl
         await world.rest(3_000)
     world.hear(name="turn.answered")
     await world.rest(100)
-    assert [more for _, _, more in world.store.verbs("release")] == [QUIET_MS]
+    assert [more for _, _, more in world.db.verbs("release")] == [QUIET_MS]
 
 
 @lives
@@ -641,7 +647,7 @@ async def test_a_draft_that_another_process_intended_and_never_told_of_is_let_go
     platform = world.add_channel()
     address = Address(agent=MAIN, channel="telegram", type="dm", chat="7")
     unknown = Draft(id="dra_old", fence=1, state=DraftState.UNKNOWN, address=address)  # type: ignore[arg-type]
-    world.store.found["ses main/telegram/dm/7", 1] = unknown
+    world.db.found["ses main/telegram/dm/7", 1] = unknown
     world.open()
     for _ in range(3):
         world.hear(LONG)
@@ -649,7 +655,7 @@ async def test_a_draft_that_another_process_intended_and_never_told_of_is_let_go
     world.hear(name="turn.answered")
     await world.rest(100)
     assert platform.asked == []
-    assert world.store.verbs("intend", "release", "note")[1:] == [("release", "dra_old", 0)]
+    assert world.db.verbs("intend", "release", "note")[1:] == [("release", "dra_old", 0)]
 
 
 # --- strays ----------------------------------------------------------------------------------------
@@ -663,7 +669,7 @@ def stray(chat, channel="telegram"):
 async def test_strays_are_looked_for_every_minute_and_kept_until_they_are_gone(world):
     platform = world.add_channel()
     began = world.clock.now()
-    world.store.strays = [stray(chat) for chat in ("gone", "never", "away")] + [stray("x", "absent")]
+    world.db.strays = [stray(chat) for chat in ("gone", "never", "away")] + [stray("x", "absent")]
     answers: dict[str, list[SendOutcome]] = {
         "gone": [Sent("r")],
         "never": [Declined("too old")],
@@ -672,10 +678,10 @@ async def test_strays_are_looked_for_every_minute_and_kept_until_they_are_gone(w
     platform.answer = lambda chat: answers[chat].pop(0)
     world.open()
     await world.rest(2 * SWEEP_MS + 1_000)
-    looked = [at - began for at, verb, *_ in world.store.calls if verb == "strays"]
+    looked = [at - began for at, verb, *_ in world.db.calls if verb == "strays"]
     assert looked == [0, SWEEP_MS, 2 * SWEEP_MS]
     assert sorted(chat for _, _, chat, _ in platform.asked) == ["away", "away", "away", "gone", "never"]
-    assert sorted(id_ for _, id_, _ in world.store.verbs("drop")) == ["dra_away", "dra_gone", "dra_never"]
+    assert sorted(id_ for _, id_, _ in world.db.verbs("drop")) == ["dra_away", "dra_gone", "dra_never"]
 
 
 @lives
@@ -688,7 +694,7 @@ async def test_what_is_under_way_is_cut_off_with_the_drafter(world):
     world.drafter.stopping = True
     world.drafter.cut_off()
     await world.rest(WRITE_WAIT_MS + 1_000)
-    assert world.store.verbs("note", "release") == [], "whoever comes next finds it unknown"
+    assert world.db.verbs("note", "release") == [], "whoever comes next finds it unknown"
     assert world.drafter._running == {}
 
 
@@ -709,4 +715,4 @@ async def test_what_is_cut_off_before_it_began_leaves_nothing_behind(world):
         gc.collect()
     assert world.drafter._running == {}
     assert [str(one.message) for one in warned] == []
-    assert world.store.verbs("release") == [], "its hold passes, and the reply takes its place then"
+    assert world.db.verbs("release") == [], "its hold passes, and the reply takes its place then"

@@ -17,13 +17,14 @@ from holdfast.inbox.gateway import Received
 from holdfast.inbox.message import accepted_message
 from holdfast.kernel.ids import AgentName
 from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Sent
+from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
 from holdfast.runtime.supervisor import POSTMAN_GRACE_MS
-from holdfast.store.sql_store import SqlStore
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
 from tests.support.fakes import Gate, ScriptedModel, agents, policy, says, stands_at
+from tests.support.ports import make_ports
 
 MAIN = AgentName("main")
 FOREVER_S = 3_600.0
@@ -78,11 +79,8 @@ class Street:
         if offered is not None:
             known.offer("slack", lambda _agent: offered)
         runtime = assemble(
-            await SqlStore.open(database, b"k" * 32),
+            make_ports(database, clock=self.clock, entropy=SeededEntropy(node.name), tasks=SimTasks(self.loop, node)),
             agents(model or ScriptedModel(), replace(policy(), on_doubt=on_doubt)),
-            clock=self.clock,
-            entropy=SeededEntropy(node.name),
-            tasks=SimTasks(self.loop, node),
             channels=known,
         )
         return await runtime.start()
@@ -100,7 +98,7 @@ class Street:
 
     async def ledger(self, runtime):
         """Oldest first."""
-        return list(reversed(await runtime.reader.replies()))
+        return list(reversed(await runtime.db.read(list_replies())))
 
     async def states(self, runtime):
         return [row.state for row in await self.ledger(runtime)]

@@ -6,12 +6,23 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.inbox.accept_sql import accept_message, was_accepted
+from holdfast.inbox.attachment_sql import read_positions
 from holdfast.inbox.identity import ChatMove
+from holdfast.inbox.identity_sql import move_chat
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import Duplicate, Limits, MailboxFull, MessageState, TooMany, Unfit
 from holdfast.kernel.errors import InvalidInput, ReplyNotFound
 from holdfast.kernel.ids import AgentName, NodeId, OperationId, ReplyId
 from holdfast.outbox.post import OnDoubt, ReplyState
 from holdfast.outbox.reply import NOBODY_KNOWS, POSSIBLE_DUPLICATE, Kept, ReplySettlement, chat_of, untried
+from holdfast.outbox.reply_sql import claim_replies, list_replies, next_reply_due, resend_reply, settle_reply
+from holdfast.sessions.command_sql import run_command
+from holdfast.sessions.history_sql import find_mailbox, list_sessions, trace_message
+from holdfast.store.node_sql import claim_mailbox, reap_nodes, register_node, release_claim, retire_node
+from holdfast.store.upkeep_sql import prune_messages
+from holdfast.turns.turn_sql import commit_turn
+from tests.support.driver import SECRET
 
 OTHER = NodeId("node_b")
 LEASE_MS = 15_000
@@ -23,23 +34,25 @@ class Ledger:
 
     def __init__(self, driver):
         self.driver = driver
-        self.store = driver.store
+        self.db = driver.db
         self.claims = 0
 
     async def answer(self, text="hi", *, chat="home", channel="telegram", agent="fern"):
         """Somebody writes, and the turn that answers them is committed."""
         driver = self.driver
         await driver.accept(driver.arrival("hello", chat=chat, channel=channel, agent=agent))
-        claim = await self.store.claim_mailbox(driver.node)
+        claim = await self.db.write(claim_mailbox(driver.node))
         commit = driver.commit(text)
-        await self.store.commit_turn(claim, await driver.open(claim), commit)
-        await self.store.release_claim(claim)
+        await self.db.write(commit_turn(claim, await driver.open(claim), commit))
+        await self.db.write(release_claim(claim))
         return commit.replies[0].id
 
     async def claim(self, *, node=None, name=None, limit=10, **how):
         self.claims += 1
-        return await self.store.claim_replies(
-            node or self.driver.node, FERN, "telegram", name=name or f"claim {self.claims}", limit=limit, **how
+        return await self.db.write(
+            claim_replies(
+                node or self.driver.node, FERN, "telegram", name=name or f"claim {self.claims}", limit=limit, **how
+            )
         )
 
     async def one(self, **how):
@@ -55,7 +68,7 @@ class Ledger:
             receipt=receipt,
             reason=reason,
         )
-        return await self.store.settle_reply(claim, settlement)
+        return await self.db.write(settle_reply(claim, settlement))
 
     async def sent(self, claim, receipt="r1"):
         return await self.settle(claim, ReplyState.DELIVERED, part=claim.part + 1, receipt=receipt)
@@ -122,9 +135,9 @@ async def test_a_chat_with_many_threads_holds_up_no_other(ledger):
     for n in range(5):
         arrival = driver.arrival("hello", chat="group", channel="telegram")
         await driver.accept(replace(arrival, address=replace(arrival.address, thread=str(n))))
-        claim = await ledger.store.claim_mailbox(driver.node)
-        await ledger.store.commit_turn(claim, await driver.open(claim), driver.commit("hi"))
-        await ledger.store.release_claim(claim)
+        claim = await ledger.db.write(claim_mailbox(driver.node))
+        await ledger.db.write(commit_turn(claim, await driver.open(claim), driver.commit("hi")))
+        await ledger.db.write(release_claim(claim))
     other = await ledger.answer(chat="b")
     resting = {chat_of("agent:fern:telegram:chat:group")}
     assert [claim.id for claim in await ledger.claim(limit=1, resting=resting)] == [other]
@@ -134,7 +147,7 @@ async def test_an_account_gets_its_own_replies_only(ledger):
     await ledger.answer(channel="discord")
     await ledger.answer(agent="moss", chat="b")
     assert await ledger.claim() == ()
-    due = await ledger.store.next_reply_due()
+    due = await ledger.db.read(next_reply_due())
     assert set(due) == {("fern", "discord"), ("moss", "telegram")}
 
 
@@ -155,7 +168,7 @@ async def test_an_unknown_node_claims_nothing(ledger):
 
 async def test_what_is_pulled_is_never_claimed(ledger):
     await ledger.answer(channel="http")
-    assert await ledger.store.next_reply_due() == {}
+    assert await ledger.db.read(next_reply_due()) == {}
 
 
 async def test_a_reply_says_when_it_is_due(ledger):
@@ -163,7 +176,7 @@ async def test_a_reply_says_when_it_is_due(ledger):
     await ledger.settle(await ledger.one(), ReplyState.PENDING, delay_ms=700)
     behind = ledger.driver.clock.now() + 700
     await ledger.answer()
-    assert await ledger.store.next_reply_due() == {("fern", "telegram"): behind}
+    assert await ledger.db.read(next_reply_due()) == {("fern", "telegram"): behind}
 
 
 async def test_each_channel_of_an_agent_has_its_own_due_time(ledger):
@@ -171,7 +184,7 @@ async def test_each_channel_of_an_agent_has_its_own_due_time(ledger):
     await ledger.settle(await ledger.one(), ReplyState.PENDING, delay_ms=700)
     await ledger.answer(chat="b", channel="discord")
     now = ledger.driver.clock.now()
-    assert await ledger.store.next_reply_due() == {("fern", "discord"): now, ("fern", "telegram"): now + 700}
+    assert await ledger.db.read(next_reply_due()) == {("fern", "discord"): now, ("fern", "telegram"): now + 700}
 
 
 # --- settling --------------------------------------------------------------------------------------
@@ -190,8 +203,8 @@ async def test_pieces_are_counted_and_each_has_its_own_attempts(ledger):
     reply = await ledger.answer()
     claim = await ledger.one()
     going_on = ReplySettlement(state=ReplyState.ATTEMPTING, part=1, doubts=0, receipt="r1")
-    assert await ledger.store.settle_reply(claim, going_on) is Kept.GOES_ON
-    assert await ledger.store.settle_reply(claim, going_on) is Kept.GOES_ON  # its answer was lost
+    assert await ledger.db.write(settle_reply(claim, going_on)) is Kept.GOES_ON
+    assert await ledger.db.write(settle_reply(claim, going_on)) is Kept.GOES_ON  # its answer was lost
     assert await ledger.sent(claim.after(going_on), "r2") is Kept.DONE
     assert await ledger.state(reply) == ("delivered", 1, 2, 0, None, "r1 r2", None)
 
@@ -217,7 +230,7 @@ async def test_what_is_over_never_blocks_the_replies_behind_it(ledger, state):
 async def test_what_was_not_tried_is_given_back_as_it_was(ledger):
     reply = await ledger.answer()
     claim = await ledger.one()
-    await ledger.store.settle_reply(claim, untried(claim))
+    await ledger.db.write(settle_reply(claim, untried(claim)))
     assert (await ledger.state(reply))[:5] == ("pending", 1, 0, 0, None)
 
 
@@ -232,10 +245,10 @@ async def test_a_settlement_of_an_older_attempt_changes_nothing(ledger):
 
 
 async def test_a_settlement_of_another_owner_changes_nothing(ledger):
-    await ledger.store.register_node(OTHER, "there", sole=False)
+    await ledger.db.write(register_node(OTHER, "there", sole=False))
     reply = await ledger.answer()
     old = await ledger.one()
-    await ledger.store.retire_node(ledger.driver.node)
+    await ledger.db.write(retire_node(ledger.driver.node))
     young = await ledger.one(node=OTHER)
     assert await ledger.sent(old) is Kept.VOID
     row = await ledger.state(reply)
@@ -247,26 +260,26 @@ async def test_a_settlement_of_another_owner_changes_nothing(ledger):
 
 
 async def retired(ledger):
-    await ledger.store.retire_node(ledger.driver.node)
-    await ledger.store.register_node(ledger.driver.node, "here", sole=False)
+    await ledger.db.write(retire_node(ledger.driver.node))
+    await ledger.db.write(register_node(ledger.driver.node, "here", sole=False))
 
 
 async def reaped(ledger):
     ledger.driver.clock.advance(LEASE_MS)
-    await ledger.store.reap_nodes(lease_ms=LEASE_MS)
-    await ledger.store.register_node(ledger.driver.node, "here", sole=False)
+    await ledger.db.write(reap_nodes(lease_ms=LEASE_MS))
+    await ledger.db.write(register_node(ledger.driver.node, "here", sole=False))
 
 
 async def replaced(ledger):
-    await ledger.store.register_node(OTHER, "there", sole=True)
-    await ledger.store.register_node(ledger.driver.node, "here", sole=False)
+    await ledger.db.write(register_node(OTHER, "there", sole=True))
+    await ledger.db.write(register_node(ledger.driver.node, "here", sole=False))
 
 
 async def orphaned(ledger):
     """A claim committed in the instant in which its node was reaped: the next reaping finds it."""
     await ledger.driver.write("delete from node where id = :node", node=ledger.driver.node)
-    await ledger.store.reap_nodes(lease_ms=LEASE_MS)
-    await ledger.store.register_node(ledger.driver.node, "here", sole=False)
+    await ledger.db.write(reap_nodes(lease_ms=LEASE_MS))
+    await ledger.db.write(register_node(ledger.driver.node, "here", sole=False))
 
 
 ENDS = [retired, reaped, replaced, orphaned]
@@ -325,17 +338,17 @@ async def test_the_doubt_is_counted_from_the_first_attempt_that_may_have_arrived
 async def test_a_reply_that_is_being_sent_when_its_session_is_deleted_is_over(ledger):
     reply = await ledger.answer("canary")
     claim = await ledger.one()
-    (session,) = await ledger.store.sessions()
+    (session,) = await ledger.db.read(list_sessions())
     text = await ledger.driver.delete_text(session.id)
     await ledger.driver.accept(ledger.driver.arrival(text, channel="telegram"))
-    box = await ledger.store.claim_mailbox(ledger.driver.node)
-    mail = await ledger.store.read_mail(box, limit=1)
-    await ledger.store.run_command(box, ledger.driver.command_run(mail.waiting[0].message, text))
+    box = await ledger.db.write(claim_mailbox(ledger.driver.node))
+    mail = await ledger.db.read(read_mail(box, limit=1))
+    await ledger.db.write(run_command(box, ledger.driver.command_run(mail.waiting[0].message, text)))
     assert (await ledger.state(reply))[:5] == ("uncertain", 1, 0, 0, None)
     going_on = ReplySettlement(state=ReplyState.ATTEMPTING, part=1, doubts=0, receipt="r1")
-    assert await ledger.store.settle_reply(claim, going_on) is Kept.VOID
+    assert await ledger.db.write(settle_reply(claim, going_on)) is Kept.VOID
     with pytest.raises(InvalidInput, match="were deleted"):
-        await ledger.store.resend_reply(reply)
+        await ledger.db.write(resend_reply(reply))
 
 
 async def test_replies_keep_their_order_when_their_chat_moves_while_the_first_is_being_sent(ledger):
@@ -351,7 +364,7 @@ async def test_replies_keep_their_order_when_their_chat_moves_while_the_first_is
         by="telegram itself",
         operation=OperationId("op_1"),
     )
-    await ledger.store.move_chat(move)
+    await ledger.db.write(move_chat(move))
     assert await ledger.claim() == ()
     await ledger.settle(claim, ReplyState.PENDING, delay_ms=1_000, reason="moved")
     assert await ledger.claim() == ()
@@ -368,8 +381,8 @@ async def test_replies_keep_their_order_when_their_chat_moves_while_the_first_is
 async def test_an_operator_sends_an_uncertain_reply_again(ledger):
     reply = await ledger.answer()
     await ledger.settle(await ledger.one(), ReplyState.UNCERTAIN, doubts=1, reason="nobody knows")
-    assert await ledger.store.resend_reply(reply) == "pending"
-    assert await ledger.store.resend_reply(reply) == "pending"
+    assert await ledger.db.write(resend_reply(reply)) == "pending"
+    assert await ledger.db.write(resend_reply(reply)) == "pending"
     claim = await ledger.one(on_doubt=OnDoubt.HOLD)
     assert (claim.id, claim.doubts) == (reply, 2)
 
@@ -380,7 +393,7 @@ async def test_what_an_operator_sends_again_goes_on_where_it_stopped_or_begins_a
 ):
     reply = await ledger.answer()
     await ledger.settle(await ledger.one(), ReplyState.UNCERTAIN, part=2, doubts=2, reason=reason)
-    await ledger.store.resend_reply(reply)
+    await ledger.db.write(resend_reply(reply))
     claim = await ledger.one()
     assert (claim.id, claim.part, claim.doubts) == (reply, part, 2)
 
@@ -388,7 +401,7 @@ async def test_what_an_operator_sends_again_goes_on_where_it_stopped_or_begins_a
 async def test_an_operator_sends_a_failed_reply_again(ledger):
     reply = await ledger.answer()
     await ledger.settle(await ledger.one(), ReplyState.FAILED, reason="blocked")
-    await ledger.store.resend_reply(reply)
+    await ledger.db.write(resend_reply(reply))
     claim = await ledger.one()
     assert await ledger.sent(claim) is Kept.DONE
     assert (await ledger.state(reply))[0] == "delivered"
@@ -397,7 +410,7 @@ async def test_an_operator_sends_a_failed_reply_again(ledger):
 async def test_a_reply_that_is_being_sent_is_not_sent_again_beside_that(ledger):
     reply = await ledger.answer()
     claim = await ledger.one()
-    assert await ledger.store.resend_reply(reply) == "attempting"
+    assert await ledger.db.write(resend_reply(reply)) == "attempting"
     assert await ledger.claim() == ()
     assert await ledger.sent(claim) is Kept.DONE
     assert (await ledger.state(reply))[0] == "delivered"
@@ -407,9 +420,9 @@ async def test_a_delivered_reply_is_not_sent_again(ledger):
     reply = await ledger.answer()
     await ledger.sent(await ledger.one())
     with pytest.raises(InvalidInput, match="is delivered"):
-        await ledger.store.resend_reply(reply)
+        await ledger.db.write(resend_reply(reply))
     with pytest.raises(ReplyNotFound):
-        await ledger.store.resend_reply(ReplyId("rep_unknown"))
+        await ledger.db.write(resend_reply(ReplyId("rep_unknown")))
 
 
 async def test_the_ledger_is_read_newest_first_page_by_page(ledger):
@@ -417,20 +430,20 @@ async def test_the_ledger_is_read_newest_first_page_by_page(ledger):
     await ledger.settle(
         await ledger.one(limit=1), ReplyState.UNCERTAIN, part=1, doubts=2, receipt="r", reason="possible duplicate"
     )
-    page = await ledger.store.replies(limit=2)
+    page = await ledger.db.read(list_replies(limit=2))
     assert [row.id for row in page] == [replies[2], replies[1]]
-    (last,) = await ledger.store.replies(after=page[-1].n)
+    (last,) = await ledger.db.read(list_replies(after=page[-1].n))
     assert (last.id, last.state, last.possible_duplicate, last.receipt) == (replies[0], "uncertain", True, "r")
-    assert [row.id for row in await ledger.store.replies(state="uncertain")] == [replies[0]]
-    assert await ledger.store.replies(agent="moss") == []
-    assert len(await ledger.store.replies(agent="fern", channel="telegram")) == 3
+    assert [row.id for row in await ledger.db.read(list_replies(state="uncertain"))] == [replies[0]]
+    assert await ledger.db.read(list_replies(agent="moss")) == []
+    assert len(await ledger.db.read(list_replies(agent="fern", channel="telegram"))) == 3
 
 
 async def test_a_message_shows_what_became_of_its_reply(ledger):
     await ledger.answer()
     claim = await ledger.one()
     await ledger.settle(claim, ReplyState.UNCERTAIN, part=1, doubts=2, receipt="r9", reason="possible duplicate")
-    reply = (await ledger.store.message(claim.message)).reply
+    reply = (await ledger.db.read(trace_message(claim.message))).reply
     assert (reply.state, reply.attempt, reply.receipt, reply.possible_duplicate) == ("uncertain", 1, "r9", True)
 
 
@@ -453,9 +466,9 @@ async def notices(driver):
 )
 async def test_who_is_refused_for_good_is_told_why(ledger, limits, outcome, words):
     driver = ledger.driver
-    await driver.store.accept(knock(driver), limits)
+    await driver.db.write(accept_message(knock(driver), limits, SECRET))
     refused = knock(driver)
-    assert isinstance(await driver.store.accept(refused, limits), outcome)
+    assert isinstance(await driver.db.write(accept_message(refused, limits, SECRET)), outcome)
     (text,) = await notices(driver)
     assert words in text
     claim = await ledger.one()
@@ -464,12 +477,12 @@ async def test_who_is_refused_for_good_is_told_why(ledger, limits, outcome, word
 
 async def test_refusals_are_told_once_in_a_window_and_again_after_it(ledger):
     driver = ledger.driver
-    await driver.store.accept(knock(driver), FULL)
+    await driver.db.write(accept_message(knock(driver), FULL, SECRET))
     for _ in range(5):
-        await driver.store.accept(knock(driver), FULL)
+        await driver.db.write(accept_message(knock(driver), FULL, SECRET))
     assert len(await notices(driver)) == 1
     driver.clock.advance(FULL.window_ms)
-    await driver.store.accept(knock(driver), FULL)
+    await driver.db.write(accept_message(knock(driver), FULL, SECRET))
     assert len(await notices(driver)) == 2
 
 
@@ -478,8 +491,8 @@ async def test_refusals_are_told_once_in_a_window_and_again_after_it(ledger):
 )
 async def test_programs_bystanders_and_those_who_hear_it_anyway_are_not_told(ledger, how):
     driver = ledger.driver
-    await driver.store.accept(knock(driver, channel=how.get("channel", "telegram")), FULL)
-    assert isinstance(await driver.store.accept(knock(driver, **how), FULL), MailboxFull)
+    await driver.db.write(accept_message(knock(driver, channel=how.get("channel", "telegram")), FULL, SECRET))
+    assert isinstance(await driver.db.write(accept_message(knock(driver, **how), FULL, SECRET)), MailboxFull)
     assert await notices(driver) == []
 
 
@@ -490,23 +503,25 @@ def unfit(driver, **how):
 async def test_what_can_never_be_taken_is_on_record_without_its_words_and_told_once(ledger):
     driver = ledger.driver
     refused = replace(unfit(driver, event="e1"), position=7)
-    assert await driver.store.accept(refused, Limits()) == Unfit("message_too_large")
+    assert await driver.db.write(accept_message(refused, Limits(), SECRET)) == Unfit("message_too_large")
     again = replace(refused, message=driver.id("msg"), reply=driver.id("rep"))
-    assert await driver.store.accept(again, Limits()) == Duplicate(refused.message, MessageState.REFUSED)
+    assert await driver.db.write(accept_message(again, Limits(), SECRET)) == Duplicate(
+        refused.message, MessageState.REFUSED
+    )
     (text,) = await notices(driver)
     assert "too long" in text
-    trace = await driver.store.message(refused.message)
+    trace = await driver.db.read(trace_message(refused.message))
     assert (trace.state, trace.reason) == (MessageState.REFUSED, "message_too_large")
     assert await driver.rows("select body from inbound") == [(b"",)]
-    assert (await driver.store.mailbox(trace.address)).depth == 0
-    assert await driver.store.read_up_to(refused.account) == {refused.conversation: (7, "e1")}
+    assert (await driver.db.read(find_mailbox(trace.address))).depth == 0
+    assert await driver.db.read(read_positions(refused.account)) == {refused.conversation: (7, "e1")}
 
 
 async def test_refusals_for_what_a_message_is_do_not_hide_refusals_for_how_many_there_are(ledger):
     driver = ledger.driver
     limits = Limits(window_messages_max=2)
     for _ in range(4):
-        await driver.store.accept(unfit(driver), limits)
+        await driver.db.write(accept_message(unfit(driver), limits, SECRET))
     assert ["too long" in text for text in await notices(driver)] == [True, True, False], "the flood is told once"
     assert {tuple(row) for row in await driver.rows("select state from inbound")} == {("refused",)}
 
@@ -515,23 +530,23 @@ async def test_what_was_taken_in_is_known_also_after_pruning_and_what_was_refuse
     driver = ledger.driver
     kept, refused = driver.arrival("hello", event="e1"), unfit(driver, event="e2")
     for arrival in (kept, refused):
-        await driver.store.accept(arrival, Limits())
-    assert await driver.store.took_in(kept.account, kept.conversation, "e1")
-    assert not await driver.store.took_in(refused.account, refused.conversation, "e2")
-    assert not await driver.store.took_in(kept.account, kept.conversation, "e3")
+        await driver.db.write(accept_message(arrival, Limits(), SECRET))
+    assert await driver.db.read(was_accepted(kept.account, kept.conversation, "e1", SECRET))
+    assert not await driver.db.read(was_accepted(refused.account, refused.conversation, "e2", SECRET))
+    assert not await driver.db.read(was_accepted(kept.account, kept.conversation, "e3", SECRET))
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
     driver.clock.advance(10)
-    assert await driver.store.prune(older_than_ms=5, limit=10) == 2
-    assert await driver.store.took_in(kept.account, kept.conversation, "e1")
-    assert not await driver.store.took_in(refused.account, refused.conversation, "e2")
+    assert await driver.db.write(prune_messages(older_than_ms=5, limit=10, secret=SECRET)) == 2
+    assert await driver.db.read(was_accepted(kept.account, kept.conversation, "e1", SECRET))
+    assert not await driver.db.read(was_accepted(refused.account, refused.conversation, "e2", SECRET))
 
 
 async def test_a_refusal_that_comes_again_is_not_told_again(ledger):
     driver = ledger.driver
-    await driver.store.accept(knock(driver), FULL)
+    await driver.db.write(accept_message(knock(driver), FULL, SECRET))
     refused = knock(driver)
-    await driver.store.accept(refused, FULL)
+    await driver.db.write(accept_message(refused, FULL, SECRET))
     driver.clock.advance(FULL.window_ms)
-    await driver.store.accept(refused, FULL)
+    await driver.db.write(accept_message(refused, FULL, SECRET))
     assert len(await notices(driver)) == 1

@@ -4,12 +4,16 @@ from dataclasses import replace
 
 from holdfast.inbox import accept_sql
 from holdfast.inbox.address import Address, parse
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import Arrival
 from holdfast.kernel.ids import AgentName, Principal, ReplyId
 from holdfast.memory import notes_sql
 from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes_sql import apply_memory
+from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns import turn_sql
 from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent
+from holdfast.turns.turn_sql import append_step
 from tests.postgres.pairs import FERN, SECRET, Situation, Verbs, party, person
 from tests.support.driver import LIMITS, Driver, returned, tool_step
 
@@ -20,12 +24,12 @@ async def _written(driver: Driver, letter: str, text: str = "what of it?") -> tu
     """Somebody speaks to fern, which writes to moss; the addresses of both."""
     await driver.say("ask moss")
     claim = await driver.claim()
-    turn = await driver.store.append_step(claim, await driver.open(claim), tool_step())
+    turn = await driver.db.write(append_step(claim, await driver.open(claim), tool_step()))
     address = str(Address(agent=MOSS, channel="agent", type="dm", chat=claim.address))
     message = OutgoingMessage(id=ReplyId(letter), address=address, text=text)
     step = replace(returned(), outgoing=(message,))
-    await driver.answer(claim, await driver.store.append_step(claim, turn, step))
-    await driver.store.release_claim(claim)
+    await driver.answer(claim, await driver.db.write(append_step(claim, turn, step)))
+    await driver.db.write(release_claim(claim))
     return address, claim.address
 
 
@@ -41,7 +45,7 @@ async def a_letter(driver: Driver) -> Verbs:
     """Fern wrote to moss for the first time, and the message is being handed over."""
     address, _ = await _written(driver, "letter_1")
     return {
-        "hand over": party(accept_sql.accept, _arrival(driver, "letter_1", address), LIMITS, SECRET),
+        "hand over": party(accept_sql.accept_message, _arrival(driver, "letter_1", address), LIMITS, SECRET),
         "forget the person": person("forget_1"),
     }
 
@@ -51,12 +55,12 @@ async def a_letter_that_waits(driver: Driver) -> Verbs:
     address, _ = await _written(driver, "letter_1")
     await driver.accept(_arrival(driver, "letter_1", address))
     await _written(driver, "letter_2", "and what of that?")
-    taken = await driver.store.claim_mailbox(driver.node)
+    taken = await driver.db.write(claim_mailbox(driver.node))
     assert taken is not None
-    mail = await driver.store.read_mail(taken, limit=1)
+    mail = await driver.db.read(read_mail(taken, limit=1))
     return {
         "open": party(turn_sql.open_turn, taken, driver.opening(mail.session, mail.waiting)),
-        "hand over": party(accept_sql.accept, _arrival(driver, "letter_2", address), LIMITS, SECRET),
+        "hand over": party(accept_sql.accept_message, _arrival(driver, "letter_2", address), LIMITS, SECRET),
         "forget the person": person("forget_1"),
     }
 
@@ -77,7 +81,7 @@ async def a_repeated_word(driver: Driver) -> Verbs:
         session=turn.session,
         fence=claim.fence,
     )
-    await driver.store.apply_memory(replace(batch, origin="o1", changes=(replace(change, text="x"),), fence=0))
+    await driver.db.write(apply_memory(replace(batch, origin="o1", changes=(replace(change, text="x"),), fence=0)))
     quoting = Step(event=TurnEvent.CALLED, entries=tool_step().entries)
     return {
         "answer": party(turn_sql.commit_turn, claim, turn, driver.commit("it is marmalade")),

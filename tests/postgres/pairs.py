@@ -35,6 +35,7 @@ from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.lane import LaneKey, Settlement
 from holdfast.memory.naming import PerAddress
 from holdfast.memory.notes import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
+from holdfast.memory.settle_sql import settle_lanes
 from holdfast.outbox import draft_sql, reply_sql
 from holdfast.outbox.draft import DraftIntent, DraftState
 from holdfast.outbox.post import OnDoubt, ReplyState
@@ -43,11 +44,17 @@ from holdfast.sessions import command_sql, extraction_sql, finalisation_sql, sum
 from holdfast.sessions.compression import COMPRESS
 from holdfast.sessions.extraction import Notes, Proposal
 from holdfast.sessions.finalisation import Ending, FinishEvent, NotEnded
+from holdfast.sessions.finalisation_sql import begin_finalisation, claim_finalisation
+from holdfast.sessions.summary_sql import end_operation
 from holdfast.store import node_sql, upkeep_sql
+from holdfast.store.node_sql import claim_mailbox, register_node, release_claim, retire_node
+from holdfast.store.script import Call
 from holdfast.turns import approval_sql, record_sql, turn_sql
 from holdfast.turns.approval import ApprovalAsk, Decision
 from holdfast.turns.journal import AssistantSaid, ToolCall
+from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn import Step, TurnEvent
+from holdfast.turns.turn_sql import append_step, commit_turn
 from tests.postgres.interleaving import Party
 from tests.support.driver import LIMITS, Driver, retain, tool_step
 from tests.support.driver import record as turn_record
@@ -71,13 +78,13 @@ PASSED = {
     lane_sql.claim_lanes: "()",
     lane_sql.hurry_lanes: "0",
     reply_sql.claim_replies: "()",
-    draft_sql.stray_drafts: "()",
+    draft_sql.take_stray_drafts: "()",
     forget_sql.sweep_forgotten: "0",
 }
 
 
 def party(verb: Callable[..., Any], *arguments: Any, name: str = "", **options: Any) -> Party:
-    return Party(lambda: verb(*arguments, **options), name, PASSED.get(verb, ""))
+    return Party(lambda: iter(verb(*arguments, **options)), name, PASSED.get(verb, ""))
 
 
 async def command(driver: Driver, text: str, *, chat: str = "home", who: str = "ada") -> Any:
@@ -87,22 +94,22 @@ async def command(driver: Driver, text: str, *, chat: str = "home", who: str = "
 
 
 async def _claim_of(driver: Driver, node: NodeId | None = None) -> Any:
-    taken = await driver.store.claim_mailbox(node or driver.node)
+    taken = await driver.db.write(claim_mailbox(node or driver.node))
     assert taken is not None
     return taken
 
 
 def person(id_: str, who: str = "ada") -> Party:
-    return party(forget_sql.forget, ForgetRequest(id=ForgetId(id_), person=Principal(who), agent=FERN))
+    return party(forget_sql.begin_forgetting, ForgetRequest(id=ForgetId(id_), person=Principal(who), agent=FERN))
 
 
 def whole(id_: str, session: SessionId) -> Party:
-    return party(forget_sql.forget, ForgetRequest(id=ForgetId(id_), session=session))
+    return party(forget_sql.begin_forgetting, ForgetRequest(id=ForgetId(id_), session=session))
 
 
-def backfilled(*arguments: Any) -> Any:
+def backfilled(*arguments: Any, **options: Any) -> Any:
     """How many units were made; whether a session was looked at in vain does not matter."""
-    return (yield from backfill_sql.backfill(*arguments))[1]
+    return (yield from backfill_sql.backfill_sessions(*arguments, **options))[1]
 
 
 def _ended(wish: Ending) -> Any:
@@ -113,7 +120,7 @@ def _ended(wish: Ending) -> Any:
 
 def scheduled() -> Any:
     """How many cursors were looked at does not matter."""
-    yield from cursor_sql.schedule_overdue(10)
+    yield from cursor_sql.schedule_overdue(limit=10)
 
 
 def settled(claim: Any, state: DeliveryState = DeliveryState.DELIVERED) -> Party:
@@ -121,7 +128,7 @@ def settled(claim: Any, state: DeliveryState = DeliveryState.DELIVERED) -> Party
 
 
 def claim_lanes(node: NodeId, name: str) -> Party:
-    return Party(lambda: lane_sql.claim_lanes(node, KEY, name, lanes=1, units=2, renderer="r1"), name, "()")
+    return Party(lambda: iter(lane_sql.claim_lanes(node, KEY, name=name, lanes=1, units=2, renderer="r1")), name, "()")
 
 
 # --- mailboxes -------------------------------------------------------------------------------------
@@ -129,7 +136,7 @@ def claim_lanes(node: NodeId, name: str) -> Party:
 
 async def mail(driver: Driver) -> Verbs:
     """A chat with a message, and messages on their way to it and to a new one."""
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     await driver.say("hello")
     picture = Enclosure(hash=hash_of(b"p"), name="a.png", media_type="image/png", body=b"p")
     first, second, again = driver.arrival("one"), driver.arrival("two"), driver.arrival("one")
@@ -137,14 +144,14 @@ async def mail(driver: Driver) -> Verbs:
     new, newer = driver.arrival("new", chat="new"), driver.arrival("newer", chat="new")
     limits = replace(LIMITS, mailbox_depth_max=2)
     return {
-        "accept one": party(accept_sql.accept, first, LIMITS, SECRET),
-        "accept two": party(accept_sql.accept, second, LIMITS, SECRET),
-        "accept one again": party(accept_sql.accept, again, LIMITS, SECRET),
-        "accept with little room": party(accept_sql.accept, second, limits, SECRET),
-        "accept one with little room": party(accept_sql.accept, first, limits, SECRET),
-        "accept at a new place": party(accept_sql.accept, new, LIMITS, SECRET),
-        "accept there too": party(accept_sql.accept, newer, LIMITS, SECRET),
-        "accept a picture": party(accept_sql.accept, replace(first, enclosures=(picture,)), LIMITS, SECRET),
+        "accept one": party(accept_sql.accept_message, first, LIMITS, SECRET),
+        "accept two": party(accept_sql.accept_message, second, LIMITS, SECRET),
+        "accept one again": party(accept_sql.accept_message, again, LIMITS, SECRET),
+        "accept with little room": party(accept_sql.accept_message, second, limits, SECRET),
+        "accept one with little room": party(accept_sql.accept_message, first, limits, SECRET),
+        "accept at a new place": party(accept_sql.accept_message, new, LIMITS, SECRET),
+        "accept there too": party(accept_sql.accept_message, newer, LIMITS, SECRET),
+        "accept a picture": party(accept_sql.accept_message, replace(first, enclosures=(picture,)), LIMITS, SECRET),
         "claim": party(node_sql.claim_mailbox, driver.node, ""),
         "claim elsewhere": party(node_sql.claim_mailbox, OTHER, ""),
         "claim by name": party(node_sql.claim_mailbox, driver.node, "n", name="n"),
@@ -154,7 +161,7 @@ async def mail(driver: Driver) -> Verbs:
 
 async def claims(driver: Driver) -> Verbs:
     """Two mailboxes are ready."""
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     await driver.say("hello")
     await driver.say("hello", chat="there")
     return {
@@ -172,11 +179,11 @@ async def nodes_at_their_end(driver: Driver) -> Verbs:
     """A node whose lease is over holds a mailbox."""
     session = await driver.chat("before")
     operation = await driver.begin(session)
-    await driver.store.end_operation(operation, "failed", {})
+    await driver.db.write(end_operation(operation, "failed", {}))
     await driver.say("hello")
     claim = await driver.claim()
     driver.clock.advance(LEASE_MS + 1)
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     return {
         "reap": party(node_sql.reap_nodes, LEASE_MS),
         "renew": party(node_sql.renew_node, driver.node),
@@ -190,20 +197,20 @@ async def a_lost_claim(driver: Driver) -> Verbs:
     """A worker does not know yet that its mailbox is somebody else's."""
     await driver.say("hello")
     lost = await driver.claim()
-    await driver.store.retire_node(driver.node)
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(retire_node(driver.node))
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     held = await driver.claim(node=OTHER)
     return {
         "release the lost": party(node_sql.release_claim, lost, 5),
         "release": party(node_sql.release_claim, held, 0),
-        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
     }
 
 
 async def an_open_turn(driver: Driver) -> Verbs:
     """A turn is open; its worker may be taken for dead, and its words may be forgotten."""
     driver.policies = (retain(),)
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     await driver.talk("before")
     await driver.say("hello")
     claim = await driver.claim()
@@ -223,8 +230,8 @@ async def an_open_turn(driver: Driver) -> Verbs:
         "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("ok")),
         "step": party(turn_sql.append_step, claim, turn, tool_step()),
         "resume": party(turn_sql.resume_turn, claim, turn),
-        "accept": party(accept_sql.accept, message, LIMITS, SECRET),
-        "stop": party(accept_sql.accept, stop, LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, message, LIMITS, SECRET),
+        "stop": party(accept_sql.accept_message, stop, LIMITS, SECRET),
         "release": party(node_sql.release_claim, claim, 0),
         "retire": party(node_sql.retire_node, driver.node),
         "forget the person": person("forget_1"),
@@ -305,7 +312,7 @@ async def two_operations(driver: Driver) -> Verbs:
 async def recorded(driver: Driver) -> Verbs:
     """A session that writers without a mailbox write to."""
     policies = (retain(),)
-    await driver.store.record_turn(turn_record("a", policies=policies))
+    await driver.db.write(record_turn(turn_record("a", policies=policies)))
     session = SessionId("hermes-1")
     operation = await driver.begin(session)
     draft = await driver.draft(session)
@@ -349,7 +356,7 @@ async def overdue(driver: Driver) -> Verbs:
 async def overdue_record(driver: Driver) -> Verbs:
     """The same in a session that a writer without a mailbox writes to."""
     policy = replace(retain(every_turns=5), max_wait_ms=10)
-    await driver.store.record_turn(turn_record("a", policies=(policy,)))
+    await driver.db.write(record_turn(turn_record("a", policies=(policy,))))
     driver.clock.advance(11)
     return {
         "schedule": party(scheduled),
@@ -365,10 +372,10 @@ async def ended(driver: Driver) -> Verbs:
     driver.policies = (retain(every_turns=5),)
     session = await driver.chat("one")
     ending = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**60), policies=driver.policies)
-    await driver.store.begin_finalisation(ending)
+    await driver.db.write(begin_finalisation(ending))
     other = await driver.chat("one", chat="other")
-    await driver.store.begin_finalisation(replace(ending, session=other))
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(begin_finalisation(replace(ending, session=other)))
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     resume = await command(driver, f"/resume {session}", chat="there")
     there = await driver.claim("there")
     return {
@@ -376,7 +383,7 @@ async def ended(driver: Driver) -> Verbs:
         "claim elsewhere": party(finalisation_sql.claim_finalisation, OTHER, ""),
         "claim by name": party(finalisation_sql.claim_finalisation, driver.node, "f", name="f"),
         "claim by name again": party(finalisation_sql.claim_finalisation, driver.node, "f", name="f"),
-        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
         "resume elsewhere": party(command_sql.run_command, there, resume),
         "forget the person": person("forget_1"),
         "retry": party(finalisation_sql.retry_finalisation, session, 1),
@@ -393,7 +400,7 @@ async def ending(driver: Driver) -> Verbs:
     return {
         "end": party(_ended, wish),
         "end too": party(_ended, wish),
-        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
         "resume elsewhere": party(command_sql.run_command, there, resume),
         "forget the session": whole("forget_2", session),
         "forget the person": person("forget_1"),
@@ -404,8 +411,8 @@ async def _finishing(driver: Driver) -> Any:
     driver.policies = ()
     session = await driver.chat("one")
     ending = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**60), policies=())
-    await driver.store.begin_finalisation(ending)
-    held = await driver.store.claim_finalisation(driver.node)
+    await driver.db.write(begin_finalisation(ending))
+    held = await driver.db.write(claim_finalisation(driver.node))
     assert held is not None
     return held
 
@@ -413,14 +420,14 @@ async def _finishing(driver: Driver) -> Any:
 async def finishing(driver: Driver) -> Verbs:
     """The extraction of an epoch is under way."""
     held = await _finishing(driver)
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     asked = finalisation_sql.Recorded(FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m")
     put_off = finalisation_sql.Recorded(FinishEvent.POSTPONED, reason="later")
     return {
         "record": party(finalisation_sql.record_finalisation, held, asked),
         "put off": party(finalisation_sql.record_finalisation, held, put_off),
         "retire": party(node_sql.retire_node, driver.node),
-        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
         "forget the person": person("forget_1"),
         "forget the session": whole("forget_2", held.session),
     }
@@ -430,14 +437,12 @@ async def closing(driver: Driver) -> Verbs:
     """Everything was extracted, and the session is to be closed."""
     held = await _finishing(driver)
     for event in (FinishEvent.ANSWERED, FinishEvent.APPLIED):
-        held = await driver.database.write(
-            "step", party(finalisation_sql.record_finalisation, held, finalisation_sql.Recorded(event)).script
-        )
+        held = await driver.db.write(Call("step", party(finalisation_sql.record_finalisation, held, event).script))
     resume = await command(driver, f"/resume {held.session}", chat="there")
     there = await driver.claim("there")
     return {
         "close": party(finalisation_sql.record_finalisation, held, finalisation_sql.Recorded(FinishEvent.CLOSED)),
-        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
         "resume elsewhere": party(command_sql.run_command, there, resume),
         "record": party(record_sql.record_turn, turn_record("b", session=held.session)),
         "retire": party(node_sql.retire_node, driver.node),
@@ -448,15 +453,12 @@ async def closing(driver: Driver) -> Verbs:
 async def applying(driver: Driver) -> Verbs:
     """What a model made of an epoch is written to memory, beside notes that are made meanwhile."""
     held = await _finishing(driver)
-    held = await driver.database.write(
-        "ask",
-        lambda: finalisation_sql.record_finalisation(
-            held, finalisation_sql.Recorded(FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m")
-        ),
+    held = await driver.db.write(
+        finalisation_sql.record_finalisation(held, FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m")
     )
     notes = Notes(policies=())
     wish = Proposal(verb="add", text="a cat")
-    await driver.database.write("note", note("n0", "a cat", subject="ada").script)
+    await driver.db.write(Call("note", note("n0", "a cat", subject="ada").script))
     driver.clock.advance(1)
     return {
         "apply": party(extraction_sql.apply_finalisation, held, [wish], notes),
@@ -487,7 +489,7 @@ def note(
 
 async def notes(driver: Driver) -> Verbs:
     """A memory that several write to."""
-    await driver.database.write("note", note("n0", "a bird").script)
+    await driver.db.write(Call("note", note("n0", "a bird").script))
     return {
         "note": note("n1", "a dog"),
         "note too": note("n2", "a cat"),
@@ -506,7 +508,7 @@ async def notes(driver: Driver) -> Verbs:
 async def work(driver: Driver) -> Verbs:
     """A lane has work that nobody carries."""
     driver.policies = (retain(),)
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     session = await driver.chat("one", "two")
     undo = await command(driver, "/undo")
     claim = await driver.claim()
@@ -536,7 +538,7 @@ async def carried(driver: Driver) -> Verbs:
     """A lane is being carried, while its session goes on."""
     driver.policies = (retain(),)
     session = await driver.chat("one")
-    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=2, renderer="r1")
+    [lane] = await driver.db.write(lane_sql.claim_lanes(driver.node, KEY, name="l", lanes=1, units=2, renderer="r1"))
     await driver.say("two")
     claim = await driver.claim()
     turn = await driver.open(claim)
@@ -555,7 +557,7 @@ async def carried_and_undone(driver: Driver) -> Verbs:
     """A lane is being carried, while what is on it is undone."""
     driver.policies = (retain(),)
     session = await driver.chat("one", "two")
-    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
+    [lane] = await driver.db.write(lane_sql.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1"))
     undo = await command(driver, "/undo 2")
     claim = await driver.claim()
     return {
@@ -571,9 +573,9 @@ async def carried_and_undone(driver: Driver) -> Verbs:
 async def carried_and_overdue(driver: Driver) -> Verbs:
     """A lane is being carried, while the next turn of its session has waited for too long."""
     policy = replace(retain(every_turns=5), max_wait_ms=10)
-    await driver.store.record_turn(turn_record("a", policies=(retain(),)))
-    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
-    await driver.store.record_turn(turn_record("b", policies=(policy,)))
+    await driver.db.write(record_turn(turn_record("a", policies=(retain(),))))
+    [lane] = await driver.db.write(lane_sql.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1"))
+    await driver.db.write(record_turn(turn_record("b", policies=(policy,))))
     driver.clock.advance(11)
     return {"settle": settled(lane), "schedule": party(scheduled)}
 
@@ -582,13 +584,13 @@ async def put_off(driver: Driver) -> Verbs:
     """A lane has delivered something and waits for its provider, which is back."""
     driver.policies = (retain(),)
     await driver.chat("one")
-    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
-    await driver.database.write("settle", settled(lane).script)
+    [lane] = await driver.db.write(lane_sql.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1"))
+    await driver.db.write(Call("settle", settled(lane).script))
     driver.clock.advance(5)
     await driver.chat("two")
-    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
+    [lane] = await driver.db.write(lane_sql.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1"))
     later = [Settlement(n=one.n, state=DeliveryState.SCHEDULED, delay_ms=60_000) for one in lane.packages]
-    await driver.store.settle_lanes([(lane, later)])
+    await driver.db.write(settle_lanes([(lane, later)]))
     return {
         "hurry": party(lane_sql.hurry_lanes, KEY, limit=5),
         "hurry too": party(lane_sql.hurry_lanes, KEY, limit=5),
@@ -600,12 +602,12 @@ async def parked(driver: Driver) -> Verbs:
     """A delivery was parked, and is replayed."""
     driver.policies = (retain(),)
     await driver.chat("one", "two")
-    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
-    await driver.database.write("park", settled(lane, DeliveryState.PARKED).script)
+    [lane] = await driver.db.write(lane_sql.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1"))
+    await driver.db.write(Call("park", settled(lane, DeliveryState.PARKED).script))
     delivery = DeliveryId((await driver.rows("select id from delivery where state = 'parked'"))[0][0])
     undo = await command(driver, "/undo 2")
     claim = await driver.claim()
-    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1")
+    [lane] = await driver.db.write(lane_sql.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1"))
     driver.clock.advance(5)
     return {
         "replay": party(settle_sql.replay_delivery, delivery),
@@ -621,12 +623,12 @@ async def parked(driver: Driver) -> Verbs:
 def link(principal: str, person: str, request_id: str = "") -> Party:
     operation = OperationId(f"link {principal} {person} {request_id}")
     request = LinkRequest(principal=Principal(principal), person=Principal(person), by="test", operation=operation)
-    return party(identity_sql.link, request)
+    return party(identity_sql.link_principals, request)
 
 
 async def people(driver: Driver) -> Verbs:
     """Some are linked, and links come and go."""
-    await driver.database.write("link", link("tg:ada", "ada", "before").script)
+    await driver.db.write(Call("link", link("tg:ada", "ada", "before").script))
     return {
         "link": link("tg:bob", "bob"),
         "link as asked": link("tg:bob", "bob"),
@@ -638,8 +640,8 @@ async def people(driver: Driver) -> Verbs:
         "link the person": link("ada", "eve"),
         "link to the linked": link("tg:bob", "tg:ada"),
         "link a second": link("dc:ada", "ada"),
-        "unlink": party(identity_sql.unlink, Principal("tg:ada"), "test", OperationId("unlink 1")),
-        "unlink too": party(identity_sql.unlink, Principal("tg:ada"), "test", OperationId("unlink 2")),
+        "unlink": party(identity_sql.unlink_principal, Principal("tg:ada"), "test", OperationId("unlink 1")),
+        "unlink too": party(identity_sql.unlink_principal, Principal("tg:ada"), "test", OperationId("unlink 2")),
     }
 
 
@@ -656,7 +658,7 @@ async def moves(driver: Driver) -> Verbs:
     await driver.say("before", chat="a", channel="telegram")
     claim = await driver.claim("a")
     await driver.answer(claim, await driver.open(claim))
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     await driver.say("hello", chat="a", channel="telegram")
     await driver.say("hello", chat="b", channel="telegram")
     address = {chat: Address(agent=FERN, channel="telegram", type="chat", chat=chat) for chat in "abc"}
@@ -669,7 +671,7 @@ async def moves(driver: Driver) -> Verbs:
         reply=ReplyId("rep_e"),
         new_mailbox=MailboxId("box_e"),
     )
-    await driver.database.write("ask", lambda: access_sql.ask_pairing(empty, PairingPolicy()))
+    await driver.db.write(access_sql.ask_pairing(empty, policy=PairingPolicy()))
     there = replace(driver.arrival("there", channel="telegram"), address=replace(address["c"], type="group"))
     here = replace(driver.arrival("here", channel="telegram"), address=replace(address["a"], chat="d", type="group"))
     return {
@@ -679,8 +681,8 @@ async def moves(driver: Driver) -> Verbs:
         "b to a": move("b", "a"),
         "a to d": move("a", "d"),
         "b to d": move("b", "d"),
-        "accept at c": party(accept_sql.accept, there, LIMITS, SECRET),
-        "accept at d": party(accept_sql.accept, here, LIMITS, SECRET),
+        "accept at c": party(accept_sql.accept_message, there, LIMITS, SECRET),
+        "accept at d": party(accept_sql.accept_message, here, LIMITS, SECRET),
         "move a to c": party(
             identity_sql.move_address,
             address["a"],
@@ -707,7 +709,7 @@ async def strangers(driver: Driver) -> Verbs:
             new_mailbox=MailboxId(f"box {reply}"),
         )
 
-    await driver.database.write("ask", lambda: access_sql.ask_pairing(ask("rep_0"), policy))
+    await driver.db.write(access_sql.ask_pairing(ask("rep_0"), policy=policy))
     driver.clock.advance(policy.told_every_ms + 1)
 
     def decide(reply: str, *, admit: bool) -> Party:
@@ -730,7 +732,7 @@ async def strangers(driver: Driver) -> Verbs:
 async def decided(driver: Driver) -> Verbs:
     """A stranger was let in long ago, and another asks."""
     verbs = await strangers(driver)
-    await driver.database.write("admit", verbs["admit"].script)
+    await driver.db.write(Call("admit", verbs["admit"].script))
     driver.clock.advance(PairingPolicy().lasts_ms + 1)
     return verbs
 
@@ -744,15 +746,15 @@ async def asked(driver: Driver) -> Verbs:
     claim = await driver.claim()
     turn = await driver.open(claim)
     said = Step(event=TurnEvent.CALLED, entries=(AssistantSaid(text="", calls=(PAY,)),))
-    turn = await driver.store.append_step(claim, turn, said)
+    turn = await driver.db.write(append_step(claim, turn, said))
     ask = ApprovalAsk(ids=(ApprovalId("K7M2QX"),), call=PAY, reply=ReplyId("rep_ask"), wait_ms=60_000)
-    turn = await driver.store.append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
+    turn = await driver.db.write(append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask)))
     id_ = ApprovalId("K7M2QX")
     return {
         "approve": party(approval_sql.decide_approval, id_, Decision.APPROVED, "op", ""),
         "deny": party(approval_sql.decide_approval, id_, Decision.DENIED, "op2", ""),
-        "approve here": party(accept_sql.accept, driver.arrival("/approve K7M2QX"), LIMITS, SECRET),
-        "stop": party(accept_sql.accept, driver.arrival("/stop"), LIMITS, SECRET),
+        "approve here": party(accept_sql.accept_message, driver.arrival("/approve K7M2QX"), LIMITS, SECRET),
+        "stop": party(accept_sql.accept_message, driver.arrival("/stop"), LIMITS, SECRET),
         "release": party(node_sql.release_claim, claim, 0),
         "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("no", event=TurnEvent.INTERRUPTED)),
         "forget the person": person("forget_1"),
@@ -761,13 +763,13 @@ async def asked(driver: Driver) -> Verbs:
 
 async def posted(driver: Driver) -> Verbs:
     """Replies wait for their platform."""
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     for text, chat in (("one", "home"), ("two", "home"), ("three", "there")):
         await driver.say(text, channel="telegram", chat=chat)
         claim = await driver.claim(chat)
         turn = await driver.open(claim)
         await driver.answer(claim, turn)
-        await driver.store.release_claim(claim)
+        await driver.db.write(release_claim(claim))
     return {
         "claim": claim_replies(driver.node, "r", limit=1),
         "claim again": claim_replies(driver.node, "r", limit=1),
@@ -778,8 +780,8 @@ async def posted(driver: Driver) -> Verbs:
 
 
 def claim_replies(node: NodeId, name: str, *, limit: int = 5, on_doubt: OnDoubt = OnDoubt.RESEND) -> Party:
-    options = {"limit": limit, "on_doubt": on_doubt, "resting": ()}
-    return Party(lambda: reply_sql.claim_replies(node, FERN, "telegram", name, **options), name, "()")  # type: ignore[arg-type]
+    claim = reply_sql.claim_replies(node, FERN, "telegram", name=name, limit=limit, on_doubt=on_doubt)
+    return Party(lambda: iter(claim), name, "()")
 
 
 async def sent(driver: Driver) -> Verbs:
@@ -789,11 +791,11 @@ async def sent(driver: Driver) -> Verbs:
         claim = await _claim_of(driver)
         turn = await driver.open(claim)
         await driver.answer(claim, turn)
-        await driver.store.release_claim(claim)
-    made = await driver.database.write("claim", claim_replies(driver.node, "r").script)
+        await driver.db.write(release_claim(claim))
+    made = await driver.db.write(Call("claim", claim_replies(driver.node, "r").script))
     first, second = made
     failed = ReplySettlement(state=ReplyState.FAILED, part=0, doubts=0, reason="no")
-    await driver.database.write("fail", lambda: reply_sql.settle_reply(second, failed))
+    await driver.db.write(reply_sql.settle_reply(second, failed))
     delivered = ReplySettlement(state=ReplyState.DELIVERED, part=1, doubts=0, receipt="r1")
     unknown = ReplySettlement(state=ReplyState.UNCERTAIN, part=0, doubts=2, reason="who knows")
     return {
@@ -822,7 +824,7 @@ async def drafted(driver: Driver) -> Verbs:
         fence=claim.fence,
         address=parse(claim.address),
     )
-    draft = await driver.database.write("intend", lambda: draft_sql.intend_draft(intent))
+    draft = await driver.db.write(draft_sql.intend_draft(intent))
     assert draft is not None
     late = replace(draft, fence=draft.fence - 1)  # of a claim that is over
     return {
@@ -878,14 +880,14 @@ async def asked_and_drafted(driver: Driver) -> Verbs:
         fence=claim.fence,
         address=parse(claim.address),
     )
-    draft = await driver.database.write("intend", lambda: draft_sql.intend_draft(intent))
+    draft = await driver.db.write(draft_sql.intend_draft(intent))
     assert draft is not None
-    await driver.database.write("note", lambda: draft_sql.note_draft(draft, DraftState.STANDING, "55"))
-    await driver.database.write("release", lambda: draft_sql.release_draft(draft, 0))
+    await driver.db.write(draft_sql.note_draft(draft, DraftState.STANDING, receipt="55"))
+    await driver.db.write(draft_sql.release_draft(draft))
     said = Step(event=TurnEvent.CALLED, entries=(AssistantSaid(text="", calls=(PAY,)),))
-    turn = await driver.store.append_step(claim, turn, said)
+    turn = await driver.db.write(append_step(claim, turn, said))
     ask = ApprovalAsk(ids=(ApprovalId("K7M2QX"),), call=PAY, reply=ReplyId("rep_ask"), wait_ms=60_000)
-    await driver.store.append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
+    await driver.db.write(append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask)))
     return {"claim replies": claim_replies(driver.node, "r"), "intend again": party(draft_sql.intend_draft, intent)}
 
 
@@ -903,16 +905,18 @@ async def stray(driver: Driver) -> Verbs:
             fence=claim.fence,
             address=parse(claim.address),
         )
-        draft = await driver.database.write("intend", party(draft_sql.intend_draft, intent).script)
-        await driver.database.write("note", party(draft_sql.note_draft, draft, DraftState.STANDING, "55").script)
-        await driver.database.write("release", party(draft_sql.release_draft, draft, 0).script)
+        draft = await driver.db.write(Call("intend", party(draft_sql.intend_draft, intent).script))
+        await driver.db.write(
+            Call("note", party(draft_sql.note_draft, draft, DraftState.STANDING, receipt="55").script)
+        )
+        await driver.db.write(Call("release", party(draft_sql.release_draft, draft).script))
         replies_ = () if text == "one" else driver.commit("ok").replies
-        await driver.store.commit_turn(claim, turn, replace(driver.commit("ok"), replies=replies_))
-        await driver.store.release_claim(claim)
+        await driver.db.write(commit_turn(claim, turn, replace(driver.commit("ok"), replies=replies_)))
+        await driver.db.write(release_claim(claim))
     driver.clock.advance(1)
     return {
-        "find strays": party(draft_sql.stray_drafts, 10),
-        "find strays too": party(draft_sql.stray_drafts, 10),
+        "find strays": party(draft_sql.take_stray_drafts, 10),
+        "find strays too": party(draft_sql.take_stray_drafts, 10),
         "claim replies": claim_replies(driver.node, "r"),
     }
 
@@ -923,7 +927,7 @@ async def stray(driver: Driver) -> Verbs:
 async def forgotten(driver: Driver) -> Verbs:
     """Something was forgotten, and what follows is done by two at once."""
     session = await driver.chat("one")
-    await driver.database.write("forget", person("forget_0", "bob").script)
+    await driver.db.write(Call("forget", person("forget_0", "bob").script))
     await driver.write("update forget set swept_at = null")
     return {
         "sweep": party(forget_sql.sweep_forgotten, 0, 10),
@@ -939,18 +943,18 @@ async def forgotten(driver: Driver) -> Verbs:
 async def attachments(driver: Driver) -> Verbs:
     """Two messages bring the same bytes."""
     picture = Enclosure(hash=hash_of(b"p"), name="a.png", media_type="image/png", body=b"p")
-    await driver.database.write("enclose", lambda: attachment_sql.enclose(MessageId("one"), (picture,)))
-    await driver.database.write("enclose", lambda: attachment_sql.enclose(MessageId("two"), (picture,)))
-    await driver.database.write("drop", lambda: attachment_sql.drop_enclosures(["two"]))
-    await driver.database.write("enclose", lambda: attachment_sql.enclose(MessageId("four"), (picture,)))
+    await driver.db.write(Call("enclose", lambda: attachment_sql.enclose(MessageId("one"), (picture,))))
+    await driver.db.write(Call("enclose", lambda: attachment_sql.enclose(MessageId("two"), (picture,))))
+    await driver.db.write(Call("drop", lambda: attachment_sql.drop_enclosures(["two"])))
+    await driver.db.write(Call("enclose", lambda: attachment_sql.enclose(MessageId("four"), (picture,))))
     return {
         "drop one": party(attachment_sql.drop_enclosures, ["one"]),
         "drop four": party(attachment_sql.drop_enclosures, ["four"]),
         "drop both": party(attachment_sql.drop_enclosures, ["one", "four"]),
         "bring it again": party(attachment_sql.enclose, MessageId("three"), (picture,)),
-        "note read": party(attachment_sql.note_read, "acc", "conv", 5, "e5"),
-        "note read further": party(attachment_sql.note_read, "acc", "conv", 9, "e9"),
-        "prune": party(upkeep_sql.prune, 0, 10, SECRET),
+        "note read": party(attachment_sql.note_position, "acc", "conv", 5, "e5"),
+        "note read further": party(attachment_sql.note_position, "acc", "conv", 9, "e9"),
+        "prune": party(upkeep_sql.prune_messages, 0, 10, SECRET),
     }
 
 

@@ -17,7 +17,9 @@ from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.notes import MemoryUndo
 from holdfast.sessions import command_sql, summary_sql
 from holdfast.store import upkeep_sql
+from holdfast.store.node_sql import release_claim
 from holdfast.turns import record_sql
+from holdfast.turns.record_sql import record_turn
 from tests.postgres.pairs import (
     FERN,
     SECRET,
@@ -42,7 +44,7 @@ async def newcomers(driver: Driver) -> Verbs:
     await driver.say("before", channel="telegram")
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     picture = Enclosure(hash=hash_of(b"p"), name="a.png", media_type="image/png", body=b"p")
     new = driver.arrival("new", chat="new")
     ask = PairingAsk(
@@ -58,9 +60,9 @@ async def newcomers(driver: Driver) -> Verbs:
     knock = driver.arrival("knock", chat="door", channel="telegram")
     everywhere = ForgetRequest(id=ForgetId("forget_3"), person=Principal("ada"))
     return {
-        "accept": party(accept_sql.accept, new, LIMITS, SECRET),
-        "accept a picture": party(accept_sql.accept, replace(new, enclosures=(picture,)), LIMITS, SECRET),
-        "accept a stop": party(accept_sql.accept, driver.arrival("/stop", chat="new"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, new, LIMITS, SECRET),
+        "accept a picture": party(accept_sql.accept_message, replace(new, enclosures=(picture,)), LIMITS, SECRET),
+        "accept a stop": party(accept_sql.accept_message, driver.arrival("/stop", chat="new"), LIMITS, SECRET),
         "ask to be let in": party(access_sql.ask_pairing, ask, PairingPolicy()),
         "ask and speak": party(_ask_and_speak, ask, knock),
         "record": party(record_sql.record_turn, turn_record("b", policies=(retain(),))),
@@ -70,22 +72,22 @@ async def newcomers(driver: Driver) -> Verbs:
         "link": link("tg:ada", "ada"),
         "move": move("home", "new"),
         "forget the person": person("forget_1"),
-        "forget the person everywhere": party(forget_sql.forget, everywhere),
-        "prune": party(upkeep_sql.prune, -1, 10, SECRET),
+        "forget the person everywhere": party(forget_sql.begin_forgetting, everywhere),
+        "prune": party(upkeep_sql.prune_messages, -1, 10, SECRET),
     }
 
 
 def _ask_and_speak(ask: PairingAsk, knock: Arrival) -> Any:
     """Two that follow each other at once: the first makes the mailbox, the second finds it there."""
-    yield from access_sql.ask_pairing(ask, PairingPolicy())
-    return (yield from accept_sql.accept(knock, LIMITS, SECRET))
+    yield from access_sql.ask_pairing(ask, policy=PairingPolicy())
+    return (yield from accept_sql.accept_message(knock, LIMITS, SECRET))
 
 
 async def guests(driver: Driver) -> Verbs:
     """In a session that others write to, a person speaks for the first time."""
     policies = (retain(),)
-    await driver.store.record_turn(turn_record("a", who="bob", policies=policies))
-    await driver.store.record_turn(turn_record("a", session="other", policies=policies))
+    await driver.db.write(record_turn(turn_record("a", who="bob", policies=policies)))
+    await driver.db.write(record_turn(turn_record("a", session="other", policies=policies)))
     quoted = replace(turn_record("c", who="bob", policies=policies), entries=turn_record("x", text="hi").entries)
     return {
         "record": party(record_sql.record_turn, turn_record("b", policies=policies)),
@@ -95,7 +97,7 @@ async def guests(driver: Driver) -> Verbs:
         "backfill": party(backfilled, FERN, retain("late"), "", 10),
         "forget the person": person("forget_1"),
         "forget the person everywhere": party(
-            forget_sql.forget, ForgetRequest(id=ForgetId("forget_3"), person=Principal("ada"))
+            forget_sql.begin_forgetting, ForgetRequest(id=ForgetId("forget_3"), person=Principal("ada"))
         ),
         "forget the session": whole("forget_2", SessionId("hermes-1")),
     }

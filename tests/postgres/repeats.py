@@ -4,10 +4,15 @@ from holdfast.api.auth import access_token_sql, login_sql
 from holdfast.api.auth.access_token import AccessToken, Scope
 from holdfast.api.auth.login import LASTS_MS, Login, LoginEnd
 from holdfast.inbox import accept_sql
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.ids import DeliveryId, Instant, LoginId, NodeId, TokenId
 from holdfast.memory import settle_sql
 from holdfast.memory.delivery import DeliveryState
+from holdfast.memory.lane_sql import claim_lanes
+from holdfast.memory.settle_sql import replay_delivery
 from holdfast.outbox.post import OnDoubt
+from holdfast.store.node_sql import register_node, retire_node
+from holdfast.store.script import Call
 from holdfast.turns import turn_sql
 from tests.postgres.pairs import (
     KEY,
@@ -30,8 +35,8 @@ async def stopped(driver: Driver) -> Verbs:
     await driver.accept(driver.arrival("/stop"))
     driver.clock.advance(5)
     return {
-        "stop": party(accept_sql.accept, driver.arrival("/stop"), LIMITS, SECRET),
-        "stop too": party(accept_sql.accept, driver.arrival("/stop"), LIMITS, SECRET),
+        "stop": party(accept_sql.accept_message, driver.arrival("/stop"), LIMITS, SECRET),
+        "stop too": party(accept_sql.accept_message, driver.arrival("/stop"), LIMITS, SECRET),
         "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("ok")),
     }
 
@@ -39,8 +44,8 @@ async def stopped(driver: Driver) -> Verbs:
 async def revoked(driver: Driver) -> Verbs:
     """A token was revoked a while ago and is revoked again."""
     token = AccessToken(id=TokenId("tok_1"), scopes=frozenset({Scope.READ}))
-    await driver.database.write("add", lambda: access_token_sql.add_token(token, b"hash"))
-    await driver.database.write("revoke", lambda: access_token_sql.revoke_token(token.id))
+    await driver.db.write(access_token_sql.add_token(token, b"hash"))
+    await driver.db.write(access_token_sql.revoke_token(token.id))
     driver.clock.advance(5)
     return {
         "revoke": party(access_token_sql.revoke_token, token.id),
@@ -53,8 +58,8 @@ async def logged_out(driver: Driver) -> Verbs:
     now = driver.clock.now()
     ends_at, id_ = Instant(now + LASTS_MS), LoginId("log_1")
     login = Login(id=id_, token=TokenId("tok_1"), proof=b"", made_at=now, seen_at=now, ends_at=ends_at)
-    await driver.database.write("add", lambda: login_sql.add_login(login, b"hash"))
-    await driver.database.write("end", lambda: login_sql.end_login(b"hash", LoginEnd.LOGOUT))
+    await driver.db.write(login_sql.add_login(login, b"hash"))
+    await driver.db.write(login_sql.end_login(b"hash", LoginEnd.LOGOUT))
     driver.clock.advance(5)
     return {
         "end": party(login_sql.end_login, b"hash", LoginEnd.REPLACED),
@@ -66,11 +71,11 @@ async def overheard(driver: Driver) -> Verbs:
     """A worker that did not hear of the end of its first call judges a message anew, and otherwise."""
     message = await driver.say("hello")
     claim = await driver.claim()
-    mail = await driver.store.read_mail(claim, limit=1)
+    mail = await driver.db.read(read_mail(claim, limit=1))
     opening = driver.opening(None, mail.waiting)
     return {
         "open": party(turn_sql.open_turn, claim, opening),
-        "observe": party(turn_sql.observe, claim, opening.session, [message], None),
+        "observe": party(turn_sql.observe_messages, claim, opening.session, [message], None),
     }
 
 
@@ -78,11 +83,11 @@ async def replayed(driver: Driver) -> Verbs:
     """A delivery that was parked is on its way again."""
     driver.policies = (retain(),)
     await driver.chat("one")
-    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
-    await driver.database.write("park", settled(lane, DeliveryState.PARKED).script)
+    [lane] = await driver.db.write(claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1"))
+    await driver.db.write(Call("park", settled(lane, DeliveryState.PARKED).script))
     delivery = DeliveryId((await driver.rows("select id from delivery where state = 'parked'"))[0][0])
-    await driver.store.replay_delivery(delivery)
-    [again] = await driver.store.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1")
+    await driver.db.write(replay_delivery(delivery))
+    [again] = await driver.db.write(claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1"))
     driver.clock.advance(5)
     return {"replay": party(settle_sql.replay_delivery, delivery), "settle": settled(again)}
 
@@ -91,26 +96,26 @@ async def parked_and_undone(driver: Driver) -> Verbs:
     """What may have arrived of a delivery that was parked and undone is being retracted."""
     driver.policies = (retain(),)
     await driver.chat("one")
-    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
-    await driver.database.write("park", settled(lane, DeliveryState.PARKED).script)
+    [lane] = await driver.db.write(claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1"))
+    await driver.db.write(Call("park", settled(lane, DeliveryState.PARKED).script))
     delivery = DeliveryId((await driver.rows("select id from delivery where state = 'parked'"))[0][0])
     await driver.command("/undo")
-    [back] = await driver.store.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1")
+    [back] = await driver.db.write(claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1"))
     assert [package.parcel.op.value for package in back.packages] == ["retract"]
     return {"settle": settled(back), "replay": party(settle_sql.replay_delivery, delivery)}
 
 
 async def doubtful(driver: Driver) -> Verbs:
     """A reply in doubt is being sent again; another node has been told to hold such replies."""
-    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.db.write(register_node(OTHER, "b", sole=False))
     gone = NodeId("node_c")
-    await driver.store.register_node(gone, "c", sole=False)
+    await driver.db.write(register_node(gone, "c", sole=False))
     await driver.say("hello", channel="telegram")
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
-    await driver.database.write("claim", claim_replies(gone, "r").script)
-    await driver.store.retire_node(gone)
-    await driver.database.write("claim", claim_replies(driver.node, "r").script)
+    await driver.db.write(Call("claim", claim_replies(gone, "r").script))
+    await driver.db.write(retire_node(gone))
+    await driver.db.write(Call("claim", claim_replies(driver.node, "r").script))
     return {
         "claim elsewhere": claim_replies(OTHER, "r2", on_doubt=OnDoubt.HOLD),
         "claim again": claim_replies(driver.node, "r"),

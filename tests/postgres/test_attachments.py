@@ -8,10 +8,10 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from holdfast.inbox.addressing import hash_of
-from holdfast.inbox.attachment_sql import attachment, drop_enclosures, enclose
+from holdfast.inbox.attachment_sql import drop_enclosures, enclose, read_attachment
 from holdfast.inbox.message import Enclosure
 from holdfast.kernel.ids import MessageId
-from holdfast.store.script import one, run
+from holdfast.store.script import Call, one, run
 from tests.support.servers import fresh_schema, postgres_database
 
 GATE = 4712
@@ -38,7 +38,7 @@ def come(message):
 
 
 def kept(db):
-    return db.read("attachment", lambda: attachment(PICTURE.hash))
+    return db.read(read_attachment(PICTURE.hash))
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ async def uncommitted(db, watch, script):
         yield from run("select pg_advisory_xact_lock_shared(:gate)", gate=GATE)
 
     await watch.execute("select pg_advisory_lock($1)", GATE)
-    writing = asyncio.create_task(db.write("first", held))
+    writing = asyncio.create_task(db.write(Call("first", held)))
     await written.wait()
     try:
         yield
@@ -70,7 +70,7 @@ async def done_or_waiting(db, watch, script):
         known.set_result(pid)
         yield from script()
 
-    task = asyncio.create_task(db.write("second", told))
+    task = asyncio.create_task(db.write(Call("second", told)))
     pid = await known
     while not task.done() and not await watch.fetchval(WAITS, pid):
         pass
@@ -78,7 +78,7 @@ async def done_or_waiting(db, watch, script):
 
 
 async def test_bytes_that_come_again_while_they_are_forgotten_are_kept(db, watch):
-    await db.write("come", lambda: come("one"))
+    await db.write(Call("come", lambda: come("one")))
     async with uncommitted(db, watch, lambda: come("two")):
         forgetting = await done_or_waiting(db, watch, lambda: drop_enclosures(["one"]))
     await forgetting
@@ -86,7 +86,7 @@ async def test_bytes_that_come_again_while_they_are_forgotten_are_kept(db, watch
 
 
 async def test_bytes_that_are_forgotten_while_they_come_again_are_kept(db, watch):
-    await db.write("come", lambda: come("one"))
+    await db.write(Call("come", lambda: come("one")))
     async with uncommitted(db, watch, lambda: drop_enclosures(["one"])):
         coming = await done_or_waiting(db, watch, lambda: come("two"))
     await coming
@@ -94,8 +94,8 @@ async def test_bytes_that_are_forgotten_while_they_come_again_are_kept(db, watch
 
 
 async def test_bytes_of_two_messages_that_are_forgotten_at_the_same_time_are_gone(db, watch):
-    await db.write("come", lambda: come("one"))
-    await db.write("come", lambda: come("two"))
+    await db.write(Call("come", lambda: come("one")))
+    await db.write(Call("come", lambda: come("two")))
     async with uncommitted(db, watch, lambda: drop_enclosures(["one"])):
         forgetting = await done_or_waiting(db, watch, lambda: drop_enclosures(["two"]))
     await forgetting

@@ -21,7 +21,7 @@ from holdfast.kernel.errors import (
 from holdfast.store.damage import WatchedDatabase
 from holdfast.store.postgres import Migration, PostgresDatabase, known_migrations
 from holdfast.store.postgres.database import RETRIES_MAX
-from holdfast.store.script import many, one, rows, run
+from holdfast.store.script import Call, many, one, rows, run
 from tests.support.servers import Dice, fresh_schema, postgres_database, set_now, use_test_clock
 
 TINY = (
@@ -62,7 +62,7 @@ def put(key, n=0):
 
 
 async def keys(database):
-    return [key for (key,) in await database.read("keys", lambda: rows("select id from thing order by id"))]
+    return [key for (key,) in await database.read(Call("keys", lambda: rows("select id from thing order by id")))]
 
 
 @asynccontextmanager
@@ -83,10 +83,10 @@ def pass_gate():
 
 
 async def test_rows_come_back_as_tuples_in_the_order_of_the_select(db):
-    await db.write("put", lambda: many("insert into thing (id, n) values (:id, :n)", [
+    await db.write(Call("put", lambda: many("insert into thing (id, n) values (:id, :n)", [
         {"id": "a", "n": 1}, {"id": "b", "n": 2},
-    ]))  # fmt: skip
-    assert await db.read("all", lambda: rows("select n, id from thing order by n")) == [(1, "a"), (2, "b")]
+    ])))  # fmt: skip
+    assert await db.read(Call("all", lambda: rows("select n, id from thing order by n"))) == [(1, "a"), (2, "b")]
 
 
 @pytest.mark.parametrize("sqlstate", ["XX001", "XX002"])
@@ -95,8 +95,8 @@ async def test_damage_that_the_server_tells_of_stands_until_the_end(db, sqlstate
     watched = WatchedDatabase(db)
     told = f"do $$ begin raise exception 'invalid page in block 7' using errcode = '{sqlstate}'; end $$"
     with pytest.raises(StoreCorrupt):
-        await watched.read("damaged", lambda: run(told))
-    assert await watched.read("whole", lambda: rows("select 1")) == [(1,)]
+        await watched.read(Call("damaged", lambda: run(told)))
+    assert await watched.read(Call("whole", lambda: rows("select 1"))) == [(1,)]
     assert "invalid page in block 7" in str(watched.damage)
 
 
@@ -105,7 +105,7 @@ async def test_a_script_without_a_statement_is_answered(db):
         return "done"
         yield
 
-    assert await db.write("nothing", script) == "done"
+    assert await db.write(Call("nothing", script)) == "done"
 
 
 async def test_a_script_that_raises_leaves_no_trace(db):
@@ -114,7 +114,7 @@ async def test_a_script_that_raises_leaves_no_trace(db):
         raise ClaimLost("a younger claim holds the mailbox")
 
     with pytest.raises(ClaimLost):
-        await db.write("put", script)
+        await db.write(Call("put", script))
     assert await keys(db) == []
 
 
@@ -124,13 +124,13 @@ async def test_a_statement_that_fails_takes_the_whole_script_with_it(db):
         yield from put("b", n=-1)()
 
     with pytest.raises(InvariantBroken, match="thing_n_check"):
-        await db.write("put", script)
+        await db.write(Call("put", script))
     assert await keys(db) == []
 
 
 async def test_a_script_that_forgets_a_parameter_is_our_bug(db):
     with pytest.raises(InvariantBroken, match="'n'"):
-        await db.write("put", lambda: run("insert into thing (id, n) values (:id, :n)", id="a"))
+        await db.write(Call("put", lambda: run("insert into thing (id, n) values (:id, :n)", id="a")))
 
 
 async def test_a_cancelled_script_leaves_no_trace_and_gives_its_connection_back(postgres_server, schema, rival):
@@ -143,7 +143,7 @@ async def test_a_cancelled_script_leaves_no_trace_and_gives_its_connection_back(
             yield from pass_gate()
 
         async with closed_gate(rival):
-            task = asyncio.create_task(database.write("put", script))
+            task = asyncio.create_task(database.write(Call("put", script)))
             await waiting.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -161,7 +161,7 @@ async def test_a_read_sees_one_moment(db, rival):
 
     gap = asyncio.Event()
     async with closed_gate(rival):
-        reading = asyncio.create_task(db.read("twice", script))
+        reading = asyncio.create_task(db.read(Call("twice", script)))
         await gap.wait()
         await rival.execute("insert into thing (id, n) values ('a', 0)")
     assert await reading == ([], [])
@@ -169,20 +169,20 @@ async def test_a_read_sees_one_moment(db, rival):
 
 async def test_a_read_cannot_write(db):
     with pytest.raises(StoreReadOnly):
-        await db.read("put", put("a"))
+        await db.read(Call("put", put("a")))
 
 
 async def test_sums_are_whole_numbers_and_averages_are_floats(db):
-    await db.write("put", put("a", n=1))
-    await db.write("put", put("b", n=2))
-    found = await db.read("sum", lambda: one("select sum(n), avg(n), count(*) from thing"))
+    await db.write(Call("put", put("a", n=1)))
+    await db.write(Call("put", put("b", n=2)))
+    found = await db.read(Call("sum", lambda: one("select sum(n), avg(n), count(*) from thing")))
     assert found == (3, 1.5, 2)
     assert [type(value) for value in found] == [int, float, int]
 
 
 async def test_a_commit_is_durable_even_where_the_server_is_set_otherwise(db, rival):
     assert await rival.fetchval("show synchronous_commit") == "off"
-    assert await db.read("show", lambda: one("show synchronous_commit")) == ("on",)
+    assert await db.read(Call("show", lambda: one("show synchronous_commit"))) == ("on",)
 
 
 # --- races ---------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ async def test_a_lost_race_for_a_key_is_run_again_and_finds_the_winner(db, rival
     rivals = rival.transaction()
     await rivals.start()
     await rival.execute("insert into thing (id, n) values ('a', 0)")
-    writing = asyncio.create_task(db.write("put", script))
+    writing = asyncio.create_task(db.write(Call("put", script)))
     await looked.wait()  # it saw nothing, for the rival has not committed
     await rivals.commit()
     assert await writing == "found"
@@ -212,8 +212,8 @@ async def test_a_lost_race_for_a_key_is_run_again_and_finds_the_winner(db, rival
 
 
 async def test_a_deadlock_is_run_again(db, rival):
-    await db.write("put", put("a"))
-    await db.write("put", put("b"))
+    await db.write(Call("put", put("a")))
+    await db.write(Call("put", put("b")))
     runs = []
 
     def locking(first, second, holding):
@@ -228,18 +228,18 @@ async def test_a_deadlock_is_run_again(db, rival):
 
     holding_a, holding_b = asyncio.Event(), asyncio.Event()
     async with closed_gate(rival):
-        one_way = asyncio.create_task(db.write("a then b", locking("a", "b", holding_a)))
-        other_way = asyncio.create_task(db.write("b then a", locking("b", "a", holding_b)))
+        one_way = asyncio.create_task(db.write(Call("a then b", locking("a", "b", holding_a))))
+        other_way = asyncio.create_task(db.write(Call("b then a", locking("b", "a", holding_b))))
         await holding_a.wait()
         await holding_b.wait()
     await asyncio.gather(one_way, other_way)
     # Twice is possible: a victim may take its row again before the survivor has woken up.
     assert len(runs) >= 3, "one of the two was the victim"
-    assert await db.read("sum", lambda: rows("select n from thing")) == [(1,), (1,)]
+    assert await db.read(Call("sum", lambda: rows("select n from thing"))) == [(1,), (1,)]
 
 
 async def test_a_race_that_is_lost_every_time_ends(db):
-    await db.write("put", put("a"))
+    await db.write(Call("put", put("a")))
     runs = 0
 
     def script():
@@ -248,26 +248,26 @@ async def test_a_race_that_is_lost_every_time_ends(db):
         yield from put("a")()
 
     with pytest.raises(StoreUnavailable, match="thing_pkey"):
-        await db.write("put", script)
+        await db.write(Call("put", script))
     assert runs == RETRIES_MAX + 1
 
 
 async def test_locked_rows_are_passed_over(db, rival):
-    await db.write("put", put("a"))
-    await db.write("put", put("b"))
+    await db.write(Call("put", put("a")))
+    await db.write(Call("put", put("b")))
     async with rival.transaction():
         await rival.execute("select from thing where id = 'a' for update")
-        found = await db.write("claim", lambda: rows("select id from thing order by id /*skip locked*/"))
+        found = await db.write(Call("claim", lambda: rows("select id from thing order by id /*skip locked*/")))
     assert found == [("b",)]
 
 
 async def test_a_statement_prepared_before_a_migration_is_prepared_again(postgres_server, schema, rival):
     async with postgres_database(postgres_server, schema=schema, migrations=TINY, pool_size=1) as database:
-        await database.write("put", put("a"))
+        await database.write(Call("put", put("a")))
         everything = lambda: rows("select * from thing")  # noqa: E731
-        assert await database.read("all", everything) == [("a", 0, None)]
+        assert await database.read(Call("all", everything)) == [("a", 0, None)]
         await rival.execute("alter table thing add column later int8")
-        assert await database.read("all", everything) == [("a", 0, None, None)]
+        assert await database.read(Call("all", everything)) == [("a", 0, None, None)]
 
 
 # --- the server goes away ------------------------------------------------------------------------
@@ -281,12 +281,12 @@ async def test_a_killed_backend_is_unavailable_and_the_next_script_works(db, riv
 
     backend = asyncio.get_running_loop().create_future()
     async with closed_gate(rival):
-        writing = asyncio.create_task(db.write("put", script))
+        writing = asyncio.create_task(db.write(Call("put", script)))
         assert await rival.fetchval("select pg_terminate_backend($1)", await backend)
         with pytest.raises(StoreUnavailable):
             await writing
     assert await keys(db) == []
-    await db.write("put", put("a"))
+    await db.write(Call("put", put("a")))
     assert await keys(db) == ["a"]
 
 
@@ -303,7 +303,7 @@ async def test_a_missing_database_is_the_operators_to_correct(postgres_server):
 async def test_a_closed_database_is_unavailable(db):
     await db.close()
     with pytest.raises(StoreUnavailable):
-        await db.write("put", put("a"))
+        await db.write(Call("put", put("a")))
 
 
 # --- migrations ----------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ async def test_nodes_that_start_together_migrate_once(postgres_server, schema):
         while await admin.fetchval(WAITERS) < len(opening):
             pass  # each question gives them time to arrive at the lock
     first, second = await asyncio.gather(*opening)  # `create table` a second time would fail
-    await first.write("put", put("a"))
+    await first.write(Call("put", put("a")))
     assert await keys(second) == ["a"]
     for database in (first, second):
         await database.close()
@@ -360,7 +360,7 @@ async def test_a_schema_that_the_operator_made_is_filled(schema, humble):
     admin, role, dsn = humble
     await admin.execute(f"create schema {schema} authorization {role}")
     database = await PostgresDatabase.open(dsn, entropy=Dice(), schema=schema, migrations=TINY)
-    await database.write("put", put("a"))
+    await database.write(Call("put", put("a")))
     await database.close()
 
 
@@ -369,7 +369,7 @@ async def test_an_up_to_date_schema_opens_without_the_right_to_create(schema, db
     await admin.execute(f"grant usage on schema {schema} to {role}")
     await admin.execute(f"grant all on all tables in schema {schema} to {role}")
     database = await PostgresDatabase.open(dsn, entropy=Dice(), schema=schema, migrations=TINY)
-    await database.write("put", put("a"))
+    await database.write(Call("put", put("a")))
     await database.close()
 
 
@@ -387,7 +387,7 @@ async def test_a_schema_name_that_needs_quoting_is_refused(postgres_server, name
 
 async def test_the_shipped_schema_applies(postgres_server):
     async with postgres_database(postgres_server) as database:
-        found = await database.read("version", lambda: one("select value from holdfast_meta"))
+        found = await database.read(Call("version", lambda: one("select value from holdfast_meta")))
         assert found == (str(len(known_migrations())),)
 
 
@@ -400,7 +400,7 @@ def ask_now():
 
 async def test_the_store_tells_time_by_its_own_clock(db, rival):
     seconds = await rival.fetchval("select extract(epoch from clock_timestamp())::float8")
-    (now,) = await db.read("now", ask_now)
+    (now,) = await db.read(Call("now", ask_now))
     assert abs(now - seconds * 1_000) < 60_000
 
 
@@ -409,19 +409,19 @@ async def test_a_due_time_is_found_through_the_index(db):
         yield from run("set local enable_seqscan = off")
         return (yield from rows("explain select id from thing where n <= :now"))
 
-    plan = "\n".join(line for (line,) in await db.write("explain", script))
+    plan = "\n".join(line for (line,) in await db.write(Call("explain", script)))
     assert "Index Cond" in plan
     assert "holdfast_now" not in plan, "the call is inlined"
 
 
 async def test_a_set_clock_is_seen_by_every_node(postgres_server, schema, db):
     async with postgres_database(postgres_server, schema=schema, migrations=TINY) as other:
-        await other.read("now", ask_now)  # a plan with the real clock in it is already prepared
+        await other.read(Call("now", ask_now))  # a plan with the real clock in it is already prepared
         await use_test_clock(db)
         await set_now(db, 1_000)
-        assert await other.read("now", ask_now) == (1_000,)
+        assert await other.read(Call("now", ask_now)) == (1_000,)
         await set_now(other, 500)  # time may be set back
-        assert await db.read("now", ask_now) == (500,)
+        assert await db.read(Call("now", ask_now)) == (500,)
 
 
 async def test_a_database_follows_a_simulated_clock(postgres_server):
@@ -433,9 +433,9 @@ async def test_a_database_follows_a_simulated_clock(postgres_server):
 
     clock = Stopped()
     async with postgres_database(postgres_server, clock, migrations=TINY) as database:
-        assert await database.read("now", ask_now) == (42,)
+        assert await database.read(Call("now", ask_now)) == (42,)
         clock.ms = 43
-        assert await database.write("now", ask_now) == (43,)
+        assert await database.write(Call("now", ask_now)) == (43,)
 
 
 # --- hints ---------------------------------------------------------------------------------------
@@ -444,7 +444,7 @@ async def test_a_database_follows_a_simulated_clock(postgres_server):
 async def heard(database):
     """Ask until it has arrived; a hint that never does runs into the suite's time limit."""
     while not await database.changed():
-        await database.read("tick", ask_now)
+        await database.read(Call("tick", ask_now))
     return True
 
 

@@ -10,11 +10,15 @@ import pytest
 
 from holdfast.kernel.ids import AgentName, Instant, Provider
 from holdfast.memory.lane import LaneKey
+from holdfast.memory.lane_sql import claim_lanes
+from holdfast.outbox.reply_sql import claim_replies
 from holdfast.sessions.finalisation import Ending
+from holdfast.sessions.finalisation_sql import begin_finalisation, claim_finalisation
 from holdfast.store.database import Database
-from holdfast.store.script import run
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.node_sql import claim_mailbox, claim_mailboxes, register_node, release_claim
+from holdfast.store.script import Call, run
 from holdfast.testing import ManualClock
+from holdfast.turns.turn_sql import commit_turn
 from tests.support.driver import Driver, retain
 from tests.support.servers import fresh_schema, postgres_database
 
@@ -39,7 +43,7 @@ class Late:
             yield from run("select pg_advisory_xact_lock_shared(:gate)", gate=GATE)
             return value
 
-        return await self._database.write(verb, held, name=name)
+        return await self._database.write(Call(verb, held, lock=name))
 
 
 async def waits_for_mail(driver):
@@ -53,31 +57,31 @@ async def waits_for_memory(driver):
 
 async def waits_for_its_channel(driver):
     await driver.accept(driver.arrival("hello", channel="telegram"))
-    claim = await driver.store.claim_mailbox(driver.node)
-    await driver.store.commit_turn(claim, await driver.open(claim), driver.commit("hi"))
-    await driver.store.release_claim(claim)
+    claim = await driver.db.write(claim_mailbox(driver.node))
+    await driver.db.write(commit_turn(claim, await driver.open(claim), driver.commit("hi")))
+    await driver.db.write(release_claim(claim))
 
 
 async def waits_for_its_end(driver):
     session, before = await driver.chat("one"), Instant(1 << 60)
-    await driver.store.begin_finalisation(Ending(session=session, epoch=1, cause="idle", active_before=before))
+    await driver.db.write(begin_finalisation(Ending(session=session, epoch=1, cause="idle", active_before=before)))
 
 
-async def lanes_of(store, node):
-    return [(claim.place, claim.fence) for claim in await store.claim_lanes(node, KEY, name="n1")]
+async def lanes_of(db, node):
+    return [(claim.place, claim.fence) for claim in await db.write(claim_lanes(node, KEY, name="n1"))]
 
 
 @pytest.mark.parametrize(
     ("prepare", "claim"),
     [
-        (waits_for_mail, lambda store, node: store.claim_mailbox(node, name="n1")),
-        (waits_for_mail, lambda store, node: store.claim_mailboxes(node, name="n1", limit=4)),
+        (waits_for_mail, lambda db, node: db.write(claim_mailbox(node, name="n1"))),
+        (waits_for_mail, lambda db, node: db.write(claim_mailboxes(node, name="n1", limit=4))),
         (waits_for_memory, lanes_of),
         (
             waits_for_its_channel,
-            lambda store, node: store.claim_replies(node, KEY.agent, "telegram", name="n1", limit=4),
+            lambda db, node: db.write(claim_replies(node, KEY.agent, "telegram", name="n1", limit=4)),
         ),
-        (waits_for_its_end, lambda store, node: store.claim_finalisation(node, name="n1")),
+        (waits_for_its_end, lambda db, node: db.write(claim_finalisation(node, name="n1"))),
     ],
     ids=["mailbox", "mailboxes", "lanes", "replies", "finalisation"],
 )
@@ -87,14 +91,14 @@ async def test_a_repeat_waits_for_the_commit_that_is_under_way(postgres_server, 
         fresh_schema(postgres_server) as schema,
         postgres_database(postgres_server, schema=schema, clock=clock) as db,
     ):
-        driver = Driver(await SqlStore.open(db, SECRET), db, clock)
-        await driver.store.register_node(driver.node, "here", sole=False)
+        driver = Driver(db, clock)
+        await driver.db.write(register_node(driver.node, "here", sole=False))
         await prepare(driver)
         watch, late = await asyncpg.connect(postgres_server.dsn), Late(db)
         await watch.execute("select pg_advisory_lock($1)", GATE)
-        first = asyncio.create_task(claim(SqlStore(cast("Database", late), SECRET), driver.node))
+        first = asyncio.create_task(claim(cast("Database", late), driver.node))
         await late.written.wait()
-        again = asyncio.create_task(claim(driver.store, driver.node))
+        again = asyncio.create_task(claim(driver.db, driver.node))
         while not again.done() and await watch.fetchval(WAITING) < 2:  # the commit, and who waits for it
             pass
         await watch.close()

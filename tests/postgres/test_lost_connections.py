@@ -13,7 +13,7 @@ import pytest
 from holdfast.kernel.errors import Remedy, SessionMoved, StoreUnavailable
 from holdfast.store.postgres import PostgresDatabase
 from holdfast.store.postgres.database import RETRIES_MAX
-from holdfast.store.script import many, one, rows, run
+from holdfast.store.script import Call, many, one, rows, run
 from tests.postgres.test_engine import TINY, keys, put
 from tests.support.live import code_of, serve, until
 from tests.support.servers import Dice, PostgresServer, fresh_schema, postgres_database
@@ -69,9 +69,9 @@ async def test_a_storm_of_terminations_is_only_ever_unavailable(db, admin):
         yield from many("update thing set n = n + 1 where id = :id", [{"id": "row 1"}, {"id": "row 2"}])
 
     calls = [
-        lambda: db.write("slowly", slowly),
-        lambda: db.write("named", slowly, name="a name"),
-        lambda: db.read("keys", lambda: rows("select id from thing")),
+        lambda: db.write(Call("slowly", slowly)),
+        lambda: db.write(Call("named", slowly, lock="a name")),
+        lambda: db.read(Call("keys", lambda: rows("select id from thing"))),
         db.hint,
         db.changed,
     ]
@@ -85,14 +85,14 @@ async def test_a_storm_of_terminations_is_only_ever_unavailable(db, admin):
     done.set()
     await asyncio.gather(*callers)
     assert set(told) == {"ok", "StoreUnavailable"}
-    assert await db.read("one", lambda: one("select 1")) == (1,)
+    assert await db.read(Call("one", lambda: one("select 1"))) == (1,)
 
 
 async def test_closing_while_connections_are_terminated_ends(postgres_server, admin):
     for _ in range(10):
         async with fresh_schema(postgres_server) as schema:
             database = await PostgresDatabase.open(postgres_server.dsn, entropy=Dice(), schema=schema, migrations=TINY)
-            await asyncio.gather(*(database.write("put", put(f"{n}")) for n in range(4)), database.changed())
+            await asyncio.gather(*(database.write(Call("put", put(f"{n}"))) for n in range(4)), database.changed())
             await asyncio.gather(terminate_all(admin), database.close())
 
 
@@ -131,11 +131,11 @@ async def test_a_server_that_crashes_and_recovers_is_unavailable_meanwhile():
     told: Counter[str] = Counter()
     try:
         async with postgres_database(server, migrations=TINY) as database:
-            await database.write("put", put("a"))
-            [(pid,)] = await database.read("pid", lambda: rows("select pg_backend_pid()"))
+            await database.write(Call("put", put("a")))
+            [(pid,)] = await database.read(Call("pid", lambda: rows("select pg_backend_pid()")))
             os.kill(pid, signal.SIGKILL)
             while told["ok"] < CALLERS:
-                for call in (lambda: keys(database), lambda: database.write("prove", lambda: one("select 1"))):
+                for call in (lambda: keys(database), lambda: database.write(Call("prove", lambda: one("select 1")))):
                     try:
                         await call()
                     except StoreUnavailable:
@@ -200,9 +200,9 @@ async def test_a_connection_lost_at_any_point_of_a_write_is_unavailable(db, monk
         with monkeypatch.context() as patch:
             fail_once(patch, point, error, after=after)
             with pytest.raises(StoreUnavailable) as caught:
-                await db.write("put", put_many(f"{n}"), name="a name")
+                await db.write(Call("put", put_many(f"{n}"), lock="a name"))
             assert caught.value.remedy is Remedy.RETRY
-        await db.write("put", put_many(f"{n}"), name="a name")
+        await db.write(Call("put", put_many(f"{n}"), lock="a name"))
     assert await keys(db) == [f"{n}" for n in range(len(LOST))], "each repeated, none doubled"
 
 
@@ -226,19 +226,19 @@ async def test_a_connection_lost_while_a_refusal_is_rolled_back_is_unavailable(d
         with monkeypatch.context() as patch:
             fail_once(patch, "rollback", error)
             with pytest.raises(StoreUnavailable):
-                await db.write("refused", refused)
+                await db.write(Call("refused", refused))
     assert await keys(db) == []
 
 
 async def test_a_broken_connection_does_not_go_back_to_the_pool(postgres_server, schema, monkeypatch):
     async with postgres_database(postgres_server, schema=schema, migrations=TINY, pool_size=1) as database:
         ask = lambda: one("select pg_backend_pid()")  # noqa: E731
-        before = await database.read("pid", ask)
+        before = await database.read(Call("pid", ask))
         with monkeypatch.context() as patch:
             fail_once(patch, "begin", LOST[0])
             with pytest.raises(StoreUnavailable):
-                await database.read("pid", ask)
-        assert await database.read("pid", ask) != before
+                await database.read(Call("pid", ask))
+        assert await database.read(Call("pid", ask)) != before
 
 
 @pytest.mark.parametrize("point", ["name", "statement", "begin"])
@@ -289,9 +289,9 @@ async def test_a_race_that_is_lost_on_a_lost_connection_is_unavailable_at_once(d
         runs += 1
         yield from put("a")()
 
-    await db.write("put", put("a"))
+    await db.write(Call("put", put("a")))
     monkeypatch.setitem(POINTS, "rollback", (asyncpg.transaction.Transaction, "_Transaction__rollback"))
     fail_once(monkeypatch, "rollback", LOST[0])
     with pytest.raises(StoreUnavailable):
-        await db.write("put", script)
+        await db.write(Call("put", script))
     assert runs == 1 < RETRIES_MAX

@@ -193,7 +193,7 @@ def test_leaving_a_stream_early_ends_its_subscription(tmp_path):
         pieces = runtime.stream("c", "hello")
         assert next(pieces).text == "one"
         pieces.close()
-        feeds = runtime._runtime._notifier._feeds  # type: ignore[attr-defined]
+        feeds = runtime._runtime._notifier._feeds
         assert not [key for key in feeds if key.startswith("message")]
 
 

@@ -14,15 +14,20 @@ from holdfast.memory.providers import Providers
 from holdfast.runtime import app as app_module
 from holdfast.runtime.app import DATABASE, is_served, open_runtime
 from holdfast.runtime.assembly import assemble
+from holdfast.runtime.change_poller import LOOK_EVERY_MS
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS
 from holdfast.runtime.temporary_lease import Visit
-from holdfast.store.membership import Lookout, Member
-from holdfast.store.sql_store import SqlStore
+from holdfast.sessions.history_sql import list_operations
+from holdfast.store.database import Database
+from holdfast.store.membership import Member
+from holdfast.store.node_sql import claim_mailboxes, register_node, release_claim, retire_node
 from holdfast.store.sqlite.inline import InlineDatabase
+from holdfast.store.upkeep_sql import prove_write
 from holdfast.testing import ManualClock, SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
 from holdfast.turns import worker as worker_module
 from holdfast.turns.agents import Agents
+from holdfast.turns.turn_sql import open_turn
 from tests.support.fakes import (
     Gate,
     Process,
@@ -38,6 +43,7 @@ from tests.support.fakes import (
     states,
     the_session,
 )
+from tests.support.ports import VerbMethods, make_ports, replace_verb, verb_on
 
 
 class Simulation:
@@ -54,11 +60,13 @@ class Simulation:
         database = InlineDatabase(self.folder / DATABASE, self.clock, synchronous="off", before_statement=self._count)
         node.on_death(database.crash)
         runtime = assemble(
-            await SqlStore.open(database, b"k" * 32),
+            make_ports(
+                database,
+                clock=self.clock,
+                entropy=SeededEntropy(f"1/{name}"),
+                tasks=SimTasks(self.loop, node),
+            ),
             who,
-            clock=self.clock,
-            entropy=SeededEntropy(f"1/{name}"),
-            tasks=SimTasks(self.loop, node),
             serve=serve,
         )
         return await runtime.start()
@@ -130,7 +138,7 @@ def test_closing_during_a_compression_leaves_no_task_and_no_open_operation(simul
         await runtime.close()
         await simulation.pass_time(1)
         visiting = await simulation.open(agents(ScriptedModel()), serve=False, name="m")
-        (operation,) = await visiting.reader.operations(session=session)
+        (operation,) = await visiting.db.read(list_operations(session=session))
         return operation.outcome, gate.left.is_set()
 
     assert simulation.loop.run_until_complete(scenario()) == ("abandoned", True)
@@ -174,7 +182,7 @@ async def test_a_part_that_cannot_be_closed_does_not_keep_the_folder(tmp_path, m
 async def test_a_visit_goes_on_after_the_store_was_away(tmp_path, monkeypatch):
     """Its operation would be taken for a dead process's, and abandoned."""
     async with await open_runtime(tmp_path, agents=agents(ScriptedModel()), serve=False) as runtime:
-        member, renewed = runtime._member, asyncio.Event()
+        renewed = asyncio.Event()
 
         class Away:
             tries = 0
@@ -185,13 +193,15 @@ async def test_a_visit_goes_on_after_the_store_was_away(tmp_path, monkeypatch):
                     raise StoreUnavailable("the store did not answer")
                 renewed.set()
 
-            retire_node = runtime.store.retire_node
+            retire_node = verb_on(runtime.db, retire_node)
+            register_node = verb_on(runtime.db, register_node)
 
         class Hasty(AsyncTasks):
             async def sleep(self, delay_ms: float) -> None:
                 await asyncio.sleep(0)
 
-        visit = Visit(member, Away(), Hasty())  # type: ignore[arg-type]
+        ports = make_ports(VerbMethods(Away()), tasks=Hasty())
+        visit = Visit(ports, Member(ports, host="here"))
         await visit.begin()
         await soon(renewed.wait())
         await visit.end()
@@ -215,13 +225,13 @@ async def test_a_worker_that_was_replaced_changes_nothing_when_it_wakes_up(tmp_p
     sleeper = await Process.start(tmp_path, agents(ScriptedModel(stands_at(gate := Gate(), says("stale")))))
     message = await sleeper.runtime.send("c", "hello")
     await gate.arrival()
-    real, gave_up = sleeper.runtime.store.release_claim, asyncio.Event()
+    real, gave_up = verb_on(sleeper.runtime.db, release_claim), asyncio.Event()
 
-    async def release_claim(claim, *, retry_in_ms=0):
+    async def releasing(claim, *, retry_in_ms=0):
         await real(claim, retry_in_ms=retry_in_ms)
         gave_up.set()
 
-    monkeypatch.setattr(sleeper.runtime.store, "release_claim", release_claim)
+    replace_verb(monkeypatch, sleeper.runtime.db, release_claim, releasing)
     fresh = ScriptedModel(stands_at(thinking := Gate(), says("fresh")))
     async with await Process.start(tmp_path, agents(fresh)) as runtime:
         await thinking.arrival()  # the younger worker is in the middle of the same turn
@@ -252,7 +262,7 @@ async def test_a_runtime_that_cannot_start_gives_the_folder_back(tmp_path, monke
         raise StoreFull("the disk is full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(SqlStore, "register_node", register_node)
+        broken.setattr(Database, "register_node", register_node)
         with pytest.raises(StoreFull):
             await open_runtime(tmp_path, agents=agents(ScriptedModel()))
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-")]
@@ -296,7 +306,7 @@ def test_mail_accepted_by_another_process_is_noticed_within_about_a_second(simul
         assert await visiting.reply_to(message) == "re: hello"
         return took
 
-    assert simulation.loop.run_until_complete(scenario()) <= Lookout.LOOK_EVERY_MS / 1000 + 0.1
+    assert simulation.loop.run_until_complete(scenario()) <= LOOK_EVERY_MS / 1000 + 0.1
 
 
 def test_a_stream_in_a_process_that_does_not_serve_gets_the_whole_reply(simulation: Simulation):
@@ -335,11 +345,11 @@ def test_a_mailbox_that_is_ready_and_cannot_be_claimed_does_not_make_the_worker_
     async def scenario() -> int:
         runtime = await simulation.open(agents(ScriptedModel()))
 
-        async def claim_mailboxes(*_, **__):
+        async def none(*_, **__):
             simulation.verbs["claims"] += 1
             return ()
 
-        monkeypatch.setattr(runtime.store, "claim_mailboxes", claim_mailboxes)
+        replace_verb(monkeypatch, runtime.db, claim_mailboxes, none)
         await runtime.send("c", "hello")
         await simulation.pass_time(10)
         return simulation.verbs["claims"]
@@ -350,15 +360,15 @@ def test_a_mailbox_that_is_ready_and_cannot_be_claimed_does_not_make_the_worker_
 def test_a_store_that_was_away_for_long_is_used_soon_after_it_is_back(simulation: Simulation, monkeypatch):
     async def scenario() -> float:
         runtime = await simulation.open(agents(ScriptedModel()))
-        real = runtime.store.claim_mailboxes
+        real = verb_on(runtime.db, claim_mailboxes)
 
         async def away(*_, **__):
             raise StoreUnavailable("the store is away")
 
-        monkeypatch.setattr(runtime.store, "claim_mailboxes", away)
+        replace_verb(monkeypatch, runtime.db, claim_mailboxes, away)
         message = await runtime.send("c", "hello")
         await simulation.pass_time(3_600)
-        monkeypatch.setattr(runtime.store, "claim_mailboxes", real)
+        replace_verb(monkeypatch, runtime.db, claim_mailboxes, real)
         began = simulation.loop.time()
         assert await runtime.reply_to(message) == "re: hello"
         return simulation.loop.time() - began
@@ -381,11 +391,11 @@ def test_health_means_that_a_write_succeeded_just_now(simulation: Simulation, mo
         async def full() -> None:
             raise StoreFull("the disk is full")
 
-        monkeypatch.setattr(runtime.store, "prove_write", full)
+        replace_verb(monkeypatch, runtime.db, prove_write, full)
         sick = await runtime.health()
         assert (sick.ok, sick.code, sick.why) == (False, "store_full", "the disk is full")
         await simulation.pass_time(1.1)
-        monkeypatch.setattr(runtime.store, "prove_write", Gate().stand)
+        replace_verb(monkeypatch, runtime.db, prove_write, Gate().stand)
         stuck = await runtime.health()
         assert (stuck.ok, stuck.code) == (False, "store_unavailable")
         await simulation.pass_time(1.1)
@@ -404,15 +414,15 @@ async def test_a_claim_that_a_worker_thinks_lost_is_given_back(tmp_path, monkeyp
 
     process = await Process.start(tmp_path, agents(ScriptedModel()))
     async with process as runtime:
-        real, lost = runtime.store.open_turn, [True]
+        real, lost = verb_on(runtime.db, open_turn), [True]
 
-        async def open_turn(claim, opening):
+        async def opening_turn(claim, opening):
             if lost:
                 lost.clear()
                 raise ClaimLost("by mistake")
             return await real(claim, opening)
 
-        monkeypatch.setattr(runtime.store, "open_turn", open_turn)
+        replace_verb(monkeypatch, runtime.db, open_turn, opening_turn)
         assert await states(runtime, await runtime.send("c", "hello")) == ["answered"]
 
 

@@ -6,16 +6,15 @@ from holdfast.inbox.channel import ChannelCapabilities
 from holdfast.inbox.channels import ChannelKey, Channels
 from holdfast.kernel.errors import AgentNotFound
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
-from holdfast.kernel.machine import AsyncTasks, SystemEntropy
-from holdfast.kernel.notifier import Bell
+from holdfast.kernel.machine import SystemEntropy
 from holdfast.memory.dispatcher import Courier
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import PerAddress
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.providers import Providers
 from holdfast.outbox.reply_sender import Postman
-from holdfast.testing import ManualClock
 from holdfast.turns.policy import AgentPolicy
+from tests.support.ports import VerbMethods, make_ports
 
 GONE, HERE, MEM = AgentName("gone"), AgentName("here"), Provider("mem")
 
@@ -52,7 +51,7 @@ class Recording:
         self.asked.append(agent)
         return ()
 
-    async def lane_keys(self, *, ever=False):
+    async def list_lane_keys(self, *, ever=False):
         return (LaneKey(GONE, MEM), LaneKey(HERE, MEM))
 
     async def next_overdue(self):
@@ -65,12 +64,8 @@ class Recording:
 
 def parts(store):
     return {
-        "store": cast("Any", store),
+        "ports": make_ports(VerbMethods(store), entropy=SystemEntropy()),
         "member": cast("Any", Someone()),
-        "notifier": Bell(),
-        "clock": ManualClock(),
-        "entropy": SystemEntropy(),
-        "tasks": AsyncTasks(),
     }
 
 

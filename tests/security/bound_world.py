@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.token_binding import Binding
 from holdfast.inbox.address import Address
 from holdfast.inbox.gateway import Received
 from holdfast.inbox.message import Enclosure
 from holdfast.kernel.ids import AgentName, SessionId, TokenId
 from holdfast.sessions.compression import Thresholds
+from holdfast.sessions.conversation_sql import read_conversation
+from holdfast.sessions.history_sql import list_operations, read_session
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.support.fakes import ScriptedModel, calls, happened, says, soon
 
@@ -67,7 +70,7 @@ class World:
 async def plant(live):
     for kind, token in TOKENS.items():
         secret = spell_token(1 + list(TOKENS).index(kind))
-        await live.runtime.store.add_token(token, hash_token(secret))
+        await live.runtime.db.write(add_token(token, hash_token(secret)))
     own = await planted(live, "ada", "sender", "The harbour is blue.")
     another = {**await planted(live, "bob", "bob", f"My canary is called {CANARY}."), "hash": await sent_along(live)}
     unknown = {name: altered(value) for name, value in another.items()}
@@ -133,12 +136,12 @@ async def state_of(live, world):
     """What somebody else's chats are like: nothing that is refused changes any of it."""
     chats = [world.another["chat"], f"{world.another['chat']}/danger", f"{world.another['chat']}/old"]
     addresses = [str(Address(agent=MAIN, channel=channel, type="dm", chat=chat)) for chat in chats for channel in WAYS]
-    lines = [await live.runtime.reader.conversation(one, before=2**62, limit=500) for one in addresses]
-    session = await live.runtime.reader.session(SessionId(world.another["session"]))
+    lines = [await live.runtime.db.read(read_conversation(one, before=2**62, limit=500)) for one in addresses]
+    session = await live.runtime.db.read(read_session(SessionId(world.another["session"])))
     approvals = [
         (one.id, one.decision) for one in await live.runtime.approvals.list(decided=True) if one.principal == "bob"
     ]
-    return lines, session, approvals, await live.runtime.reader.operations(session=session.id)
+    return lines, session, approvals, await live.runtime.db.read(list_operations(session=session.id))
 
 
 WAYS = ("http", "openai")

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.cli.actor import local_user
 from holdfast.kernel.ids import TokenId
@@ -114,7 +115,7 @@ async def live(tmp_path):
         await running.talk(MALLORY, sender="ada")
         for n, scope in ((1, Scope.ADMIN), (2, Scope.READ)):
             token = AccessToken(id=TokenId(f"tok_{scope.value}"), label=f"the {scope.value}", scopes=frozenset({scope}))
-            await running.runtime.store.add_token(token, hash_token(spell_token(n)))
+            await running.runtime.db.write(add_token(token, hash_token(spell_token(n))))
         running.side = furnish(tmp_path / "data" / "holdfast.db")
         yield running
 
@@ -242,7 +243,7 @@ async def test_commands_in_a_chat_name_the_sender_the_chat_and_the_token(live):
 async def test_only_an_admin_without_limits_reads_the_trail(live):
     assert code_of(await live.client.get("/v1/actions", headers=bearer(2))) == "scope_required"
     limited = AccessToken(id=TokenId("tok_limited"), scopes=frozenset(Scope), agents=frozenset({"main"}))
-    await live.runtime.store.add_token(limited, hash_token(spell_token(3)))
+    await live.runtime.db.write(add_token(limited, hash_token(spell_token(3))))
     assert code_of(await live.client.get("/v1/actions", headers=bearer(3))) == "scope_required"
     assert (await live.client.get("/v1/actions", headers={"Authorization": ""})).status_code == 401
     assert (await live.client.get("/v1/actions", headers=bearer(1))).status_code == 200

@@ -6,6 +6,7 @@ import json
 from contextlib import asynccontextmanager
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.token_binding import Binding
 from holdfast.kernel.ids import AgentName, TokenId
 from holdfast.tools.toolbox import ToolBox
@@ -62,7 +63,7 @@ async def gateway(folder, agents, **policies):
         policy = policies.get(name) or AgentPolicy(memory={})
         listed[AgentName(name)] = Agent(policy=policy, model=models[name], summariser=models[name], tools=box)
     async with serve(folder / "data", agents=Agents(None, listed)) as live:
-        await live.runtime.store.add_token(LIMITED, hash_token(spell_token(1)))
+        await live.runtime.db.write(add_token(LIMITED, hash_token(spell_token(1))))
         live.side = models
         yield live
 

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.token_binding import Binding
 from holdfast.cli.commands import app
 from holdfast.kernel.ids import TokenId
@@ -155,7 +156,7 @@ async def test_a_bound_token_sees_all_of_its_own_call_and_nothing_of_anothers(tm
         found = await long_question(live)
         for n, sender in enumerate((found["asked_by"], "mallory"), start=1):
             token = AccessToken(id=TokenId(f"tok_{n}"), scopes=frozenset({Scope.READ}), binding=Binding(sender=sender))
-            await live.runtime.store.add_token(token, hash_token(spell_token(n)))
+            await live.runtime.db.write(add_token(token, hash_token(spell_token(n))))
         path = f"/v1/approvals/{found['id']}"
         own, others = [
             await live.client.get(path, headers={"Authorization": f"Bearer {spell_token(n)}"}) for n in (1, 2)

@@ -45,9 +45,9 @@ async def test_an_expired_cookie_reads_and_changes_nothing(tmp_path):
     assert (await browser.get()).status_code == 200
     port = up.url.rpartition(":")[2]
     await up.stop()
-    store = apsw.Connection(str(data / "holdfast.db"))
-    store.execute("update login set ends_at = 1")
-    store.close()
+    db = apsw.Connection(str(data / "holdfast.db"))
+    db.execute("update login set ends_at = 1")
+    db.close()
     up = await Up.start(data, "--port", port)
     try:
         assert up.url == browser.url

@@ -3,21 +3,20 @@
 Rules: control 19.
 """
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import apsw
 import pytest
 
 from holdfast.kernel.errors import StoreCorrupt
-from holdfast.kernel.machine import AsyncTasks
 from holdfast.runtime.app import open_runtime
 from holdfast.store import page_check
 from holdfast.store.damage import WatchedDatabase
-from holdfast.store.script import rows
+from holdfast.store.script import Call, rows
 from holdfast.store.sqlite.writer import ThreadedDatabase
 from holdfast.testing.clock import ManualClock
 from tests.support.live import until
+from tests.support.ports import make_ports
 from tests.support.processes import Up
 
 FILE = "holdfast.db"
@@ -71,8 +70,8 @@ async def test_a_whole_store_is_well(tmp_path):
     await filled(tmp_path / "data")
     async with await open_runtime(tmp_path / "data") as runtime:
         assert (await runtime.health()).ok
-        assert isinstance(runtime.store, page_check.HasPages)
-        assert "entry" in await runtime.store.pages.tables()
+        assert isinstance(runtime.db, WatchedDatabase)
+        assert "entry" in await runtime.db.tables()
 
 
 async def test_pages_that_no_verb_has_read_are_found_damaged(tmp_path):
@@ -116,17 +115,16 @@ async def test_damage_that_any_verb_meets_stands_until_the_end(verb):
     engine: Any = Engine()
     watched = WatchedDatabase(engine)
     with pytest.raises(StoreCorrupt):
-        await getattr(watched, verb)("look", lambda: rows("select 1"))
+        await getattr(watched, verb)(Call("look", lambda: rows("select 1")))
     engine.fails = False
-    await watched.read("look", lambda: rows("select 1"))
+    await watched.read(Call("look", lambda: rows("select 1")))
     assert isinstance(watched.damage, StoreCorrupt)
 
 
 async def test_pages_that_no_verb_reads_are_looked_at_table_by_table_once_an_hour():
     engine, clock = Engine(), ManualClock()
     looked = engine.looked
-    store = SimpleNamespace(pages=WatchedDatabase(cast("Any", engine)))
-    looking = page_check.PageCheck(store, clock, AsyncTasks())
+    looking = page_check.PageCheck(make_ports(WatchedDatabase(cast("Any", engine)), clock=clock))
     assert "page 7" in str(await looking.damage())
     assert looked == ["a", "b"]
     clock.advance(page_check.EVERY_MS - 1)

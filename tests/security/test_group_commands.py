@@ -14,6 +14,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.token_binding import Binding
 from holdfast.channels.telegram import make_telegram
 from holdfast.channels.telegram.channel import TelegramChannel
@@ -21,6 +22,7 @@ from holdfast.inbox.channel import ChannelSetup
 from holdfast.inbox.channels import Channels
 from holdfast.kernel.ids import AgentName, TokenId
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.sessions.history_sql import list_entries, list_sessions
 from holdfast.turns.policy import AccessPolicy, Door
 from tests.platforms.telegram import Drop, FakeTelegram, Page, Refuse
 from tests.support.approving import hasty
@@ -91,9 +93,10 @@ class Group:
     async def words(self):
         """Everything that is kept of what was said in the group."""
         kept = []
-        for session in await self.process.runtime.reader.sessions():
+        for session in await self.process.runtime.db.read(list_sessions()):
             kept += [
-                getattr(one.entry.body, "text", "") for one in await self.process.runtime.reader.entries(session.id)
+                getattr(one.entry.body, "text", "")
+                for one in await self.process.runtime.db.read(list_entries(session.id))
             ]
         return kept
 
@@ -111,7 +114,7 @@ async def test_a_member_of_an_open_group_does_not_blank_its_session(telegram, tm
 @pytest.mark.parametrize("text", ["/delete", "/new", "/undo", "/retry", "/branch b", "/resume x"])
 async def test_a_robot_token_changes_nothing_in_its_own_chat(tmp_path, text):
     async with serve(tmp_path / "data", model=ScriptedModel(otherwise=says("noted"))) as live:
-        await live.runtime.store.add_token(ROBOT, hash_token(spell_token(7)))
+        await live.runtime.db.write(add_token(ROBOT, hash_token(spell_token(7))))
         headers = {"Authorization": f"Bearer {spell_token(7)}"}
         session = await live.talk("the harbour is blue", chat="reports", sender="reports")
         body = {"chat": "reports", "id": "1", "text": text}
@@ -217,7 +220,7 @@ class Desk:
         held = frozenset(scopes or (Scope.SEND, Scope.READ))
         made = AccessToken(id=TokenId(f"tok_{self._n}"), scopes=held, binding=Binding(**binding), **kind)
         secret = spell_token(self._n)
-        await self.live.runtime.store.add_token(made, hash_token(secret))
+        await self.live.runtime.db.write(add_token(made, hash_token(secret)))
         return {"Authorization": f"Bearer {secret}"}
 
     async def says(self, headers, chat, text, **more):

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token, revoke_token
 from holdfast.api.auth.guard import ATTEMPTS_MAX, Names
 from holdfast.api.auth.logins import CODE_LASTS_MS, Logins
 from holdfast.kernel.errors import ConfigInvalid
@@ -66,10 +67,10 @@ async def test_behind_tls_the_cookie_stays_there(live):
 
 async def test_a_token_logs_in_with_its_own_rights_until_it_is_revoked(live):
     token = AccessToken(id=TokenId("tok_1"), scopes=frozenset({Scope.READ}), agents=frozenset({"main"}))
-    await live.runtime.store.add_token(token, hash_token(spell_token(1)))
+    await live.runtime.db.write(add_token(token, hash_token(spell_token(1))))
     me = (await login(live, token=spell_token(1))).json()
     assert (me["token"], me["scopes"], me["agents"]) == ("tok_1", ["read"], ["main"])
-    await live.runtime.store.revoke_token(token.id)
+    await live.runtime.db.write(revoke_token(token.id))
     live.app._guard._keyring._known.clear()  # as if the second were over
     live.app.logins._known.clear()
     response = await live.get("/v1/me")
@@ -95,7 +96,7 @@ async def test_a_login_says_how(live, body):
 
 async def test_a_code_lasts_ten_minutes(live):
     clock = ManualClock()
-    logins = Logins(TOKEN, live.runtime.store, live.runtime.reader, clock, SeededEntropy(1))
+    logins = Logins(TOKEN, live.runtime.db, clock, SeededEntropy(1))
     code, late = logins.new_code(), logins.new_code()
     clock.advance(CODE_LASTS_MS - 1)
     assert logins.take_code(code)

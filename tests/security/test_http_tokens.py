@@ -9,11 +9,13 @@ import pytest
 import pytest_asyncio
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token, revoke_token
 from holdfast.api.auth.caller import BELIEVED_MS, Keyring
 from holdfast.api.endpoint import ANY, OPEN
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.kernel.ids import TokenId
 from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.sessions.history_sql import list_operations
 from holdfast.testing.clock import ManualClock
 from holdfast.turns.policy import AgentPolicy
 from tests.support.live import code_of, serve
@@ -33,7 +35,7 @@ async def live(tmp_path_factory):
 async def make(live, *scopes, agents=()):
     n = next(MADE)
     token = AccessToken(id=TokenId(f"tok_{n}"), scopes=frozenset(scopes), agents=frozenset(agents))
-    await live.runtime.store.add_token(token, hash_token(spell_token(n)))
+    await live.runtime.db.write(add_token(token, hash_token(spell_token(n))))
     return token.id, {"Authorization": f"Bearer {spell_token(n)}"}
 
 
@@ -121,7 +123,7 @@ async def test_the_document_says_the_scope_of_every_route(live):
 
 async def test_a_revoked_token_is_refused(live):
     id_, headers = await make(live, Scope.READ)
-    await live.runtime.store.revoke_token(id_)
+    await live.runtime.db.write(revoke_token(id_))
     response = await live.client.get("/v1/sessions", headers=headers)
     assert (response.status_code, code_of(response)) == (401, "auth_required")
 
@@ -129,9 +131,9 @@ async def test_a_revoked_token_is_refused(live):
 async def test_what_was_believed_of_a_token_is_believed_for_a_second_at_most(live):
     id_, headers = await make(live, Scope.READ)
     secret, clock = headers["Authorization"].removeprefix("Bearer "), ManualClock()
-    keyring = Keyring("operator", live.runtime.reader, clock)
+    keyring = Keyring("operator", live.runtime.db, clock)
     assert await keyring.by_secret(secret) is not None
-    await live.runtime.store.revoke_token(id_)
+    await live.runtime.db.write(revoke_token(id_))
     clock.advance(BELIEVED_MS)
     assert await keyring.by_secret(secret) is None
 
@@ -155,7 +157,7 @@ async def planted(live):
     (session,) = await runtime.sessions(agent="ada", chat=CANARY)
     operation = await runtime.begin_compression(session.id)
     feed = runtime.events()
-    while (await runtime.reader.operations(session=session.id))[0].ended_at is None:
+    while (await runtime.db.read(list_operations(session=session.id)))[0].ended_at is None:
         await feed.next_within(1_000)
     feed.close()
     forget = await runtime.forget(person="nobody", agent="ada", id="forget-of-ada")
@@ -252,6 +254,6 @@ async def test_a_token_of_some_agents_works_with_those(live, planted):
 async def test_a_token_that_another_process_revokes_is_refused_by_this_one(tmp_path):
     async with serve(tmp_path) as live, await open_runtime(tmp_path, agents=make_agents(), serve=False) as other:
         id_, headers = await make(live, Scope.READ)
-        await other.store.revoke_token(id_)
+        await other.db.write(revoke_token(id_))
         response = await live.client.get("/v1/sessions", headers=headers)
         assert (response.status_code, code_of(response)) == (401, "auth_required")

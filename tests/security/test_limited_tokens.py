@@ -7,11 +7,15 @@ import pytest
 import pytest_asyncio
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token, find_token
 from holdfast.inbox.access import PairingAsk
+from holdfast.inbox.access_sql import ask_pairing, is_admitted
 from holdfast.inbox.address import Address
 from holdfast.kernel.ids import AgentName, MailboxId, Principal, ReplyId, TokenId
+from holdfast.sessions.history_sql import list_operations
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from holdfast.turns.spend import Spend
+from holdfast.turns.spend_sql import record_spend
 from tests.support.fakes import ScriptedModel, calls, happened
 from tests.support.live import code_of, serve
 
@@ -35,9 +39,9 @@ async def live(tmp_path_factory):
 async def bobs(live):
     """A client with a token that may do everything for bob and cy, and nothing else."""
     number = int.from_bytes(b"bob")
-    if await live.runtime.reader.token(hash_token(spell_token(number))) is None:
+    if await live.runtime.db.read(find_token(hash_token(spell_token(number)))) is None:
         token = AccessToken(id=TokenId("bobs"), scopes=frozenset(Scope), agents=frozenset({"bob", "cy"}))
-        await live.runtime.store.add_token(token, hash_token(spell_token(number)))
+        await live.runtime.db.write(add_token(token, hash_token(spell_token(number))))
     headers = {"Authorization": f"Bearer {spell_token(number)}"}
 
     async def ask(method, path, body=None):
@@ -50,15 +54,17 @@ async def stranger(live, agent):
     """Somebody who asks the agent to be let in; their code."""
     code = next(CODES)
     address = str(Address(agent=agent, channel="telegram", type="dm", chat=code))
-    await live.runtime.store.ask_pairing(
-        PairingAsk(
-            agent=agent,
-            channel="telegram",
-            principal=GUEST,
-            address=address,
-            code=code,
-            reply=ReplyId(f"rep_{code}"),
-            new_mailbox=MailboxId(f"box_{code}"),
+    await live.runtime.db.write(
+        ask_pairing(
+            PairingAsk(
+                agent=agent,
+                channel="telegram",
+                principal=GUEST,
+                address=address,
+                code=code,
+                reply=ReplyId(f"rep_{code}"),
+                new_mailbox=MailboxId(f"box_{code}"),
+            )
         )
     )
     return code
@@ -79,12 +85,12 @@ async def test_strangers_are_shown_and_let_in_at_the_tokens_own_agents_only(live
     assert [one["agent"] for one in shown] == ["bob"]
     admitted = await bobs("POST", f"/v1/pairs/{ours}", {"decision": "admit"})
     assert (admitted.status_code, admitted.json()["state"]) == (200, "admitted")
-    assert await live.runtime.reader.admitted(BOB, GUEST)
+    assert await live.runtime.db.read(is_admitted(BOB, GUEST))
     elsewhere = await bobs("POST", f"/v1/pairs/{theirs}", {"decision": "admit"})
     nowhere = await bobs("POST", f"/v1/pairs/{NOWHERE}", {"decision": "admit"})
     assert (elsewhere.status_code, code_of(elsewhere)) == (404, "pairing_not_found")
     assert elsewhere.text.replace(theirs, NOWHERE) == nowhere.text
-    assert not await live.runtime.reader.admitted(ADA, GUEST)
+    assert not await live.runtime.db.read(is_admitted(ADA, GUEST))
     assert (await live.post(f"/v1/pairs/{theirs}", {"decision": "admit"})).status_code == 200, "the operator may"
     await let_go(live)
 
@@ -104,7 +110,7 @@ async def test_strangers_of_an_agent_that_is_not_the_tokens_and_of_none_are_the_
 async def test_a_decision_is_on_record_under_the_tokens_name(live, bobs):
     code = await stranger(live, BOB)
     await bobs("POST", f"/v1/pairs/{code}", {"decision": "deny"})
-    newest = max(await live.runtime.reader.operations(), key=lambda one: one.started_at)
+    newest = max(await live.runtime.db.read(list_operations()), key=lambda one: one.started_at)
     assert (newest.kind, newest.detail["agent"], newest.owner) == ("deny", "bob", "token:bobs")
     await let_go(live)
 
@@ -115,8 +121,8 @@ async def test_nobody_is_made_a_stranger_at_another_agent(live, bobs, body):
         await live.runtime.access.pair(await stranger(live, agent))
     gone = await bobs("POST", "/v1/unpair", {"principal": GUEST, **body})
     assert (gone.status_code, gone.json()["agents"]) == (200, [] if body else ["bob", "cy"])
-    assert await live.runtime.reader.admitted(ADA, GUEST)
-    assert await live.runtime.reader.admitted(BOB, GUEST) == bool(body)
+    assert await live.runtime.db.read(is_admitted(ADA, GUEST))
+    assert await live.runtime.db.read(is_admitted(BOB, GUEST)) == bool(body)
     await let_go(live)
 
 
@@ -163,7 +169,7 @@ async def test_spending_is_that_of_the_tokens_own_agents(live, bobs):
         spend = Spend(
             id=f"sp_{agent}", agent=agent, task="reply", model="m", tokens_in=1, tokens_out=1, cost_micros=cost
         )
-        await live.runtime.store.record_spend(spend)
+        await live.runtime.db.write(record_spend(spend))
     seen = (await bobs("GET", "/v1/spend")).json()
     costs = {one["agent"]: one["cost_micros"] for one in seen["lines"] if one["model"] == "m"}
     assert costs == {"bob": 20, "cy": 3}

@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 from holdfast.api import server
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.guard import Names
 from holdfast.api.limits import body_memory
 from holdfast.api.limits.connections import Connections, client_key
@@ -64,7 +65,7 @@ async def told(reader):
 
 async def token(live, n, *scopes, agents=()):
     made = AccessToken(id=TokenId(f"tok_{n}"), scopes=frozenset(scopes), agents=frozenset(agents))
-    await live.runtime.store.add_token(made, hash_token(spell_token(n)))
+    await live.runtime.db.write(add_token(made, hash_token(spell_token(n))))
     return {"Authorization": f"Bearer {spell_token(n)}"}
 
 

@@ -6,15 +6,19 @@ is shown holds both agents' things, so that a list which is empty for another re
 
 from hashlib import sha256
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token, find_token
 from holdfast.api.auth.scoped_service import FencedService
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.inbox.access import PairingAsk
+from holdfast.inbox.access_sql import ask_pairing
 from holdfast.inbox.address import Address
+from holdfast.inbox.attachment_sql import find_attachment, read_attachment
 from holdfast.inbox.channel_status import LineState, ServerStanding, Standing
 from holdfast.inbox.gateway import Received
 from holdfast.inbox.message import Enclosure
@@ -22,6 +26,7 @@ from holdfast.kernel.errors import ScopeRequired, SessionNotFound
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, Principal, ReplyId, TokenId
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from holdfast.turns.spend import Spend
+from holdfast.turns.spend_sql import record_spend
 from tests.support.fakes import ScriptedModel, calls, happened, last_said, says, soon
 from tests.support.live import code_of, serve
 
@@ -105,7 +110,7 @@ async def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lists") / "data"
     async with serve(folder, model=model, listed=listed, wrap=Connected) as running:
         token = AccessToken(id=TokenId("bobs"), scopes=frozenset(Scope), agents=frozenset({OURS}))
-        await running.runtime.store.add_token(token, hash_token(spell_token(11)))
+        await running.runtime.db.write(add_token(token, hash_token(spell_token(11))))
         for n, agent in enumerate((THEIRS, OURS, THEIRS)):
             await plant(running.runtime, agent, n)
         yield running
@@ -128,19 +133,23 @@ async def plant(runtime, agent, n):
         message=message,
     )
     await soon(runtime.reply_to(message))
-    await runtime.store.record_spend(
-        Spend(id=f"sp_{n}", agent=agent, task="reply", model="m", tokens_in=1, tokens_out=1, cost_micros=1)
+    await runtime.db.write(
+        record_spend(
+            Spend(id=f"sp_{n}", agent=agent, task="reply", model="m", tokens_in=1, tokens_out=1, cost_micros=1)
+        )
     )
     code = f"7K2MPQ9{'XYZ'[n]}"
-    await runtime.store.ask_pairing(
-        PairingAsk(
-            agent=agent,
-            channel="telegram",
-            principal=Principal(f"telegram:9{n}"),
-            address=str(Address(agent=agent, channel="telegram", type="dm", chat=f"9{n}")),
-            code=code,
-            reply=ReplyId(f"rep_{code}"),
-            new_mailbox=MailboxId(f"box_{code}"),
+    await runtime.db.write(
+        ask_pairing(
+            PairingAsk(
+                agent=agent,
+                channel="telegram",
+                principal=Principal(f"telegram:9{n}"),
+                address=str(Address(agent=agent, channel="telegram", type="dm", chat=f"9{n}")),
+                code=code,
+                reply=ReplyId(f"rep_{code}"),
+                new_mailbox=MailboxId(f"box_{code}"),
+            )
         )
     )
 
@@ -200,7 +209,7 @@ def list_in(response):
 
 async def test_pages_of_all_the_tokens_agents_are_one_list_newest_first(live):
     token = AccessToken(id=TokenId("both"), scopes=frozenset(Scope), agents=frozenset({OURS, THEIRS}))
-    await live.runtime.store.add_token(token, hash_token(spell_token(12)))
+    await live.runtime.db.write(add_token(token, hash_token(spell_token(12))))
     both = {"Authorization": f"Bearer {spell_token(12)}"}
     for path in ("/v1/sessions", "/v1/deliveries", "/v1/replies", "/v1/approvals", "/v1/pairs"):
         everything = list_in(await live.client.get(path))
@@ -238,9 +247,9 @@ async def pages(live, headers, path, limit, **asked):
 @pytest.mark.parametrize("path", CURSORS)
 async def test_pages_of_a_limited_token_skip_nothing_and_repeat_nothing(live, path, limit, agents):
     number = 20 + len(agents)
-    if await live.runtime.reader.token(hash_token(spell_token(number))) is None:
+    if await live.runtime.db.read(find_token(hash_token(spell_token(number)))) is None:
         token = AccessToken(id=TokenId(f"pages{number}"), scopes=frozenset(Scope), agents=frozenset(agents))
-        await live.runtime.store.add_token(token, hash_token(spell_token(number)))
+        await live.runtime.db.write(add_token(token, hash_token(spell_token(number))))
     headers = {"Authorization": f"Bearer {spell_token(number)}"}
     whole = list_in(await live.client.get(path, headers=headers, params={"limit": 1_000}))
     assert len(whole) > 1
@@ -271,9 +280,9 @@ async def test_sessions_of_several_agents_are_one_list_by_age_and_not_by_id():
     async def sessions(*, agent, **_):
         return [SimpleNamespace(id=id_, opened_at=at) for id_, at in begun[agent]]
 
-    parts = dict.fromkeys(("reader", "approvals", "replies", "access"))
+    parts = dict.fromkeys(("approvals", "replies", "access"))
     token = AccessToken(id=TokenId("both"), scopes=frozenset(Scope), agents=frozenset(begun))
-    service = FencedService(SimpleNamespace(**parts, sessions=sessions), token)
+    service = FencedService(cast("Any", SimpleNamespace(**parts, sessions=sessions)), token)
     assert [one.id for one in await service.sessions(limit=3)] == ["aa", "mm", "bb"]
 
 
@@ -295,9 +304,9 @@ async def test_the_service_of_a_token_keeps_to_its_agents_by_itself(live):
     token = AccessToken(id=TokenId("bobs"), scopes=frozenset(Scope), agents=frozenset({OURS}))
     service = FencedService(live.runtime, token)
     ours, theirs = [sha256(f"of {agent} {n}".encode()).hexdigest() for agent, n in ((OURS, 1), (THEIRS, 0))]
-    assert await service.reader.attachment(ours) is not None
-    assert await service.reader.attachment(theirs) is None
-    assert await service.reader.enclosure_of(theirs, agent=THEIRS) is None
+    assert await service.db.read(read_attachment(ours)) is not None
+    assert await service.db.read(read_attachment(theirs)) is None
+    assert await service.db.read(find_attachment(theirs, agent=THEIRS)) is None
     session = (await live.runtime.sessions(agent=THEIRS))[0].id
     with pytest.raises(SessionNotFound):
         await service.context(session)

@@ -10,6 +10,7 @@ import hmac
 import json
 import re
 from hashlib import sha256
+from typing import Any, cast
 
 import pytest
 from websockets.asyncio.client import connect
@@ -17,9 +18,11 @@ from websockets.exceptions import ConnectionClosed
 
 from holdfast.api.auth import guard
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token, revoke_token
 from holdfast.api.auth.caller import BELIEVED_MS
 from holdfast.api.auth.guard import Names
 from holdfast.api.auth.login import HOUR_MS, IDLE_MS, LASTS_MS, SEEN_EVERY_MS, LoginEnd
+from holdfast.api.auth.login_sql import end_logins, list_logins, see_login
 from holdfast.api.auth.logins import Logins
 from holdfast.kernel.errors import StoreFull
 from holdfast.kernel.ids import Instant, TokenId
@@ -29,6 +32,7 @@ from holdfast.testing.entropy import SeededEntropy
 from tests.security.browsers import MESSAGE, Browser, said
 from tests.support.fakes import soon
 from tests.support.live import TOKEN, GatedModel, serve
+from tests.support.ports import replace_verb
 from tests.support.processes import Up, spawn
 
 OTHER_TOKEN = "another-token-that-only-these-tests-know-0123"
@@ -43,7 +47,7 @@ async def logged_in(live, **wish):
 
 async def make_token(live, n, *scopes, **more):
     token = AccessToken(id=TokenId(f"tok_{n}"), scopes=frozenset(scopes or {Scope.READ, Scope.SEND}), **more)
-    await live.runtime.store.add_token(token, hash_token(spell_token(n)))
+    await live.runtime.db.write(add_token(token, hash_token(spell_token(n))))
     return spell_token(n)
 
 
@@ -142,7 +146,7 @@ async def test_a_revoked_token_ends_its_streams_and_those_of_its_logins(tmp_path
         headers = {"Authorization": f"Bearer {secret}"} if by == "token" else {"Cookie": browser.cookie}
         async with browser.stream(f"/v1/messages/{message}/stream", headers) as lines:
             assert "state" in await soon(anext(lines))
-            await live.runtime.store.revoke_token(TokenId("tok_1"))
+            await live.runtime.db.write(revoke_token(TokenId("tok_1")))
             clock.advance(BELIEVED_MS)
             assert f'"{code}"' in "".join([line async for line in lines])
         assert said(await browser.get()) == (401, "login_ended")
@@ -157,8 +161,8 @@ async def test_the_operator_ends_logins_from_another_process_within_a_second(tmp
     ):
         browser = await logged_in(live)
         assert (await browser.get()).status_code == 200
-        [login] = await other.reader.logins()
-        assert await other.store.end_logins(LoginEnd.OPERATOR) == [login.id]
+        [login] = await other.db.read(list_logins())
+        assert await other.db.write(end_logins(LoginEnd.OPERATOR)) == [login.id]
         clock.advance(BELIEVED_MS)
         assert said(await browser.get()) == (401, "login_ended")
 
@@ -224,7 +228,7 @@ async def test_a_use_is_written_down_every_few_minutes_and_not_with_every_reques
         for step in (0, SEEN_EVERY_MS - 1, 1, 0, SEEN_EVERY_MS - 1):
             clock.advance(step)
             assert (await browser.get()).status_code == 200
-            seen.append((await live.runtime.reader.logins())[0].seen_at - clock.now())
+            seen.append((await live.runtime.db.read(list_logins()))[0].seen_at - clock.now())
         assert seen == [0, -(SEEN_EVERY_MS - 1), 0, 0, -(SEEN_EVERY_MS - 1)]
 
 
@@ -235,7 +239,7 @@ async def test_a_full_disk_logs_nobody_out(tmp_path, monkeypatch):
     clock = ManualClock()
     async with serve(tmp_path, clock=clock) as live:
         browser = await logged_in(live)
-        monkeypatch.setattr(live.runtime.store, "see_login", refuse)
+        replace_verb(monkeypatch, live.runtime.db, see_login, refuse)
         clock.advance(SEEN_EVERY_MS)
         assert (await browser.get()).status_code == 200
 
@@ -354,24 +358,24 @@ async def test_the_store_cannot_log_anybody_in(tmp_path):
 class SlowReader:
     """The store's answer about a login, which is on its way for as long as the gate is shut."""
 
-    def __init__(self, reader):
-        self._reader = reader
+    def __init__(self, db):
+        self._db = db
         self.asked, self.gate = asyncio.Event(), asyncio.Event()
 
-    async def login(self, hash):
-        found = await self._reader.login(hash)
+    async def write(self, call):
+        return await self._db.write(call)
+
+    async def read(self, call):
+        found = await self._db.read(call)
         self.asked.set()
         await self.gate.wait()
         return found
 
-    async def logins(self, *, limit=1_000):
-        return await self._reader.logins(limit=limit)
-
 
 async def test_an_answer_from_before_a_logout_is_not_believed_after_it(tmp_path):
     async with await open_runtime(tmp_path, agents=make_agents(), serve=False) as runtime:
-        reader = SlowReader(runtime.reader)
-        logins = Logins(TOKEN, runtime.store, reader, ManualClock(), SeededEntropy(1))
+        reader = SlowReader(runtime.db)
+        logins = Logins(TOKEN, cast("Any", reader), ManualClock(), SeededEntropy(1))
         cookie, _ = await logins.begin(AccessToken(id=TokenId("operator"), scopes=frozenset({Scope.ADMIN})))
         asking = asyncio.create_task(logins.read(cookie))
         await soon(reader.asked.wait())

@@ -7,6 +7,7 @@ import pytest
 import pytest_asyncio
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.kernel.ids import TokenId
 from holdfast.turns.policy import AgentPolicy
 from tests.support.fakes import happened, soon
@@ -26,7 +27,7 @@ class World:
     async def token(self, n, *agents):
         """Headers with a token of its own."""
         token = AccessToken(id=TokenId(f"tok_{n}"), scopes=frozenset(Scope), agents=frozenset(agents))
-        await self.live.runtime.store.add_token(token, hash_token(spell_token(n)))
+        await self.live.runtime.db.write(add_token(token, hash_token(spell_token(n))))
         return {"Authorization": f"Bearer {spell_token(n)}"}
 
     async def post(self, path, headers, **more):

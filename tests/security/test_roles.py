@@ -18,6 +18,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.models.practice import PracticeModel
 from holdfast.sessions.command_rights import Rank
 from holdfast.sessions.compression import Thresholds
+from holdfast.sessions.history_sql import list_sessions
 from holdfast.turns.model import Task
 from holdfast.turns.policy import AccessPolicy, AgentPolicy, Door
 from tests.support.fakes import soon
@@ -183,7 +184,7 @@ async def test_two_senders_stay_told_apart_after_a_compression_and_in_a_branch(t
 
 async def sessions_of(live, type, chat):
     address = str(Address(agent=MAIN, channel="telegram", type=type, chat=chat))
-    return [one.id for one in await live.runtime.reader.sessions(agent=MAIN, address=address)]
+    return [one.id for one in await live.runtime.db.read(list_sessions(agent=MAIN, address=address))]
 
 
 async def test_who_opened_a_groups_session_cannot_take_the_others_words_into_private(live):

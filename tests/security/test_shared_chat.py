@@ -10,11 +10,13 @@ import pytest
 
 import holdfast
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.token_binding import Binding
 from holdfast.kernel.ids import TokenId
 from holdfast.memory.delivery import DeliveryState
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents
+from holdfast.sessions.history_sql import list_deliveries
 from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task
 from tests.support.live import code_of, serve
 from tests.support.patience import within
@@ -45,7 +47,7 @@ async def remembered(runtime) -> None:
     async with within(60):
         while True:
             ends = await runtime.finalisations.list()
-            found = await runtime.reader.deliveries()
+            found = await runtime.db.read(list_deliveries())
             if all(end.ended_at for end in ends) and all(one.state == DeliveryState.DELIVERED.value for one in found):
                 return
             await runtime.events().next_within(50)
@@ -100,7 +102,7 @@ async def live(tmp_path, model):
                 scopes=frozenset({Scope.SEND, Scope.READ}),
                 binding=Binding(sender=sender, chats=frozenset({"family"})),
             )
-            await live.runtime.store.add_token(token, hash_token(spell_token(n)))
+            await live.runtime.db.write(add_token(token, hash_token(spell_token(n))))
         await live.runtime.ask("ada", f"My cat is called {SECRET}.", sender="ada")
         await live.runtime.ask("ada", "/new", sender="ada")
         await remembered(live.runtime)

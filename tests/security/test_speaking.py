@@ -10,7 +10,9 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.inbox.identity import LinkRequest
+from holdfast.inbox.identity_sql import link_principals
 from holdfast.kernel.ids import OperationId, Principal, TokenId
 from tests.support.fakes import happened, soon
 from tests.support.live import GatedModel, code_of, serve
@@ -26,12 +28,14 @@ async def live(tmp_path_factory):
         for n, agents in ((1, ()), (2, ("main",))):
             scopes = frozenset({Scope.SEND, Scope.READ})
             token = AccessToken(id=TokenId(f"tok_{n}"), scopes=scopes, agents=frozenset(agents))
-            await running.runtime.store.add_token(token, hash_token(spell_token(n)))
+            await running.runtime.db.write(add_token(token, hash_token(spell_token(n))))
         await running.runtime.ask("private", "My canary is called Byron.", sender="telegram:123")
         await running.runtime.ask("private", "/title plans", sender="telegram:123")
         await running.runtime.access.link("telegram:123", "alice")
         names = {"principal": Principal("al"), "person": Principal("albert")}  # as older releases let them be linked
-        await running.runtime.store.link(LinkRequest(**names, by="a test", operation=OperationId("op_1")))
+        await running.runtime.db.write(
+            link_principals(LinkRequest(**names, by="a test", operation=OperationId("op_1")))
+        )
         yield running
 
 

@@ -14,6 +14,7 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.inbox.address import Address
 from holdfast.inbox.gateway import Received
@@ -21,6 +22,7 @@ from holdfast.inbox.message import Enclosure
 from holdfast.kernel.ids import AgentName, TokenId
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import ReplySettlement
+from holdfast.outbox.reply_sql import claim_replies, settle_reply
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.support.fakes import ScriptedModel, calls, happened, says, soon
 from tests.support.live import code_of, serve
@@ -37,7 +39,7 @@ async def live(tmp_path_factory):
     listed = {"ada": GUARDED, "bob": GUARDED}
     async with serve(tmp_path_factory.mktemp("tenants") / "data", model=model, listed=listed) as running:
         bob = AccessToken(id=TokenId("bob"), scopes=frozenset(Scope), agents=frozenset({"bob"}))
-        await running.runtime.store.add_token(bob, hash_token(spell_token(1)))
+        await running.runtime.db.write(add_token(bob, hash_token(spell_token(1))))
         running.side = await planted(running.runtime)
         yield running
 
@@ -90,9 +92,9 @@ async def uncertain_reply(runtime):
     received = Received(address=address, event_id="e7", sender="telegram:7", text="hello")
     await runtime.gateway.accept(received, message=message)
     await soon(runtime.reply_to(message))
-    (claim,) = await runtime.store.claim_replies(runtime._member.node, ADA, "telegram", name="t", limit=1)
+    (claim,) = await runtime.db.write(claim_replies(runtime._member.node, ADA, "telegram", name="t", limit=1))
     settlement = ReplySettlement(state=ReplyState.UNCERTAIN, part=1, doubts=2, receipt="77", reason="possible")
-    await runtime.store.settle_reply(claim, settlement)
+    await runtime.db.write(settle_reply(claim, settlement))
     return claim.id
 
 
@@ -183,7 +185,7 @@ async def test_nor_over_a_websocket(live, frame):
 )
 async def test_a_token_of_an_agent_that_is_gone_is_not_told_of_the_others(live, method, path, body):
     token = AccessToken(id=TokenId("gone"), scopes=frozenset(Scope), agents=frozenset({"gone"}))
-    await live.runtime.store.add_token(token, hash_token(spell_token(2)))
+    await live.runtime.db.write(add_token(token, hash_token(spell_token(2))))
     headers = {"Authorization": f"Bearer {spell_token(2)}"}
     response = await live.client.request(method, path, headers=headers, json=body)
     assert (response.status_code, code_of(response)) == (404, "agent_not_found")

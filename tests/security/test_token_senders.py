@@ -13,11 +13,13 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.bound_service import BoundService
 from holdfast.api.auth.token_binding import UNSAID, Binding
 from holdfast.inbox.address import parse
 from holdfast.kernel.errors import MessageNotFound, SessionNotFound, TokenBound
 from holdfast.kernel.ids import TokenId
+from holdfast.sessions.history_sql import read_session, trace_message
 from tests.security.bound_world import (
     CANARY,
     LISTED,
@@ -48,7 +50,7 @@ async def token(live, binding, *, scopes=SENDING):
     """Headers with a new token of this binding."""
     n = next(MADE)
     made = AccessToken(id=TokenId(f"made-{n}"), scopes=scopes, binding=binding)
-    await live.runtime.store.add_token(made, hash_token(spell_token(n)))
+    await live.runtime.db.write(add_token(made, hash_token(spell_token(n))))
     return {"Authorization": f"Bearer {spell_token(n)}"}
 
 
@@ -148,7 +150,7 @@ async def test_every_message_of_a_bound_token_is_its_senders(live):
 async def listed(live, headers, **query):
     """The sessions that a token is shown, each with its principal."""
     shown = (await live.client.get("/v1/sessions", params=query, headers=headers)).json()["sessions"]
-    return [(one["id"], (await live.runtime.reader.session(one["id"])).principal) for one in shown]
+    return [(one["id"], (await live.runtime.db.read(read_session(one["id"]))).principal) for one in shown]
 
 
 async def test_a_list_holds_the_tokens_own_and_goes_on_after_its_own_only(live):
@@ -265,7 +267,7 @@ async def test_a_login_keeps_the_binding_of_its_token(live):
     made = AccessToken(
         id=TokenId("made-login"), scopes=SENDING, binding=Binding(sender="ada", chats=frozenset({"den"}))
     )
-    await live.runtime.store.add_token(made, hash_token(spell_token(n)))
+    await live.runtime.db.write(add_token(made, hash_token(spell_token(n))))
     entered = await live.client.post("/v1/login", json={"token": spell_token(n)}, headers={"Origin": live.url})
     me = entered.json()
     assert (me["sender"], me["chats"], me["relay"]) == ("ada", ["den"], False)
@@ -296,12 +298,12 @@ async def test_the_service_of_a_bound_token_finds_nothing_elsewhere_whatever_a_h
     """Routes of today reach some of these checks through others; each holds by itself."""
     service, another = BoundService(live.runtime, TOKENS["sender"]), live.side.another
     with pytest.raises(MessageNotFound):
-        await service.reader.message(another["message"])
+        await service.db.read(trace_message(another["message"]))
     with pytest.raises(SessionNotFound):
         await service.context(another["session"])
     for asked in (service.unanswered("bob", "body."), service.recall("tea", sender="bob")):
         with pytest.raises(TokenBound):
             await asked
-    for closed in (service.listen, lambda: service.replay, lambda: service.reader.links):
+    for closed in (service.listen, lambda: service.replay, lambda: service.db.links):
         with pytest.raises(TokenBound):
             closed()

@@ -15,14 +15,17 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from holdfast.api.auth import guard
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token, revoke_token
 from holdfast.api.auth.guard import ATTEMPTS_MAX
 from holdfast.api.streams import conversation, send_buffer, websocket
 from holdfast.api.streams.frames import Delta
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import TokenId
-from holdfast.kernel.notifier_port import Event
+from holdfast.kernel.notifier import Event
+from holdfast.sessions.history_sql import find_mailbox
 from tests.support.fakes import soon
 from tests.support.live import BODY_BYTES_MAX, TOKEN, serve
+from tests.support.ports import replace_verb
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -145,7 +148,7 @@ async def test_the_first_frame_may_be_the_token(live):
 
 async def make(live, n, *scopes, agents=()):
     token = AccessToken(id=TokenId(f"tok_{n}"), scopes=frozenset(scopes), agents=frozenset(agents))
-    await live.runtime.store.add_token(token, hash_token(spell_token(n)))
+    await live.runtime.db.write(add_token(token, hash_token(spell_token(n))))
     return {"Authorization": f"Bearer {spell_token(n)}"}
 
 
@@ -153,7 +156,7 @@ async def test_a_revoked_token_ends_its_connections(live, monkeypatch):
     monkeypatch.setattr(guard, "RECHECK_EVERY_MS", 1)
     async with ws(live, additional_headers=await make(live, 1, Scope.READ)) as socket:
         assert (await heard(socket))["type"] == "ready"
-        await live.runtime.store.revoke_token(TokenId("tok_1"))
+        await live.runtime.db.write(revoke_token(TokenId("tok_1")))
         assert await closed(socket) == (4401, "auth_required")
 
 
@@ -182,15 +185,15 @@ async def test_a_store_that_is_away_for_a_moment_ends_no_connection(live, monkey
         assert (await heard(socket))["type"] == "ready"
         await socket.send(json.dumps({"type": "subscribe", "chat": "nobody spoke here"}))
         assert (await heard(socket))["type"] == "subscribed"
-        rechecks, looks = Away(live.app._guard.recheck), Away(live.runtime.reader.mailbox)
+        rechecks, looks = Away(live.app._guard.recheck), Away(live.runtime.db.mailbox)
         monkeypatch.setattr(live.app._guard, "recheck", rechecks)
-        monkeypatch.setattr(live.runtime.reader, "mailbox", looks)
+        replace_verb(monkeypatch, live.runtime.db, find_mailbox, looks)
         await soon(rechecks.asked_again.wait())
         await soon(looks.asked_again.wait())
         rechecks.is_away = looks.is_away = False
         await socket.send(json.dumps({"type": "ping"}))
         assert (await heard(socket))["type"] == "pong"
-        await live.runtime.store.revoke_token(TokenId("tok_15"))
+        await live.runtime.db.write(revoke_token(TokenId("tok_15")))
         assert await closed(socket) == (4401, "auth_required")
 
 
@@ -340,7 +343,7 @@ async def test_a_client_that_never_reads_is_let_go_and_loses_nothing(live):
         await socket.send('{"type": "send", "chat": "slow", "id": "1", "text": "My cat is called Byron."}')
         accepted = await heard(socket)
         await live.runtime.reply_to(accepted["message"])
-        mailbox = (await live.runtime.reader.mailbox("agent:main:http:dm:slow")).mailbox
+        mailbox = (await live.runtime.db.read(find_mailbox("agent:main:http:dm:slow"))).mailbox
         await socket.send('{"type": "subscribe", "chat": "slow"}')
         while (await heard(socket))["type"] != "subscribed":
             pass

@@ -7,9 +7,16 @@ when the message came.
 import pytest
 
 from holdfast.audit.action import ActionOutcome
-from holdfast.kernel.ids import OperationId
+from holdfast.audit.action_sql import list_actions
+from holdfast.inbox.identity_sql import link_principals, unlink_principal
+from holdfast.inbox.mail_sql import read_mail
+from holdfast.kernel.ids import OperationId, Principal
 from holdfast.sessions.command_rights import NotAllowed, Rank
+from holdfast.sessions.command_sql import run_command
+from holdfast.sessions.history_sql import read_session
+from holdfast.store.node_sql import release_claim
 from holdfast.turns.turn import Turn
+from holdfast.turns.turn_sql import open_turn
 from tests.inbox.test_identity_sql import linking
 from tests.support.driver import confirmed
 from tests.turns.test_approval_sql import told, waiting
@@ -30,8 +37,8 @@ async def give(driver, text, *, operators=(), **options):
     message = await driver.say(text, **options)
     claim = await driver.claim()
     run = driver.command_run(message, text, who=options.get("who", "ada"))
-    done = await driver.store.run_command(claim, _with(run, operators=frozenset(operators)))
-    await driver.store.release_claim(claim)
+    done = await driver.db.write(run_command(claim, _with(run, operators=frozenset(operators))))
+    await driver.db.write(release_claim(claim))
     assert await driver.state(message) == "command"
     return done
 
@@ -76,7 +83,7 @@ async def test_an_admin_or_an_operator_does(driver, text, how):
     done = await give(driver, text, who=EVE, **GROUP, **how)
     assert done.refused == ""
     assert done.switched is (text != "/undo 2")
-    assert (await driver.store.session(session)).undo_count == (text == "/undo 2")
+    assert (await driver.db.read(read_session(session))).undo_count == (text == "/undo 2")
 
 
 async def test_a_rank_that_the_platform_could_not_be_asked_for_is_none(driver):
@@ -88,9 +95,9 @@ async def test_a_rank_that_the_platform_could_not_be_asked_for_is_none(driver):
 
 async def test_a_linked_account_of_an_operator_is_the_operator(driver):
     await group(driver, ADA)
-    await driver.store.link(linking(driver, EVE, "discord:9"))
+    await driver.db.write(link_principals(linking(driver, EVE, "discord:9")))
     assert (await give(driver, "/new", who=EVE, operators=("discord:9",), **GROUP)).refused == ""
-    await driver.store.unlink(EVE, by="test", operation=OperationId(driver.id("op")))
+    await driver.db.write(unlink_principal(Principal(EVE), named="test", operation=OperationId(driver.id("op"))))
     assert (await give(driver, "/new", who=EVE, operators=("discord:9",), **GROUP)).refused == "not_yours"
 
 
@@ -102,7 +109,7 @@ async def test_somebody_undoes_their_own_turns_and_no_further(driver):
     assert await kept(driver) == before
     assert "Took back 2 turns" in (await give(driver, "/undo 2", who=BOB, **GROUP)).text
     assert "Took back 1 turn." in (await give(driver, "/undo", who=ADA, **GROUP)).text
-    assert (await driver.store.session(session)).undo_count == 2
+    assert (await driver.db.read(read_session(session))).undo_count == 2
 
 
 async def test_a_turn_in_a_session_that_was_branched_from_stays_its_speakers(driver):
@@ -115,7 +122,7 @@ async def test_a_turn_in_a_session_that_was_branched_from_stays_its_speakers(dri
 
 async def test_what_was_said_as_one_of_ones_accounts_is_ones_own(driver):
     await group(driver, ADA)
-    await driver.store.link(linking(driver, "telegram:77", ADA))
+    await driver.db.write(link_principals(linking(driver, "telegram:77", ADA)))
     assert "Took back 1 turn." in (await give(driver, "/undo", who="telegram:77", **GROUP)).text
 
 
@@ -131,15 +138,17 @@ async def test_a_session_of_ones_own_in_a_group_is_private(driver):
 async def retried(driver, who, **options):
     message = await driver.say("/retry", who=who, **GROUP, **options)
     claim = await driver.claim()
-    mail = await driver.store.read_mail(claim, limit=1)
-    found = await driver.store.open_turn(claim, driver.opening(mail.session, mail.waiting, retry=True))
+    mail = await driver.db.read(read_mail(claim, limit=1))
+    found = await driver.db.write(open_turn(claim, driver.opening(mail.session, mail.waiting, retry=True)))
     if isinstance(found, Turn):
         await driver.answer(claim, found)
     else:
-        done = await driver.store.run_command(claim, driver.command_run(message, "/retry", who=who, answer=found.text))
+        done = await driver.db.write(
+            run_command(claim, driver.command_run(message, "/retry", who=who, answer=found.text))
+        )
         assert (done.refused, done.text) == (found.code, found.text)
         assert await driver.state(message) == "command"
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     return found
 
 
@@ -161,20 +170,20 @@ async def test_who_may_have_the_last_turn_answered_again(driver, who, options, m
     found = await retried(driver, who, **options)
     assert isinstance(found, Turn if may else NotAllowed)
     assert (await kept(driver) == before) is not may
-    assert (await driver.store.session(session)).undo_count == may
+    assert (await driver.db.read(read_session(session))).undo_count == may
 
 
 async def test_a_turn_that_an_admin_had_answered_again_is_still_its_speakers(driver):
     await group(driver, BOB)
     message = await driver.say("/retry", who=EVE, rank=Rank.ADMIN, **GROUP)
     claim = await driver.claim()
-    mail = await driver.store.read_mail(claim, limit=1)
+    mail = await driver.db.read(read_mail(claim, limit=1))
     opening = driver.opening(mail.session, mail.waiting, retry=True)
     entries = tuple(type(one)(text="again", principal=BOB, message=message) for one in opening.entries)
-    turn = await driver.store.open_turn(claim, _with(opening, entries=entries, principal=BOB))
+    turn = await driver.db.write(open_turn(claim, _with(opening, entries=entries, principal=BOB)))
     assert isinstance(turn, Turn)
     await driver.answer(claim, turn)
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     assert (await give(driver, "/undo", who=EVE, **GROUP)).refused == "not_yours"
     assert "Took back 1 turn." in (await give(driver, "/undo", who=BOB, **GROUP)).text
 
@@ -202,7 +211,7 @@ async def test_who_may_stop_a_turn(driver, who, options, may):
     assert answer.startswith("Stopping turn" if may else "Only the person" if options.get("human", True) else "/stop")
     ((stop_at,),) = await driver.rows("select stop_at from turn")
     assert (stop_at is not None) is may
-    trail = await driver.store.actions()
+    trail = await driver.db.read(list_actions())
     assert [(row.verb, row.outcome.value, row.subject) for row in trail] == (
         [] if may and who == ADA else [("turn.stopped", "done" if may else "refused", f"{turn.session}/{turn.n}")]
     )
@@ -236,7 +245,7 @@ async def test_who_may_decide_about_a_call_in_a_group(driver, who, options, appr
     ((decision,),) = await driver.rows("select decision from approval")
     assert (decision is not None) is may
     assert answer.startswith(("Approved", "Denied")) is may
-    (row,) = await driver.store.actions()
+    (row,) = await driver.db.read(list_actions())
     assert (row.verb, row.outcome) == ("approval.decided", ActionOutcome.DONE if may else ActionOutcome.REFUSED)
 
 
@@ -279,7 +288,7 @@ async def test_a_chat_in_which_several_senders_spoke_is_a_group_without_admins(d
 async def test_the_first_words_of_somebody_in_anothers_chat_are_no_command(driver):
     session = await driver.chat("mine")
     assert (await give(driver, "/delete", who="mallory")).refused == "not_yours"
-    assert (await driver.store.session(session)).state.value == "open"
+    assert (await driver.db.read(read_session(session))).state.value == "open"
 
 
 async def test_an_agent_that_answered_there_is_nobody_who_talks_there(driver):
@@ -302,7 +311,7 @@ async def test_what_loses_nothing_is_for_every_person_who_may_talk(driver, text)
     assert (await give(driver, text, who="eve")).refused == ""
     await group(driver, ADA, BOB)
     message = await driver.say(text, who=EVE, **GROUP)
-    assert (await driver.store.run_command(await driver.claim(), driver.command_run(message, text))).refused == ""
+    assert (await driver.db.write(run_command(await driver.claim(), driver.command_run(message, text)))).refused == ""
 
 
 # --- /delete asks once more -----------------------------------------------------------------------------
@@ -321,7 +330,7 @@ async def test_the_first_delete_says_what_would_go_and_deletes_nothing(driver):
     assert await kept(driver) == before
     assert (await give(driver, "/delete")).text == done.text
     assert (await give(driver, f"/delete `{word.lower()}`")).switched
-    assert (await driver.store.session(session)).state.value == "deleted"
+    assert (await driver.db.read(read_session(session))).state.value == "deleted"
 
 
 async def test_a_repeated_call_gives_the_same_answer_and_deletes_once(driver):
@@ -330,10 +339,10 @@ async def test_a_repeated_call_gives_the_same_answer_and_deletes_once(driver):
         message = await driver.say(text)
         claim = await driver.claim()
         run = driver.command_run(message, text)
-        first = await driver.store.run_command(claim, run)
-        assert await driver.store.run_command(claim, run) == first
-        await driver.store.release_claim(claim)
-    assert [row.verb for row in await driver.store.actions()] == ["session.deleted"]
+        first = await driver.db.write(run_command(claim, run))
+        assert await driver.db.write(run_command(claim, run)) == first
+        await driver.db.write(release_claim(claim))
+    assert [row.verb for row in await driver.db.read(list_actions())] == ["session.deleted"]
 
 
 async def test_a_word_is_void_once_more_was_said_in_another_session_and_for_another_person(driver):
@@ -348,7 +357,7 @@ async def test_a_word_is_void_once_more_was_said_in_another_session_and_for_anot
     assert (await give(driver, f"/resume {session}")).switched
     await _is_void(driver, fresh, who="eve", rank=Rank.OPERATOR)
     assert (await give(driver, fresh)).switched
-    assert (await driver.store.session(session)).state.value == "deleted"
+    assert (await driver.db.read(read_session(session))).state.value == "deleted"
 
 
 async def _is_void(driver, text, **options):
@@ -382,7 +391,7 @@ async def test_a_wrong_word_deletes_nothing(driver, word):
 async def test_a_refused_command_is_on_record(driver, text, verb):
     session = await group(driver, ADA)
     await give(driver, text, who=EVE, **GROUP)
-    (row,) = await driver.store.actions()
+    (row,) = await driver.db.read(list_actions())
     assert (row.verb, row.outcome, row.subject, row.by.id) == (verb, ActionOutcome.REFUSED, session, EVE)
     assert row.code == "not_yours"
 
@@ -390,4 +399,4 @@ async def test_a_refused_command_is_on_record(driver, text, verb):
 async def test_a_person_who_goes_on_in_another_session_of_their_own_leaves_no_row(driver):
     await driver.chat("one")
     assert (await give(driver, "/new")).switched
-    assert await driver.store.actions() == []
+    assert await driver.db.read(list_actions()) == []

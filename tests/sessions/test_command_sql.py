@@ -6,17 +6,25 @@ Rules: D15, D23, D41.
 import pytest
 
 from holdfast.inbox.identity import LinkRequest
+from holdfast.inbox.identity_sql import link_principals
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import Duplicate
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import NodeId, OperationId, Principal
 from holdfast.sessions.command_rights import Rank
+from holdfast.sessions.command_sql import run_command
+from holdfast.sessions.history_sql import find_mailbox, list_entries, read_session, trace_message
 from holdfast.sessions.session import SessionState
+from holdfast.store.node_sql import claim_mailbox, release_claim
+from holdfast.turns.context_sql import read_context
+from holdfast.turns.record_sql import record_turn
+from holdfast.turns.turn_sql import commit_turn
 from tests.store.test_node_sql import EVERYTHING
 from tests.support.driver import address_of, record
 
 
 async def live(driver, chat="home"):
-    return (await driver.store.mailbox(address_of(chat))).session
+    return (await driver.db.read(find_mailbox(address_of(chat)))).session
 
 
 async def test_new_closes_the_session_and_opens_another(driver):
@@ -24,7 +32,7 @@ async def test_new_closes_the_session_and_opens_another(driver):
     done = await driver.command("/new")
     assert done.switched
     assert await live(driver) == done.session != old
-    closed = await driver.store.session(old)
+    closed = await driver.db.read(read_session(old))
     assert (closed.state, closed.reason, closed.live) == (SessionState.CLOSED, "new", False)
     assert (await driver.talk("two")).session == done.session
 
@@ -41,12 +49,12 @@ async def test_a_command_repeated_after_an_unknown_commit_returns_its_first_resu
     message = await driver.say(text)
     claim = await driver.claim()
     run = driver.command_run(message, text, answer="helpful")
-    first = await driver.store.run_command(claim, run)
+    first = await driver.db.write(run_command(claim, run))
     before = await driver.rows(EVERYTHING)
-    assert await driver.store.run_command(claim, run) == first
+    assert await driver.db.write(run_command(claim, run)) == first
     assert await driver.rows(EVERYTHING) == before
     assert await driver.state(message) == "command"
-    assert (await driver.store.message(message)).reply.text == first.text
+    assert (await driver.db.read(trace_message(message))).reply.text == first.text
 
 
 async def test_a_command_waits_for_the_open_turn(driver):
@@ -55,7 +63,7 @@ async def test_a_command_waits_for_the_open_turn(driver):
     claim = await driver.claim()
     await driver.open(claim)
     with pytest.raises(InvariantBroken):
-        await driver.store.run_command(claim, driver.command_run(message, "/new"))
+        await driver.db.write(run_command(claim, driver.command_run(message, "/new")))
 
 
 # --- /resume ---------------------------------------------------------------------------------------
@@ -73,7 +81,7 @@ async def test_a_closed_session_is_reopened_as_the_next_epoch(driver):
     old = await driver.chat("one")
     await driver.command("/new")
     done = await driver.command(f"/resume {old}")
-    found = await driver.store.session(old)
+    found = await driver.db.read(read_session(old))
     assert (done.session, found.state, found.epoch, found.closed_at) == (old, SessionState.OPEN, 2, None)
     assert "epoch 2" in done.text
     await driver.talk("two")
@@ -85,10 +93,10 @@ async def test_the_session_left_by_resume_stays_open_in_the_same_epoch(driver):
     await driver.command("/new")
     second = await driver.chat("two")
     await driver.command(f"/resume {first}")
-    found = await driver.store.session(second)
+    found = await driver.db.read(read_session(second))
     assert (found.state, found.live, found.epoch) == (SessionState.OPEN, False, 1)
     await driver.command(f"/resume {second}")
-    assert (await driver.store.session(second)).epoch == 1
+    assert (await driver.db.read(read_session(second))).epoch == 1
 
 
 async def test_resuming_the_live_session_changes_nothing(driver):
@@ -131,24 +139,26 @@ async def test_a_session_is_resumed_where_the_same_person_spoke_under_a_linked_a
     private = await driver.chat("one", chat="phone")
     await driver.talk("hi", chat="desk", who="ada-at-work")
     at_work, operation = Principal("ada-at-work"), OperationId("op_1")
-    await driver.store.link(LinkRequest(principal=at_work, person=Principal("ada"), by="operator", operation=operation))
+    await driver.db.write(
+        link_principals(LinkRequest(principal=at_work, person=Principal("ada"), by="operator", operation=operation))
+    )
     assert (await driver.command(f"/resume {private}", chat="desk")).session == private
 
 
 async def test_another_agents_session_is_not_found(driver):
     session = await driver.chat("one")
     await driver.say(f"/resume {session}", agent="moss")
-    claim = await driver.store.claim_mailbox(driver.node)
-    mail = await driver.store.read_mail(claim, limit=1)
+    claim = await driver.db.write(claim_mailbox(driver.node))
+    mail = await driver.db.read(read_mail(claim, limit=1))
     run = driver.command_run(mail.waiting[0].message, f"/resume {session}")
-    assert not (await driver.store.run_command(claim, run)).switched
+    assert not (await driver.db.write(run_command(claim, run))).switched
 
 
 async def test_an_idle_place_gives_its_session_up_and_its_fence_is_bumped(driver):
     session = await driver.chat("one", chat="phone")
-    before = await driver.store.mailbox(address_of("phone"))
+    before = await driver.db.read(find_mailbox(address_of("phone")))
     assert (await driver.command(f"/resume {session}")).switched
-    after = await driver.store.mailbox(address_of("phone"))
+    after = await driver.db.read(find_mailbox(address_of("phone")))
     assert (after.session, after.fence) == (None, before.fence + 1)
     assert (await driver.talk("fresh", chat="phone")).session != session
 
@@ -160,7 +170,7 @@ async def test_a_place_with_mail_keeps_its_session(driver):
     driver.clock.advance(1)
     await driver.say("two", chat="phone")
     claim = await driver.claim()
-    done = await driver.store.run_command(claim, driver.command_run(message, f"/resume {session}"))
+    done = await driver.db.write(run_command(claim, driver.command_run(message, f"/resume {session}")))
     assert (done.switched, "in use" in done.text) == (False, True)
     assert await live(driver, "phone") == session
 
@@ -181,7 +191,7 @@ async def test_the_claim_of_a_place_that_lost_its_session_is_void(driver):
     phone = await driver.claim("phone")
     turn = await driver.open(phone)
     await driver.answer(phone, turn)
-    await driver.store.release_claim(phone)
+    await driver.db.write(release_claim(phone))
     await driver.command(f"/resume {session}")
     with pytest.raises(ClaimLost):
         await driver.answer(phone, turn)
@@ -200,7 +210,7 @@ async def test_a_branch_copies_nothing_and_sees_its_ancestors_up_to_the_fork(dri
     await driver.talk("elsewhere")
     assert await driver.texts(child) == ["one", "re: one", "two", "re: two", "three", "re: three"]
     assert await driver.texts(parent) == ["one", "re: one", "two", "re: two", "elsewhere", "re: elsewhere"]
-    found = await driver.store.session(child)
+    found = await driver.db.read(read_session(child))
     assert (found.parent, found.fork_seq, found.title) == (parent, 4, "side")
 
 
@@ -232,14 +242,14 @@ async def test_undo_takes_back_the_last_turns_that_still_count(driver):
     assert "only 2 of the 5" in (await driver.command("/undo 5")).text
     assert await driver.texts(session) == []
     assert "no turn" in (await driver.command("/undo")).text
-    assert len(await driver.store.entries(session)) == 11
+    assert len(await driver.db.read(list_entries(session))) == 11
 
 
 @pytest.mark.parametrize("text", ["/undo 0", "/undo many", "/undo 101"])
 async def test_an_undo_that_names_no_number_changes_nothing(driver, text):
     session = await driver.chat("one")
     await driver.command(text)
-    assert (await driver.store.session(session)).undo_count == 0
+    assert (await driver.db.read(read_session(session))).undo_count == 0
 
 
 async def test_undo_behind_a_summary_voids_it_and_the_earlier_one_counts_again(driver):
@@ -247,9 +257,9 @@ async def test_undo_behind_a_summary_voids_it_and_the_earlier_one_counts_again(d
     first = await driver.summarise(session, through=2, text="first")
     await driver.summarise(session, through=4, text="second")
     await driver.command("/undo")
-    assert (await driver.store.read_context(session)).summary.n == 2
+    assert (await driver.db.read(read_context(session))).summary.n == 2
     await driver.command("/undo")
-    context = await driver.store.read_context(session)
+    context = await driver.db.read(read_context(session))
     assert (context.summary, context.entries) == (first, ())
     third = await driver.summarise(session, through=context.committed_seq, text="third")
     assert (third.n, third.base_n, third.covers_from) == (3, 1, 3)
@@ -261,15 +271,15 @@ async def test_a_branch_goes_on_with_a_summary_that_its_parent_voided_later(driv
     child = (await driver.command("/branch")).session
     await driver.command(f"/resume {parent}")
     await driver.command("/undo")
-    assert (await driver.store.read_context(parent)).summary is None
-    assert (await driver.store.read_context(child)).summary == made
+    assert (await driver.db.read(read_context(parent))).summary is None
+    assert (await driver.db.read(read_context(child))).summary == made
 
 
 async def test_a_branch_does_not_see_summaries_made_after_the_fork(driver):
     parent = await driver.chat("one", "two")
     child = (await driver.command("/branch")).session
     await driver.summarise(parent, through=2, text="of the parent")
-    assert (await driver.store.read_context(child)).summary is None
+    assert (await driver.db.read(read_context(child))).summary is None
     made = await driver.summarise(child, through=4, text="of the child")
     assert (made.session, made.n) == (child, 1)
 
@@ -280,8 +290,8 @@ async def test_an_undo_before_the_fork_shows_a_branch_no_summary_made_after_it(d
     child = (await driver.command("/branch")).session
     await driver.command(f"/resume {parent}")
     await driver.summarise(parent, through=2, text="of the parent")
-    assert (await driver.store.read_context(parent)).summary.text == "of the parent"
-    assert (await driver.store.read_context(child)).summary is None
+    assert (await driver.db.read(read_context(parent))).summary.text == "of the parent"
+    assert (await driver.db.read(read_context(child))).summary is None
 
 
 async def test_undoing_an_inherited_turn_keeps_a_summary_of_those_before_it(driver):
@@ -289,7 +299,7 @@ async def test_undoing_an_inherited_turn_keeps_a_summary_of_those_before_it(driv
     made = await driver.summarise(parent, through=2)
     child = (await driver.command("/branch")).session
     await driver.command("/undo")
-    context = await driver.store.read_context(child)
+    context = await driver.db.read(read_context(child))
     assert (context.summary, context.entries) == (made, ())
     assert await driver.rows("select ref from entry where kind = 'undo'") == [(3,)]
 
@@ -298,7 +308,7 @@ async def test_undo_voids_a_summary_that_ends_with_the_first_words_of_the_turn(d
     session = await driver.chat("one", "two")
     await driver.summarise(session, through=3, text="they said one, and two")
     await driver.command("/undo")
-    assert (await driver.store.read_context(session)).summary is None
+    assert (await driver.db.read(read_context(session))).summary is None
 
 
 async def test_retry_takes_back_the_last_turn_and_owns_the_new_one(driver):
@@ -310,7 +320,7 @@ async def test_retry_takes_back_the_last_turn_and_owns_the_new_one(driver):
     assert (turn.n, turn.messages) == (3, (message,))
     assert (await driver.texts(session))[-1] == "better"
     assert "two" not in await driver.texts(session)
-    assert (await driver.store.message(message)).reply.text == "better"
+    assert (await driver.db.read(trace_message(message))).reply.text == "better"
 
 
 # --- /title, /delete -------------------------------------------------------------------------------
@@ -321,7 +331,7 @@ async def test_what_was_deleted_is_known_when_it_comes_again(driver):
     await driver.accept(arrival)
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     await driver.delete()
     again = await driver.accept(arrival)
     assert isinstance(again, Duplicate)
@@ -331,7 +341,7 @@ async def test_what_was_deleted_is_known_when_it_comes_again(driver):
 async def test_a_title_is_one_line_of_limited_length(driver):
     session = await driver.chat("one")
     await driver.command("/title  a\tb\nc\0 " + "x" * 500)
-    title = (await driver.store.session(session)).title
+    title = (await driver.db.read(read_session(session))).title
     assert title.startswith("a b c x")
     assert len(title) == 120
 
@@ -345,9 +355,9 @@ async def test_commands_without_a_session_say_so(driver):
 async def test_delete_blanks_every_word_and_keeps_the_envelopes(driver):
     await driver.say("canary one")
     claim = await driver.claim()
-    await driver.store.commit_turn(claim, await driver.open(claim), driver.commit("canary reply"))
+    await driver.db.write(commit_turn(claim, await driver.open(claim), driver.commit("canary reply")))
     await driver.write("update reply set state = 'pending', settled_at = null")  # as if somebody still had to send it
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     session = await live(driver)
     await driver.command("/title canary title")
     await driver.say("/status canary")
@@ -356,7 +366,7 @@ async def test_delete_blanks_every_word_and_keeps_the_envelopes(driver):
     assert (done.session, done.switched) == (None, True)
     for table in ("entry", "summary", "inbound", "reply"):
         assert not [row for row in await driver.rows(f"select body from {table}") if b"canary" in bytes(row[0])]
-    found = await driver.store.session(session)
+    found = await driver.db.read(read_session(session))
     assert (found.state, found.title, found.turns) == (SessionState.DELETED, None, 1)
     ((state, reason, settled_at),) = await driver.rows("select state, reason, settled_at from reply where turn = 1")
     assert (state, reason) == ("failed", "its words were deleted")
@@ -379,10 +389,10 @@ async def test_delete_takes_inherited_words_from_branches_and_leaves_their_own(d
         child = (await driver.command("/branch")).session
     await driver.talk("mine")
     await driver.summarise(child, through=2, text="about the canary")
-    assert (await driver.store.read_context(child)).summary is not None
+    assert (await driver.db.read(read_context(child))).summary is not None
     await driver.command(f"/resume {parent}")
     await driver.delete()
-    context = await driver.store.read_context(child)
+    context = await driver.db.read(read_context(child))
     assert context.summary is None
     assert [entry.text for entry in context.entries] == ["", "", "mine", "re: mine"]
     assert context.estimated_tokens() == sum(entry.tokens for entry in context.entries[2:])
@@ -393,13 +403,13 @@ async def test_delete_leaves_the_summary_of_a_child_that_inherited_no_words(driv
     parent = line = await driver.chat("canary")
     for _ in range(generations):
         line = (await driver.command("/branch")).session
-    child = (await driver.store.record_turn(record("k1", parent=line))).session
+    child = (await driver.db.write(record_turn(record("k1", parent=line)))).session
     await driver.summarise(child, through=2, text="about the child")
-    before = await driver.store.read_context(child)
+    before = await driver.db.read(read_context(child))
     await driver.command(f"/resume {parent}")
     await driver.delete()
     assert before.summary is not None
-    assert await driver.store.read_context(child) == before
+    assert await driver.db.read(read_context(child)) == before
 
 
 async def test_deleting_a_branch_leaves_its_parent_whole(driver):

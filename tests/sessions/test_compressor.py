@@ -10,6 +10,8 @@ import pytest
 
 from holdfast.kernel.errors import OperationBusy, StoreFull
 from holdfast.sessions.compression import Thresholds
+from holdfast.sessions.history_sql import find_mailbox, list_operations, list_summaries
+from holdfast.sessions.summary_sql import commit_summary, end_operation, find_open_operation
 from holdfast.testing import ManualClock
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.model import Answer, TextDelta
@@ -35,6 +37,7 @@ from tests.support.fakes import (
     states,
     the_session,
 )
+from tests.support.ports import replace_verb, verb_on
 
 LONG = "x" * 360  # about 94 tokens of the 400
 
@@ -111,7 +114,7 @@ async def test_a_summary_is_told_who_said_what_in_a_group_and_wherever_two_peopl
         for kind in ("group", "dm"):
             for n, sender in enumerate(("http:ada", ben, "http:ada")):
                 await settled(runtime, await post(runtime, kind, f"word {n} of {sender}", type=kind, sender=sender))
-            mailbox = await runtime.reader.mailbox(f"agent:main:http:{kind}:{kind}")
+            mailbox = await runtime.db.read(find_mailbox(f"agent:main:http:{kind}:{kind}"))
             assert mailbox is not None
             assert mailbox.session is not None
             prompt = await runtime.prompt(mailbox.session)
@@ -168,13 +171,13 @@ async def test_a_turn_at_the_hard_threshold_waits_for_the_summary_that_is_alread
         await soon(runtime.ask("c", f"one {LONG}"))
         await soon(runtime.ask("c", f"two {LONG}"))
         await gate.arrival()
-        real, looked = runtime.store.open_operation, asyncio.Event()
+        real, looked = verb_on(runtime.db, find_open_operation, reads=True), asyncio.Event()
 
         async def open_operation(session, kind):
             looked.set()  # the turn asks whether the other compression still runs
             return await real(session, kind)
 
-        monkeypatch.setattr(runtime.store, "open_operation", open_operation)
+        replace_verb(monkeypatch, runtime.db, find_open_operation, open_operation)
         message = await runtime.send("c", f"three {LONG}{LONG}")
         await soon(looked.wait())
         assert len(model.requests) == 2, "the third turn waits"
@@ -194,13 +197,13 @@ async def test_a_turn_that_waited_for_another_summary_makes_its_own_if_that_one_
         session = await the_session(runtime)
         await runtime.begin_compression(session)  # covers the first turn only
         await gate.arrival()
-        real, looked = runtime.store.open_operation, asyncio.Event()
+        real, looked = verb_on(runtime.db, find_open_operation, reads=True), asyncio.Event()
 
         async def open_operation(session, kind):
             looked.set()
             return await real(session, kind)
 
-        monkeypatch.setattr(runtime.store, "open_operation", open_operation)
+        replace_verb(monkeypatch, runtime.db, find_open_operation, open_operation)
         message = await runtime.send("c", f"three {LONG}{LONG}{'x' * 120}")
         await soon(looked.wait())
         gate.open()
@@ -221,7 +224,7 @@ async def test_six_compressions_of_a_conversation_copy_nothing(tmp_path):
         assert await the_session(runtime) == session
         kinds = [view.entry.kind for view in await runtime.history(session)]
         assert kinds == ["user", "assistant"] * 14
-        summaries = await runtime.reader.summaries(session)
+        summaries = await runtime.db.read(list_summaries(session))
         assert [summary.n for summary in summaries] == [1, 2, 3, 4, 5, 6]
         assert all(later.covers_from == earlier.covers_through + 1 for earlier, later in pairwise(summaries))
         assert len(await runtime.sessions(chat="c")) == 1
@@ -248,15 +251,15 @@ async def test_a_summariser_that_fails_leaves_the_session_usable_and_its_history
             assert await soon(runtime.ask("c", text)) == "ok"
         session = await the_session(runtime)
         assert await said(runtime, session) == texts
-        assert [summary.n for summary in await runtime.reader.summaries(session)] == []
+        assert [summary.n for summary in await runtime.db.read(list_summaries(session))] == []
         last = model.requests[-1]
         assert "entries are not shown here because summarising them failed" in last[0].content
         assert last[-1].content == texts[-1]
-        operations = await runtime.reader.operations(session=session)
+        operations = await runtime.db.read(list_operations(session=session))
         assert operations
         assert {operation.outcome for operation in operations} == {"failed"}
         assert all(operation.detail and operation.detail["reason"] for operation in operations)
-        assert await runtime.store.open_operation(session, "compress") is None
+        assert await runtime.db.read(find_open_operation(session, "compress")) is None
 
 
 async def test_a_summariser_that_never_answers_is_given_up_and_the_turn_goes_on(tmp_path):
@@ -268,7 +271,7 @@ async def test_a_summariser_that_never_answers_is_given_up_and_the_turn_goes_on(
         assert await soon(runtime.ask("c", text)) == "ok"
         assert gate.reached.is_set()
         assert "not shown here" in model.requests[-1][0].content
-        (operation,) = await runtime.reader.operations(session=await the_session(runtime))
+        (operation,) = await runtime.db.read(list_operations(session=await the_session(runtime)))
         assert operation.outcome == "failed"
         assert "did not answer within 20 ms" in str(operation.detail)
 
@@ -297,22 +300,22 @@ async def test_a_store_that_fails_while_a_compression_ends_does_not_block_later_
     async with process as runtime:
         for text in ("one", "two", "three"):
             await soon(runtime.ask("c", text))
-        store, full, told = runtime.store, [True], asyncio.Event()
-        commit, end = store.commit_summary, store.end_operation
+        db, full, told = runtime.db, [True], asyncio.Event()
+        commit, end = verb_on(db, commit_summary), verb_on(db, end_operation)
 
-        async def commit_summary(operation, draft):
+        async def committing(operation, draft):
             if full:
                 raise StoreFull("the disk is full")
             return await commit(operation, draft)
 
-        async def end_operation(operation, outcome, detail):
+        async def ending(operation, outcome, detail):
             told.set()
             if full:
                 raise StoreFull("the disk is full")
             await end(operation, outcome, detail)
 
-        monkeypatch.setattr(store, "commit_summary", commit_summary)
-        monkeypatch.setattr(store, "end_operation", end_operation)
+        replace_verb(monkeypatch, db, commit_summary, committing)
+        replace_verb(monkeypatch, db, end_operation, ending)
         answer = await soon(runtime.ask("c", "/compress"))
         assert "store_full" in answer
         assert told.is_set()
@@ -320,7 +323,7 @@ async def test_a_store_that_fails_while_a_compression_ends_does_not_block_later_
         session = await the_session(runtime)
 
         async def ended() -> None:
-            while await store.open_operation(session, "compress") is not None:
+            while await db.read(find_open_operation(session, "compress")) is not None:
                 pass
 
         await soon(ended())
@@ -342,7 +345,7 @@ async def test_a_bug_in_a_compression_leaves_no_operation_open(tmp_path, monkeyp
             await runtime.begin_compression(session)
 
             async def ended() -> None:
-                while await runtime.store.open_operation(session, "compress") is not None:
+                while await runtime.db.read(find_open_operation(session, "compress")) is not None:
                     pass
 
             await soon(ended())
@@ -360,7 +363,7 @@ async def test_an_undo_during_a_compression_makes_it_stale_and_changes_nothing(t
         gate.open()
         await happened(feed, "compress.done", outcome="stale")
         session = await the_session(runtime)
-        assert list(await runtime.reader.summaries(session)) == []
+        assert list(await runtime.db.read(list_summaries(session))) == []
         await soon(runtime.ask("c", "three"))
         assert shown(model.requests[-1]) == ["one", "three"]
         assert all("gist" not in message.content for message in model.requests[-1])
@@ -377,8 +380,8 @@ async def test_deleting_a_session_during_its_compression_leaves_nothing_open(tmp
         await soon(runtime.ask("c", confirmed(await soon(runtime.ask("c", "/delete")))))
         gate.open()
         await happened(feed, "compress.done")
-        assert await runtime.store.open_operation(session, "compress") is None
-        assert not [summary for summary in await runtime.reader.summaries(session) if summary.text]
+        assert await runtime.db.read(find_open_operation(session, "compress")) is None
+        assert not [summary for summary in await runtime.db.read(list_summaries(session)) if summary.text]
 
 
 async def test_a_compression_of_a_killed_process_is_over_and_another_may_begin(tmp_path):
@@ -391,7 +394,7 @@ async def test_a_compression_of_a_killed_process_is_over_and_another_may_begin(t
     model = brief(summary=says("gist"))
     async with await Process.start(tmp_path, agents(model, compressing())) as runtime:
         assert (await soon(runtime.ask("c", "/compress"))).startswith("Compressed")
-        operations = await runtime.reader.operations(session=await the_session(runtime))
+        operations = await runtime.db.read(list_operations(session=await the_session(runtime)))
         assert [operation.outcome for operation in operations] == ["abandoned", "done"]
 
 
@@ -411,7 +414,7 @@ async def test_a_second_compression_of_a_session_is_refused_while_one_runs(tmp_p
         feed = runtime.events()
         gate.open()
         await happened(feed, "compress.done", outcome="done")
-        (operation,) = await runtime.reader.operations(session=session)
+        (operation,) = await runtime.db.read(list_operations(session=session))
         assert (operation.id, operation.outcome) == (begun.id, "done")
 
 
@@ -444,10 +447,10 @@ async def test_sessions_that_compress_at_once_never_see_each_other(count, tmp_pa
             await happened(feed, "compress.done", outcome="done")
         assert {chat: await the_session(runtime, chat) for chat in chats} == before
         for chat, session in before.items():
-            (summary,) = await runtime.reader.summaries(session)
+            (summary,) = await runtime.db.read(list_summaries(session))
             assert summary.text == f"kept: canary-{chat}"
             assert summary.session == session
-            (operation,) = await runtime.reader.operations(session=session)
+            (operation,) = await runtime.db.read(list_operations(session=session))
             assert summary.operation == operation.id
 
 

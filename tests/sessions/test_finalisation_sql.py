@@ -12,23 +12,39 @@ import pytest
 
 from holdfast.kernel.errors import ClaimLost, FinalisationNotFound, InvariantBroken
 from holdfast.kernel.ids import AgentName, Instant, NodeId
-from holdfast.kernel.machine import AsyncTasks
-from holdfast.kernel.notifier import Bell
 from holdfast.memory.notes import Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes_sql import apply_memory, read_memory
 from holdfast.sessions.extraction import Notes, Unusable, parse_answer
 from holdfast.sessions.extraction_rules import decode_result
+from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
 from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishStep, NotEnded
-from holdfast.sessions.finalisation_sql import forget_answers
+from holdfast.sessions.finalisation_sql import (
+    begin_finalisation,
+    claim_finalisation,
+    forget_answers,
+    list_expired_sessions,
+    list_finalisations,
+    list_open_agents,
+    record_finalisation,
+    retry_finalisation,
+)
 from holdfast.sessions.finisher import Finisher
+from holdfast.sessions.history_sql import find_mailbox, read_session, trace_message
 from holdfast.sessions.session import Purpose, SessionState
 from holdfast.store.membership import Member
+from holdfast.store.node_sql import reap_nodes, register_node, release_claim, renew_node, retire_node
+from holdfast.store.script import Call
 from holdfast.testing import SeededEntropy
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.context_sql import read_context
 from holdfast.turns.policy import AgentPolicy
+from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn import Usage
+from holdfast.turns.turn_sql import commit_turn, observe_messages
 from tests.support.driver import address_of, record, retain
 from tests.support.fakes import ScriptedModel, says
+from tests.support.ports import make_ports
 
 OTHER = NodeId("node_b")
 FERN = AgentName("fern")
@@ -47,13 +63,13 @@ def ending(session, *, epoch=1, before=None, policies=()):
 
 
 async def end(driver, session, **more) -> Finalisation:
-    begun: object = await driver.store.begin_finalisation(ending(session, **more))
+    begun: object = await driver.db.write(begin_finalisation(ending(session, **more)))
     assert isinstance(begun, Finalisation), begun
     return begun
 
 
 async def take(driver, *, node=None, name="") -> Finalisation:
-    held: object = await driver.store.claim_finalisation(node or driver.node, name=name)
+    held: object = await driver.db.write(claim_finalisation(node or driver.node, name=name))
     assert isinstance(held, Finalisation), held
     return held
 
@@ -62,18 +78,18 @@ async def to_step(driver, held, step, *changes):
     """Carry a claimed end up to a step."""
     answer = json.dumps({"changes": changes}).encode()
     if step is not FinishStep.BEGUN:
-        held = await driver.store.record_finalisation(held, FinishEvent.ANSWERED, answer=answer, model="m")
+        held = await driver.db.write(record_finalisation(held, FinishEvent.ANSWERED, answer=answer, model="m"))
     if step in {FinishStep.APPLIED, FinishStep.CLOSED}:
         held = await apply(driver, held)
     if step is FinishStep.CLOSED:
-        held = await driver.store.record_finalisation(held, FinishEvent.CLOSED)
+        held = await driver.db.write(record_finalisation(held, FinishEvent.CLOSED))
     return held
 
 
 async def apply(driver, held, notes=None):
     answer = parse_answer(held.answer.decode())
     assert not isinstance(answer, Unusable), answer
-    return await driver.store.apply_finalisation(held, answer.changes, notes or Notes())
+    return await driver.db.write(apply_finalisation(held, answer.changes, notes or Notes()))
 
 
 async def note(driver, text, *, target=Target.USER, origin=None, **change):
@@ -84,21 +100,21 @@ async def note(driver, text, *, target=Target.USER, origin=None, **change):
         origin=origin or driver.id("op"),
         changes=(Change(verb=verb, target=target, text=text, **change),),
     )
-    outcome = await driver.store.apply_memory(batch)
+    outcome = await driver.db.write(apply_memory(batch))
     return outcome.seqs[0]
 
 
 async def notes_of(driver, subject="ada"):
-    return [entry.text for entry in (await driver.store.memory(FERN, subject)).entries]
+    return [entry.text for entry in (await driver.db.read(read_memory(FERN, subject))).entries]
 
 
 async def states(driver, session):
-    found = await driver.store.session(session)
+    found = await driver.db.read(read_session(session))
     return found.state, found.epoch
 
 
 async def steps(driver, session):
-    return [end.step.value for end in reversed(await driver.store.finalisations(session=session))]
+    return [end.step.value for end in reversed(await driver.db.read(list_finalisations(session=session)))]
 
 
 # --- ending an epoch -------------------------------------------------------------------------------
@@ -135,7 +151,7 @@ async def test_a_session_that_somebody_may_still_use_is_not_ended(driver, why):
             await driver.say("two")
             await driver.open(await driver.claim())
     before = await driver.rows(LEDGER), await states(driver, session)
-    assert await driver.store.begin_finalisation(wish) == NotEnded(why)
+    assert await driver.db.write(begin_finalisation(wish)) == NotEnded(why)
     assert (await driver.rows(LEDGER), await states(driver, session)) == before
 
 
@@ -150,7 +166,7 @@ async def test_an_end_begun_again_is_the_same_whatever_became_of_it(driver):
 async def test_new_leaves_an_end_to_be_worked_on_in_the_same_transaction(driver):
     session = await driver.chat("one")
     await driver.command("/reset")
-    (left,) = await driver.store.finalisations(session=session)
+    (left,) = await driver.db.read(list_finalisations(session=session))
     assert (left.cause, left.from_seq, left.through_seq, left.step) == ("new", 1, 2, FinishStep.BEGUN)
     done = await to_step(driver, await take(driver), FinishStep.CLOSED, ADD)
     assert (done.outcome, await notes_of(driver)) == ("done", [ADD["text"]])
@@ -172,21 +188,21 @@ async def test_expired_sessions_are_those_nobody_uses_oldest_first(driver):
         sessions.append(await driver.chat("one", chat=chat))
         driver.clock.advance(10)
     await driver.say("two", chat="b")
-    found = await driver.store.expired_sessions(FERN, before=Instant(driver.clock.now() - 20), limit=9)
+    found = await driver.db.read(list_expired_sessions(FERN, before=Instant(driver.clock.now() - 20), limit=9))
     assert [each.session for each in found] == [sessions[0], sessions[2]]
-    found = await driver.store.expired_sessions(FERN, before=driver.clock.now(), limit=2)
+    found = await driver.db.read(list_expired_sessions(FERN, before=driver.clock.now(), limit=2))
     assert [(each.session, each.epoch) for each in found] == [(sessions[0], 1), (sessions[2], 1)]
     await end(driver, sessions[0])
-    found = await driver.store.expired_sessions(FERN, before=driver.clock.now(), limit=9)
+    found = await driver.db.read(list_expired_sessions(FERN, before=driver.clock.now(), limit=9))
     assert sessions[0] not in [each.session for each in found]
-    assert await driver.store.open_agents() == (driver.clock.now(), (FERN,))
+    assert await driver.db.read(list_open_agents()) == (driver.clock.now(), (FERN,))
 
 
 async def test_the_agents_with_open_sessions_are_named_once(driver):
-    assert (await driver.store.open_agents())[1] == ()
+    assert (await driver.db.read(list_open_agents()))[1] == ()
     for n, agent in enumerate(("moss", "fern", "moss", "reed")):
-        await driver.store.record_turn(record("k", session=f"s{n}", agent=agent))
-    assert (await driver.store.open_agents())[1] == ("fern", "moss", "reed")
+        await driver.db.write(record_turn(record("k", session=f"s{n}", agent=agent)))
+    assert (await driver.db.read(list_open_agents()))[1] == ("fern", "moss", "reed")
 
 
 # --- steps, repeated and taken over ----------------------------------------------------------------
@@ -197,9 +213,11 @@ async def test_a_step_repeated_after_an_unknown_commit_returns_its_first_result(
     session = await driver.chat("one")
     await end(driver, session)
     held = await take(driver)
-    first = await driver.store.record_finalisation(held, event, answer=b"{}", reason="why", retry_in_ms=5)
+    first = await driver.db.write(record_finalisation(held, event, answer=b"{}", reason="why", retry_in_ms=5))
     before = await driver.rows(LEDGER), await states(driver, session)
-    assert await driver.store.record_finalisation(held, event, answer=b"other", reason="why", retry_in_ms=5) == first
+    assert (
+        await driver.db.write(record_finalisation(held, event, answer=b"other", reason="why", retry_in_ms=5)) == first
+    )
     assert (await driver.rows(LEDGER), await states(driver, session)) == before
 
 
@@ -209,8 +227,8 @@ async def test_applying_and_closing_again_change_nothing(driver):
     asked = await to_step(driver, await take(driver), FinishStep.ASKED, ADD)
     applied = await apply(driver, asked)
     assert await apply(driver, asked) == applied
-    closed = await driver.store.record_finalisation(applied, FinishEvent.CLOSED)
-    assert await driver.store.record_finalisation(applied, FinishEvent.CLOSED) == closed
+    closed = await driver.db.write(record_finalisation(applied, FinishEvent.CLOSED))
+    assert await driver.db.write(record_finalisation(applied, FinishEvent.CLOSED)) == closed
     assert await driver.rows(WRITTEN) == [("memory:fern:ada", 1, held_origin(session), "add")]
     assert await states(driver, session) == (SessionState.CLOSED, 1)
 
@@ -223,7 +241,7 @@ async def test_a_claim_asked_for_again_under_its_name_is_the_same(driver):
     await end(driver, await driver.chat("one"))
     held = await take(driver, name="n1")
     assert await take(driver, name="n1") == held
-    assert await driver.store.claim_finalisation(driver.node, name="n2") is None
+    assert await driver.db.write(claim_finalisation(driver.node, name="n2")) is None
     asked = await to_step(driver, held, FinishStep.ASKED)
     assert await take(driver, name="n1") == asked
 
@@ -237,53 +255,55 @@ async def test_the_end_of_its_owner_hands_the_work_on_from_the_stored_step(drive
     session = await driver.chat("one")
     await end(driver, session)
     lost = await to_step(driver, await take(driver), step, ADD)
-    await driver.store.register_node(OTHER, "there", sole=False)
-    assert await driver.store.claim_finalisation(OTHER) is None
+    await driver.db.write(register_node(OTHER, "there", sole=False))
+    assert await driver.db.write(claim_finalisation(OTHER)) is None
     if gone == "sole":
-        await driver.store.register_node(OTHER, "there", sole=True)
+        await driver.db.write(register_node(OTHER, "there", sole=True))
     elif gone == "retired":
-        await driver.store.retire_node(driver.node)
+        await driver.db.write(retire_node(driver.node))
     else:
         driver.clock.advance(1_000)
-        await driver.store.renew_node(OTHER)
-        await driver.store.reap_nodes(lease_ms=1_000)
+        await driver.db.write(renew_node(OTHER))
+        await driver.db.write(reap_nodes(lease_ms=1_000))
     taken = await take(driver, node=OTHER)
     assert (taken.step, taken.answer, taken.attempts) == (lost.step, lost.answer, 2)
     written = await driver.rows(WRITTEN)
-    for act in (driver.store.record_finalisation(lost, FinishEvent.POSTPONED), apply_void(driver, lost)):
+    for act in (driver.db.write(record_finalisation(lost, FinishEvent.POSTPONED)), apply_void(driver, lost)):
         with pytest.raises(ClaimLost):
             await act
     assert await driver.rows(WRITTEN) == written
 
 
 async def apply_void(driver, lost):
-    return await driver.store.apply_finalisation(lost, (), Notes())
+    return await driver.db.write(apply_finalisation(lost, (), Notes()))
 
 
 async def test_a_node_that_is_not_registered_takes_nothing(driver):
     await end(driver, await driver.chat("one"))
-    assert await driver.store.claim_finalisation(OTHER) is None
+    assert await driver.db.write(claim_finalisation(OTHER)) is None
 
 
 async def test_an_end_taken_while_its_node_was_reaped_is_free_after_the_next_reaping(driver):
     await end(driver, await driver.chat("one"))
     await take(driver)
     await driver.write("delete from node where id = :node", node=driver.node)
-    await driver.store.register_node(OTHER, "there", sole=False)
-    await driver.store.reap_nodes(lease_ms=15_000)
+    await driver.db.write(register_node(OTHER, "there", sole=False))
+    await driver.db.write(reap_nodes(lease_ms=15_000))
     assert await take(driver, node=OTHER)
 
 
 async def test_what_is_put_off_is_not_taken_before_its_time(driver):
     await end(driver, await driver.chat("one"))
     held = await take(driver)
-    put_off = await driver.store.record_finalisation(held, FinishEvent.POSTPONED, reason="no answer", retry_in_ms=500)
+    put_off = await driver.db.write(
+        record_finalisation(held, FinishEvent.POSTPONED, reason="no answer", retry_in_ms=500)
+    )
     assert (put_off.owner, put_off.reason, put_off.ended) == (None, "no answer", False)
-    for act in (driver.store.record_finalisation(held, FinishEvent.ANSWERED), apply_void(driver, held)):
+    for act in (driver.db.write(record_finalisation(held, FinishEvent.ANSWERED)), apply_void(driver, held)):
         with pytest.raises(ClaimLost):
             await act
     driver.clock.advance(499)
-    assert await driver.store.claim_finalisation(driver.node) is None
+    assert await driver.db.write(claim_finalisation(driver.node)) is None
     driver.clock.advance(1)
     assert (await take(driver)).attempts == 2
 
@@ -292,7 +312,7 @@ async def test_a_step_that_the_table_does_not_know_is_our_bug(driver):
     await end(driver, await driver.chat("one"))
     held = await take(driver)
     with pytest.raises(InvariantBroken):
-        await driver.store.record_finalisation(held, FinishEvent.CLOSED)
+        await driver.db.write(record_finalisation(held, FinishEvent.CLOSED))
 
 
 @pytest.mark.parametrize("step", [FinishStep.BEGUN, FinishStep.ASKED], ids=lambda step: step.value)
@@ -300,28 +320,28 @@ async def test_a_failed_end_is_visible_and_goes_on_from_its_answer_when_it_is_wa
     session = await driver.chat("one")
     await end(driver, session)
     held = await to_step(driver, await take(driver), step, ADD)
-    failed = await driver.store.record_finalisation(held, FinishEvent.GAVE_UP, reason="the model raised")
+    failed = await driver.db.write(record_finalisation(held, FinishEvent.GAVE_UP, reason="the model raised"))
     assert (failed.outcome, failed.reason, await notes_of(driver)) == ("failed", "the model raised", [])
     assert await states(driver, session) == (SessionState.CLOSED, 1)
-    assert await driver.store.claim_finalisation(driver.node) is None
-    again = await driver.store.retry_finalisation(session, 1)
+    assert await driver.db.write(claim_finalisation(driver.node)) is None
+    again = await driver.db.write(retry_finalisation(session, 1))
     assert (again.step, again.attempts, again.ended_at) == (step, 0, None)
-    assert await driver.store.retry_finalisation(session, 1) == again
+    assert await driver.db.write(retry_finalisation(session, 1)) == again
     taken = await take(driver)
     done = (
         await to_step(driver, taken, FinishStep.CLOSED, ADD) if step is FinishStep.BEGUN else await apply(driver, taken)
     )
     assert (done.answer, await notes_of(driver)) == (json.dumps({"changes": [ADD]}).encode(), [ADD["text"]])
     with pytest.raises(FinalisationNotFound):
-        await driver.store.retry_finalisation(session, 7)
+        await driver.db.write(retry_finalisation(session, 7))
 
 
 async def test_ends_are_found_by_agent_and_by_state(driver):
     await end(driver, await driver.chat("one"))
-    (found,) = await driver.store.finalisations(agent="fern", state="begun")
-    assert await driver.store.finalisations(session=found.session, agent="fern", state="begun") == [found]
-    assert await driver.store.finalisations(agent="moss") == []
-    assert await driver.store.finalisations(state="failed") == []
+    (found,) = await driver.db.read(list_finalisations(agent="fern", state="begun"))
+    assert await driver.db.read(list_finalisations(session=found.session, agent="fern", state="begun")) == [found]
+    assert await driver.db.read(list_finalisations(agent="moss")) == []
+    assert await driver.db.read(list_finalisations(state="failed")) == []
 
 
 # --- a message while it ends -----------------------------------------------------------------------
@@ -333,7 +353,7 @@ async def test_a_message_before_the_work_begins_takes_the_range_along(driver):
     turn = await driver.talk("two")
     assert (turn.session, await states(driver, session)) == (session, (SessionState.OPEN, 2))
     assert await steps(driver, session) == ["cancelled"]
-    assert await driver.store.claim_finalisation(driver.node) is None
+    assert await driver.db.write(claim_finalisation(driver.node)) is None
     again = await end(driver, session, epoch=2)
     assert (again.from_seq, again.through_seq) == (1, 4)
 
@@ -349,7 +369,7 @@ async def test_a_message_after_that_goes_on_in_the_next_epoch_while_the_frozen_r
         held = await to_step(driver, held, FinishStep.APPLIED, ADD)
     elif step is FinishStep.ASKED:
         held = await apply(driver, held)
-    done = await driver.store.record_finalisation(held, FinishEvent.CLOSED)
+    done = await driver.db.write(record_finalisation(held, FinishEvent.CLOSED))
     assert (done.outcome, done.through_seq, await notes_of(driver)) == ("done", 2, [ADD["text"]])
     assert await states(driver, session) == (SessionState.OPEN, 2)
     assert (await driver.talk("three")).session == session
@@ -364,11 +384,13 @@ async def test_mail_that_nobody_has_taken_yet_at_the_close_keeps_the_session(dri
     message = await driver.say("two")
     if step is FinishStep.ASKED:
         held = await apply(driver, held)
-    await driver.store.record_finalisation(held, FinishEvent.EMPTY if step is FinishStep.BEGUN else FinishEvent.CLOSED)
+    await driver.db.write(
+        record_finalisation(held, FinishEvent.EMPTY if step is FinishStep.BEGUN else FinishEvent.CLOSED)
+    )
     assert await states(driver, session) == (SessionState.OPEN, 2)
     claim = await driver.claim()
     assert (await driver.open(claim)).session == session
-    assert (await driver.store.message(message)).session == session
+    assert (await driver.db.read(trace_message(message))).session == session
 
 
 async def test_the_end_of_an_earlier_epoch_does_not_close_a_later_one_that_is_ending(driver):
@@ -377,9 +399,9 @@ async def test_the_end_of_an_earlier_epoch_does_not_close_a_later_one_that_is_en
     held = await to_step(driver, await take(driver), FinishStep.APPLIED, ADD)
     await driver.talk("two")
     await end(driver, session, epoch=2)
-    await driver.store.record_finalisation(held, FinishEvent.CLOSED)
+    await driver.db.write(record_finalisation(held, FinishEvent.CLOSED))
     assert await states(driver, session) == (SessionState.EXPIRING, 2)
-    assert (await driver.store.mailbox(address_of("home"))).session == session
+    assert (await driver.db.read(find_mailbox(address_of("home")))).session == session
 
 
 async def test_a_session_that_was_closed_by_new_keeps_the_time_it_was_closed_at(driver):
@@ -399,8 +421,8 @@ async def test_a_session_that_a_command_reopens_has_just_been_used(driver):
     driver.clock.advance(1_000)
     await driver.command("/title home")
     now = driver.clock.now()
-    assert await driver.store.expired_sessions(FERN, before=Instant(now - 1), limit=10) == []
-    assert await driver.store.begin_finalisation(ending(session, epoch=2, before=Instant(now - 1))) == NotEnded(
+    assert await driver.db.read(list_expired_sessions(FERN, before=Instant(now - 1), limit=10)) == []
+    assert await driver.db.write(begin_finalisation(ending(session, epoch=2, before=Instant(now - 1)))) == NotEnded(
         "active"
     )
 
@@ -411,21 +433,21 @@ async def test_sessions_expire_by_the_rules_of_their_own_agent(driver):
     claim = await driver.claim("there")
     turn = await driver.open(claim)
     await driver.answer(claim, turn)
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     driver.clock.advance(1)
     for agent, session in ((FERN, ours), (AgentName("moss"), turn.session)):
-        found = await driver.store.expired_sessions(agent, before=driver.clock.now(), limit=10)
+        found = await driver.db.read(list_expired_sessions(agent, before=driver.clock.now(), limit=10))
         assert [one.session for one in found] == [session]
 
 
 async def test_a_message_after_the_close_opens_a_new_session(driver):
     session = await driver.chat("one")
     await end(driver, session)
-    before = await driver.store.mailbox(address_of("home"))
+    before = await driver.db.read(find_mailbox(address_of("home")))
     await to_step(driver, await take(driver), FinishStep.CLOSED)
-    after = await driver.store.mailbox(address_of("home"))
+    after = await driver.db.read(find_mailbox(address_of("home")))
     assert (after.session, after.fence) == (None, before.fence + 1)
-    found = await driver.store.session(session)
+    found = await driver.db.read(read_session(session))
     assert (found.state, found.reason, found.closed_at) == (SessionState.CLOSED, "idle", driver.clock.now())
     assert (await driver.talk("two")).session != session
 
@@ -434,7 +456,7 @@ async def test_overheard_talk_reopens_too(driver):
     session = await driver.chat("one")
     await end(driver, session)
     message = await driver.say("by the way", addressed=False)
-    await driver.store.observe(await driver.claim(), session, [message])
+    await driver.db.write(observe_messages(await driver.claim(), session, [message]))
     assert await states(driver, session) == (SessionState.OPEN, 2)
 
 
@@ -476,7 +498,7 @@ async def test_a_session_that_expires_elsewhere_can_be_resumed_here(driver):
     await end(driver, session)
     assert (await driver.command(f"/resume {session}")).switched
     assert (await states(driver, session), await steps(driver, session)) == ((SessionState.OPEN, 2), ["cancelled"])
-    assert (await driver.store.mailbox(address_of("phone"))).session is None
+    assert (await driver.db.read(find_mailbox(address_of("phone")))).session is None
 
 
 async def test_an_older_end_keeps_its_range_when_a_younger_one_is_cancelled(driver):
@@ -484,7 +506,7 @@ async def test_an_older_end_keeps_its_range_when_a_younger_one_is_cancelled(driv
     await end(driver, session)
     held = await take(driver)
     await driver.talk("two")
-    await driver.store.record_finalisation(held, FinishEvent.POSTPONED)
+    await driver.db.write(record_finalisation(held, FinishEvent.POSTPONED))
     await end(driver, session, epoch=2)
     await driver.talk("three")
     assert await steps(driver, session) == ["begun", "cancelled"]
@@ -494,17 +516,17 @@ async def test_an_older_end_keeps_its_range_when_a_younger_one_is_cancelled(driv
 
 async def test_a_writer_without_a_mailbox_reopens_what_has_ended(driver):
     for epoch in (1, 2):
-        await driver.store.record_turn(record(f"k{epoch}"))
+        await driver.db.write(record_turn(record(f"k{epoch}")))
         await end(driver, "hermes-1", epoch=epoch)
         held = await take(driver)
         assert (held.from_seq, held.through_seq) == (2 * epoch - 1, 2 * epoch)
         await to_step(driver, held, FinishStep.CLOSED)
-    assert (await driver.store.record_turn(record("k2"))).repeated
+    assert (await driver.db.write(record_turn(record("k2")))).repeated
     assert await states(driver, "hermes-1") == (SessionState.CLOSED, 2)
 
 
 async def test_a_run_that_is_no_conversation_says_so(driver):
-    await driver.store.record_turn(record("k1", purpose="subagent"))
+    await driver.db.write(record_turn(record("k1", purpose="subagent")))
     assert (await end(driver, "hermes-1")).purpose is Purpose.SUBAGENT
 
 
@@ -519,11 +541,11 @@ async def test_deletion_extracts_nothing_and_takes_the_ledger_along(driver, step
     written = await driver.rows(WRITTEN)
     await driver.delete()
     assert await driver.rows(LEDGER) == []
-    for act in (driver.store.record_finalisation(held, FinishEvent.POSTPONED), apply_void(driver, held)):
+    for act in (driver.db.write(record_finalisation(held, FinishEvent.POSTPONED)), apply_void(driver, held)):
         with pytest.raises(ClaimLost):
             await act
     assert await driver.rows(WRITTEN) == written
-    assert (await driver.store.session(session)).state is SessionState.DELETED
+    assert (await driver.db.read(read_session(session))).state is SessionState.DELETED
 
 
 @pytest.mark.parametrize("step", [FinishStep.ASKED, FinishStep.CLOSED], ids=lambda step: step.value)
@@ -531,8 +553,8 @@ async def test_answers_can_be_forgotten_and_one_that_is_not_applied_is_asked_for
     session = await driver.chat("one")
     await end(driver, session)
     held = await to_step(driver, await take(driver), step, ADD)
-    await driver.database.write("forget", lambda: forget_answers(session))
-    (left,) = await driver.store.finalisations(session=session)
+    await driver.db.write(Call("forget", lambda: forget_answers(session)))
+    (left,) = await driver.db.read(list_finalisations(session=session))
     assert (b"Byron" in left.answer + left.result, left.owner) == (False, None)
     assert left.step is (FinishStep.BEGUN if step is FinishStep.ASKED else FinishStep.CLOSED)
     if step is FinishStep.ASKED:
@@ -548,14 +570,14 @@ async def test_an_excerpt_is_the_frozen_range_without_what_was_taken_back_since(
     await end(driver, session)
     held = await take(driver)
     await driver.talk("three")
-    assert [entry.text for entry in (await driver.store.read_excerpt(held)).said] == [
+    assert [entry.text for entry in (await driver.db.read(read_excerpt(held))).said] == [
         "one",
         "re: one",
         "two",
         "re: two",
     ]
     await driver.command("/undo 2")
-    assert [entry.text for entry in (await driver.store.read_excerpt(held)).said] == ["one", "re: one"]
+    assert [entry.text for entry in (await driver.db.read(read_excerpt(held))).said] == ["one", "re: one"]
 
 
 async def test_an_excerpt_has_the_token_ratio_of_its_session(driver):
@@ -564,11 +586,11 @@ async def test_an_excerpt_has_the_token_ratio_of_its_session(driver):
     claim = await driver.claim()
     turn = await driver.open(claim)
     usage = Usage(tokens_in=400, tokens_out=5, estimated_in=100)
-    await driver.store.commit_turn(claim, turn, replace(driver.commit(), usage=usage))
-    await driver.store.release_claim(claim)
+    await driver.db.write(commit_turn(claim, turn, replace(driver.commit(), usage=usage)))
+    await driver.db.write(release_claim(claim))
     held = await end(driver, turn.session)
-    ratio = (await driver.store.read_context(turn.session)).token_ratio
-    assert (await driver.store.read_excerpt(held)).token_ratio == ratio > 1
+    ratio = (await driver.db.read(read_context(turn.session))).token_ratio
+    assert (await driver.db.read(read_excerpt(held))).token_ratio == ratio > 1
 
 
 async def test_a_branch_is_extracted_from_its_fork_on(driver):
@@ -576,9 +598,9 @@ async def test_a_branch_is_extracted_from_its_fork_on(driver):
     child = (await driver.command("/branch")).session
     await driver.talk("two")
     held = await end(driver, child)
-    assert [entry.text for entry in (await driver.store.read_excerpt(held)).said] == ["two", "re: two"]
+    assert [entry.text for entry in (await driver.db.read(read_excerpt(held))).said] == ["two", "re: two"]
     nothing = await end(driver, (await driver.chat("other", chat="b")), epoch=1)
-    assert not (await driver.store.read_excerpt(nothing)).is_empty
+    assert not (await driver.db.read(read_excerpt(nothing))).is_empty
 
 
 # --- memory ----------------------------------------------------------------------------------------
@@ -668,13 +690,13 @@ async def test_many_who_want_one_end_get_one_owner(driver):
     sessions = [await driver.chat("one", chat=f"c{n}") for n in range(3)]
     nodes = [NodeId(f"node_{n}") for n in range(4)]
     for node in nodes:
-        await driver.store.register_node(node, "here", sole=False)
+        await driver.db.write(register_node(node, "here", sole=False))
     begun = await asyncio.gather(*(end(driver, session) for session in sessions for _ in range(3)))
     assert len({each.origin for each in begun}) == 3
-    taken = await asyncio.gather(*(driver.store.claim_finalisation(node) for node in nodes * 2))
+    taken = await asyncio.gather(*(driver.db.write(claim_finalisation(node)) for node in nodes * 2))
     owned = [held.origin for held in taken if held is not None]
     assert len(owned) == len(set(owned))
-    while (more := await driver.store.claim_finalisation(driver.node)) is not None:
+    while (more := await driver.db.write(claim_finalisation(driver.node))) is not None:
         owned.append(more.origin)
     assert sorted(owned) == sorted(held_origin(session) for session in sessions)
 
@@ -683,14 +705,14 @@ async def test_a_message_and_an_end_that_meet_never_lose_the_message(driver):
     for n in range(4):
         session = await driver.chat("one", chat=f"c{n}")
         message, _ = await asyncio.gather(
-            driver.say("two", chat=f"c{n}"), driver.store.begin_finalisation(ending(session))
+            driver.say("two", chat=f"c{n}"), driver.db.write(begin_finalisation(ending(session)))
         )
         claim = await driver.claim(f"c{n}")
         await driver.answer(claim, await driver.open(claim))
-        await driver.store.release_claim(claim)
-        found = await driver.store.session(session)
-        assert (found.state, (await driver.store.message(message)).session) == (SessionState.OPEN, session)
-        assert found.epoch == len(await driver.store.finalisations(session=session)) + 1
+        await driver.db.write(release_claim(claim))
+        found = await driver.db.read(read_session(session))
+        assert (found.state, (await driver.db.read(trace_message(message))).session) == (SessionState.OPEN, session)
+        assert found.epoch == len(await driver.db.read(list_finalisations(session=session))) + 1
 
 
 async def test_a_message_and_a_close_that_meet_never_lose_the_message(driver):
@@ -699,15 +721,15 @@ async def test_a_message_and_a_close_that_meet_never_lose_the_message(driver):
         await end(driver, session)
         held = await to_step(driver, await take(driver), FinishStep.APPLIED)
         message, _ = await asyncio.gather(
-            driver.say("two", chat=f"c{n}"), driver.store.record_finalisation(held, FinishEvent.CLOSED)
+            driver.say("two", chat=f"c{n}"), driver.db.write(record_finalisation(held, FinishEvent.CLOSED))
         )
         claim = await driver.claim(f"c{n}")
         turn = await driver.open(claim)
         await driver.answer(claim, turn)
-        await driver.store.release_claim(claim)
+        await driver.db.write(release_claim(claim))
         state, epoch = await states(driver, session)
         assert (state, epoch) == ((SessionState.OPEN, 2) if turn.session == session else (SessionState.CLOSED, 1))
-        assert (await driver.store.message(message)).session == turn.session
+        assert (await driver.db.read(trace_message(message))).session == turn.session
 
 
 async def test_finishers_that_race_ask_once_and_write_once(driver):
@@ -718,23 +740,13 @@ async def test_finishers_that_race_ask_once_and_write_once(driver):
     agent = Agent(policy=AgentPolicy(), model=model, summariser=model, tools=ToolBox())
     finishers = []
     for name in ("x", "y", "z"):
-        member = Member(driver.store, driver.clock, SeededEntropy(name), host="here")
+        ports = make_ports(driver.db, clock=driver.clock, entropy=SeededEntropy(name))
+        member = Member(ports, host="here")
         await member.join(sole=False)
-        finishers.append(
-            Finisher(
-                store=driver.store,
-                reader=driver.store,
-                agents=Agents(agent),
-                member=member,
-                notifier=Bell(),
-                clock=driver.clock,
-                entropy=SeededEntropy(name),
-                tasks=AsyncTasks(),
-            )
-        )
+        finishers.append(Finisher(ports, agents=Agents(agent), member=member))
     for _ in range(3):
         await asyncio.gather(*(finisher.step() for finisher in finishers))
     assert len(model.asked) == 4
-    assert [end.outcome for end in await driver.store.finalisations()] == ["done"] * 4
+    assert [end.outcome for end in await driver.db.read(list_finalisations())] == ["done"] * 4
     assert await notes_of(driver) == [ADD["text"]]
     assert len(await driver.rows("select 1 from memory_op")) == 1

@@ -11,24 +11,28 @@ from pathlib import Path
 import pytest
 
 from holdfast.kernel.ids import AgentName, NodeId, SessionId
-from holdfast.kernel.machine import AsyncTasks
-from holdfast.kernel.notifier import Bell
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.memory.notes import Capacity, Change, MemoryBatch, MemoryVerb, NotesPolicy, Target
+from holdfast.memory.notes_sql import apply_memory, list_memory_operations, read_memory
 from holdfast.models.practice import PracticeModel
+from holdfast.sessions.extraction_sql import read_excerpt
 from holdfast.sessions.finalisation import Finalisation, FinishPolicy
+from holdfast.sessions.finalisation_sql import claim_finalisation, list_finalisations, retry_finalisation
 from holdfast.sessions.finisher import Finisher
+from holdfast.sessions.history_sql import list_entries, read_session
 from holdfast.sessions.session import SessionState
 from holdfast.store.membership import Member
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.node_sql import register_node, retire_node
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock, SeededEntropy
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.model import Model, Task
 from holdfast.turns.policy import MINUTE_MS, AgentPolicy, ExpiryPolicy
+from holdfast.turns.record_sql import record_turn
 from tests.support.driver import Driver, record
 from tests.support.fakes import Gate, ScriptedModel, raises, says, soon, stands_at
+from tests.support.ports import make_ports, replace_verb, verb_on
 
 FERN = AgentName("fern")
 CAT = "Has a cat called Byron."
@@ -70,25 +74,20 @@ class Life:
     async def start(
         self, model: Model, policy: AgentPolicy | None = None, *, name: str = "a", sole: bool = True
     ) -> None:
-        self.store = await SqlStore.open(self.database, b"k" * 32)
-        entropy = SeededEntropy(name)
-        member = Member(self.store, self.clock, entropy, host="here")
+        self.db = self.database
+        ports = make_ports(self.db, clock=self.clock, entropy=SeededEntropy(name))
+        member = Member(ports, host="here")
         await member.join(sole=sole)
         chosen = policy or AgentPolicy(expiry=IDLE)
         agent = Agent(policy=chosen, model=model, summariser=model, tools=ToolBox())
         self.finisher = Finisher(
-            store=self.store,
-            reader=self.store,
+            ports,
             agents=Agents(None, {FERN: agent}),
             member=member,
-            notifier=Bell(),
-            clock=self.clock,
-            entropy=entropy,
-            tasks=AsyncTasks(),
             policy=FinishPolicy(attempts_max=3, retry=RETRY),
         )
-        self.driver = Driver(self.store, self.database, self.clock)
-        await self.store.register_node(self.driver.node, "here", sole=False)
+        self.driver = Driver(self.db, self.clock)
+        await self.db.write(register_node(self.driver.node, "here", sole=False))
 
     async def work(self) -> None:
         """Until nothing is left to do, or the process is dead."""
@@ -106,10 +105,10 @@ class Life:
             pass
 
     async def ends(self, session: SessionId | None = None) -> list[Finalisation]:
-        return list(reversed(await self.store.finalisations(session=session)))
+        return list(reversed(await self.db.read(list_finalisations(session=session))))
 
     async def notes(self) -> list[str]:
-        return [entry.text for entry in (await self.store.memory(FERN, "ada")).entries]
+        return [entry.text for entry in (await self.db.read(read_memory(FERN, "ada"))).entries]
 
     async def close(self) -> None:
         await self.database.close()
@@ -162,8 +161,12 @@ async def test_a_restart_during_an_expiry_flush_makes_no_second_model_call_and_n
     await third.work()
     assert (len(model.asked), await third.notes()) == (1, [CAT])
     (end,) = await third.ends(session)
-    assert (end.outcome, end.cause, (await third.store.session(session)).state) == ("done", "idle", SessionState.CLOSED)
-    assert len(await third.store.memory_history(FERN, "ada")) == 1
+    assert (end.outcome, end.cause, (await third.db.read(read_session(session))).state) == (
+        "done",
+        "idle",
+        SessionState.CLOSED,
+    )
+    assert len(await third.db.read(list_memory_operations(FERN, "ada"))) == 1
 
 
 async def test_wherever_the_process_dies_the_answer_is_asked_for_once_and_written_once(lives, tmp_path, clock):
@@ -193,8 +196,8 @@ async def test_wherever_the_process_dies_the_answer_is_asked_for_once_and_writte
         await second.work()
         (end,) = await second.ends(session)
         assert (end.outcome, await second.notes()) == ("done", [CAT]), last
-        assert len(await second.store.memory_history(FERN, "ada")) == 1, last
-        assert (await second.store.session(session)).state is SessionState.CLOSED, last
+        assert len(await second.db.read(list_memory_operations(FERN, "ada"))) == 1, last
+        assert (await second.db.read(read_session(session))).state is SessionState.CLOSED, last
         if stored:
             assert len(model.asked) == asked, f"asked again after the answer was stored: {last}"
         if len(model.asked) > 1:
@@ -242,7 +245,7 @@ async def test_the_day_ends_at_its_local_hour(lives, clock):
 async def test_without_expiry_or_with_an_agent_that_is_gone_nothing_expires(lives, clock):
     life = await lives(policy=AgentPolicy())
     await life.driver.chat("one")
-    await life.store.record_turn(record("k", agent="gone", session="old"))
+    await life.db.write(record_turn(record("k", agent="gone", session="old")))
     clock.advance(10**9)
     await life.work()
     assert await life.ends() == []
@@ -253,7 +256,7 @@ async def test_where_there_is_nothing_to_extract_nobody_is_asked_and_nothing_is_
     model = ScriptedModel(otherwise=says(ANSWER))
     life = await lives(model)
     if what == "no conversation":
-        await life.store.record_turn(record("k", purpose="subagent"))
+        await life.db.write(record_turn(record("k", purpose="subagent")))
     else:
         await life.driver.chat("one")
     if what == "undone":
@@ -287,10 +290,10 @@ async def test_many_sessions_that_expire_together_are_all_ended(lives, clock):
     model = ScriptedModel(otherwise=says('{"changes": []}'))
     life = await lives(model)
     for n in range(130):
-        await life.store.record_turn(record("k", session=f"s{n:03d}"))
+        await life.db.write(record_turn(record("k", session=f"s{n:03d}")))
     idle(clock)
     await life.work()
-    assert len([end for end in await life.store.finalisations(limit=999) if end.outcome == "done"]) == 130
+    assert len([end for end in await life.db.read(list_finalisations(limit=999)) if end.outcome == "done"]) == 130
     assert len(model.asked) == 130
 
 
@@ -303,7 +306,7 @@ async def test_extraction_is_a_temporary_run_that_knows_how_full_memory_is(lives
     policy = AgentPolicy(expiry=IDLE, notes=NotesPolicy(capacity=Capacity(memory_chars=100)))
     life = await lives(model, policy)
     full = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="x" * 95)
-    await life.store.apply_memory(MemoryBatch(agent=FERN, subject="ada", origin="o", changes=(full,)))
+    await life.db.write(apply_memory(MemoryBatch(agent=FERN, subject="ada", origin="o", changes=(full,))))
     await life.driver.chat("my cat is called Byron")
     sessions = await life.driver.rows("select id from session")
     idle(clock)
@@ -333,9 +336,9 @@ async def test_a_model_that_fails_is_asked_a_few_times_and_then_the_end_has_fail
     await life.work()
     (end,) = await life.ends()
     assert (end.outcome, bool(end.reason), await life.notes()) == ("failed", True, [])
-    assert (await life.store.session(session)).state is SessionState.CLOSED
-    assert len(await life.store.entries(session)) == 2
-    await life.store.retry_finalisation(session, 1)
+    assert (await life.db.read(read_session(session))).state is SessionState.CLOSED
+    assert len(await life.db.read(list_entries(session))) == 2
+    await life.db.write(retry_finalisation(session, 1))
     await life.work()
     assert ((await life.ends())[0].outcome, await life.notes(), len(model.asked)) == ("done", [CAT], 4)
 
@@ -347,9 +350,9 @@ async def test_a_finalisation_that_kills_its_workers_is_given_up_without_asking_
     await life.driver.command("/new")
     for n in range(3):
         dying = NodeId(f"dying_{n}")
-        await life.store.register_node(dying, "there", sole=False)
-        assert await life.store.claim_finalisation(dying) is not None
-        await life.store.retire_node(dying)
+        await life.db.write(register_node(dying, "there", sole=False))
+        assert await life.db.write(claim_finalisation(dying)) is not None
+        await life.db.write(retire_node(dying))
     await life.work()
     (end,) = await life.ends()
     assert (end.outcome, end.reason, model.asked) == ("failed", "the process died at every attempt", [])
@@ -360,14 +363,14 @@ async def test_a_fault_of_ours_puts_one_end_off_and_lets_the_others_go_on(lives,
     first = await life.driver.chat("one", chat="a")
     second = await life.driver.chat("two", chat="b")
     idle(clock)
-    read = life.store.read_excerpt
+    read = verb_on(life.db, read_excerpt, reads=True)
 
     async def broken(held):
         if held.session == first:
             raise RuntimeError("a bug")
         return await read(held)
 
-    monkeypatch.setattr(life.store, "read_excerpt", broken)
+    replace_verb(monkeypatch, life.db, read_excerpt, broken)
     with pytest.raises(RuntimeError):
         await life.work()
     await life.work()
@@ -393,7 +396,7 @@ async def test_a_message_while_the_model_thinks_goes_on_in_the_same_session(live
     turn = await life.driver.talk("and I live in Kiel")
     gate.open()
     await soon(working)
-    found = await life.store.session(session)
+    found = await life.db.read(read_session(session))
     assert (turn.session, found.state, found.epoch, await life.notes()) == (session, SessionState.OPEN, 2, [CAT])
     idle(clock)
     await life.work()
@@ -432,14 +435,14 @@ async def test_a_finisher_that_slept_through_its_lease_writes_nothing(lives, clo
     gate.open()
     await soon(sleeping)
     assert await second.notes() == [CAT]
-    assert len(await second.store.memory_history(FERN, "ada")) == 1
+    assert len(await second.db.read(list_memory_operations(FERN, "ada"))) == 1
 
 
 async def test_two_processes_share_the_work_and_never_do_it_twice(lives, clock):
     model = ScriptedModel(otherwise=says('{"changes": []}'))
     first, second = await lives(model, sole=False), await lives(model, name="b", sole=False)
     for n in range(12):
-        await first.store.record_turn(record("k", session=f"s{n:02d}"))
+        await first.db.write(record_turn(record("k", session=f"s{n:02d}")))
     idle(clock)
     await asyncio.gather(first.work(), second.work())
     assert len(model.asked) == 12

@@ -6,6 +6,8 @@ Rules: D16, R23.
 import pytest
 
 from holdfast.sessions.command_rights import Rank
+from holdfast.sessions.command_sql import run_command
+from holdfast.sessions.history_sql import find_mailbox
 from tests.support.driver import confirmed
 from tests.support.fakes import (
     Gate,
@@ -26,6 +28,7 @@ from tests.support.fakes import (
     states,
     the_session,
 )
+from tests.support.ports import replace_verb, verb_on
 
 
 async def replies_in(folder) -> list[tuple[str, int]]:
@@ -85,13 +88,13 @@ async def test_every_command_is_answered_exactly_once_also_after_a_kill(tmp_path
     texts = ["a", "/title Cats", "/branch", "/undo", "/help", "/compress", "/retry", "/new", "/resume Cats"]
     messages = [await before.runtime.send("c", text) for text in texts]
     await gate.arrival()
-    real, done = before.runtime.store.run_command, Gate()
+    real, done = verb_on(before.runtime.db, run_command), Gate()
 
-    async def run_command(claim, run):
+    async def running(claim, run):
         await real(claim, run)
         await done.stand()  # committed, and nobody hears of it
 
-    monkeypatch.setattr(before.runtime.store, "run_command", run_command)
+    replace_verb(monkeypatch, before.runtime.db, run_command, running)
     gate.open()
     await done.arrival()
     await before.kill()
@@ -253,7 +256,7 @@ async def happened_idle(runtime, chat: str) -> None:
     address = str(Address(agent=AgentName("main"), channel="http", type="dm", chat=chat))
 
     async def look() -> None:
-        while (view := await runtime.reader.mailbox(address)) is None or view.owner is not None:
+        while (view := await runtime.db.read(find_mailbox(address))) is None or view.owner is not None:
             pass
 
     await soon(look())

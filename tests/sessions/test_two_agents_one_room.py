@@ -8,10 +8,11 @@ from functools import partial
 
 import pytest
 
+from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.ids import AgentName
 from holdfast.runtime.app import open_runtime
 from holdfast.sessions.compression import Thresholds
-from holdfast.store.protocols.reader import MessageTrace
+from holdfast.sessions.history_sql import read_session
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.policy import AccessPolicy, Door, GroupPolicy, TurnPolicy
@@ -89,7 +90,7 @@ async def test_the_first_turn_after_a_compression_sees_what_the_other_agent_post
         assert "The deploy is at noon." in seen
         [after] = [one.id for one in await runtime.sessions(agent="fern") if one.live]
         assert (after, len(await runtime.sessions(agent="fern"))) == (before, 1)
-        assert (await runtime.reader.session(after)).summaries >= 1
+        assert (await runtime.db.read(read_session(after))).summaries >= 1
 
 
 async def test_agents_that_answer_each_other_come_to_rest_and_a_human_wakes_them(discord, tmp_path, monkeypatch):

@@ -7,11 +7,12 @@ without a mailbox, a worker that dies in a turn and a node that is shut down, so
 import pytest
 
 from holdfast.memory.provider import Provider
-from holdfast.store.protocols.store import Store
 from holdfast.testing import CrashPoint, FaultPlan, points
+from holdfast.testing.crash import points_of
 from holdfast.testing.faults import CrashAtStatement, CrashAtVerb, Kill, ModelFailure, ModelFault, Stop, VerbFails
 from holdfast.testing.history import run_history, scratch
 from holdfast.testing.report import describe
+from holdfast.testing.scope import STRUCK
 from holdfast.testing.workload import CHATS, FILLER, Say
 from holdfast.turns.tool import Tools
 
@@ -53,28 +54,50 @@ TROUBLES = (
 UNUSED = {
     "claim_mailbox",  # workers claim several at a time
     "prove_write",  # asked by health checks only
-    "prune",  # comes after an hour
-    "open_operation",  # asked when two compressions meet
+    "prune_messages",  # comes after an hour
+    "find_open_operation",  # asked when two compressions meet
     "end_operation",
-    *("replay_delivery", "backfill", "schedule_overdue", "apply_memory", "undo_memory"),  # nobody asks for them here
-    *("expired_sessions", "begin_finalisation", "retry_finalisation"),  # nothing expires
-    *("forget", "scrub_forgotten", "sweep_forgotten"),  # and nothing is forgotten
+    *(
+        "replay_delivery",
+        "backfill_sessions",
+        "schedule_overdue",
+        "apply_memory",
+        "undo_memory",
+    ),  # nobody asks for them here
+    *("list_expired_sessions", "begin_finalisation", "retry_finalisation"),  # nothing expires
+    *("begin_forgetting", "mark_scrubbed", "sweep_forgotten"),  # and nothing is forgotten
     "decide_approval",  # people decide in their chats
-    *("ask_pairing", "decide_pairing", "unpair", "link", "unlink"),  # strangers and operators are not in it;
+    *(
+        "ask_pairing",
+        "decide_pairing",
+        "unpair",
+        "link_principals",
+        "unlink_principal",
+    ),  # strangers and operators are not in it;
     *("move_address", "move_chat"),  # the tests of the scripts repeat each of these after a commit
     *(
-        "note_read",
+        "note_position",
         "add_token",
         "revoke_token",
         *("add_login", "see_login", "end_login", "end_logins"),
         "record_spend",
-        "spent",
+        "sum_spent",
     ),  # nor are channels and payment
     *("record_action", "refuse_action", "note_settings"),  # recorded beside the store's own acts
     *("claim_replies", "settle_reply", "next_reply_due", "resend_reply"),  # told in test_reply_points
-    *("intend_draft", "note_draft", "release_draft", "stray_drafts", "drop_draft"),  # told in outbox/test_draft_flow.py
+    *(
+        "intend_draft",
+        "note_draft",
+        "release_draft",
+        "take_stray_drafts",
+        "drop_draft",
+    ),  # told in outbox/test_draft_flow.py
 }
-USED = [point for point in points(Store, Tools, Provider) if point.verb not in UNUSED | {"healthy", "landed"}]
+USED = [
+    point
+    for point in [*points_of(STRUCK), *points(Tools, Provider)]
+    if point.verb not in UNUSED | {"healthy", "landed"}
+]
 STATEMENTS_PER_TEST = 25
 STATEMENTS_MAX = 900
 
@@ -93,7 +116,7 @@ def test_the_story_uses_nearly_every_verb():
     told = live(*TROUBLES)
     assert told.violations == ()
     passed = {point.verb for point in told.passed if isinstance(point, CrashPoint)}
-    assert {point.verb for point in points(Store, Tools)} - passed <= UNUSED
+    assert {point.verb for point in [*points_of(STRUCK), *points(Tools)]} - passed <= UNUSED
 
 
 LATER = pytest.param(3, marks=pytest.mark.soak)

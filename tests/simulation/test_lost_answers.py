@@ -7,7 +7,7 @@ a compression that had begun unheard of kept every later one of its session out.
 import pytest
 
 from holdfast.sessions.compressor import Compressor
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.node_sql import claim_mailboxes
 from holdfast.testing import CrashPoint, FaultPlan
 from holdfast.testing.faults import VerbFails
 from holdfast.testing.history import run_history, scratch
@@ -27,18 +27,20 @@ def broken(verb):
     return found
 
 
-@pytest.mark.parametrize("verb", ["claim_mailboxes", "begin_operation", "release_claim", "accept", "commit_summary"])
+@pytest.mark.parametrize(
+    "verb", ["claim_mailboxes", "begin_operation", "release_claim", "accept_message", "commit_summary"]
+)
 def test_nothing_stays_taken(verb):
     assert broken(verb) == set()
 
 
 def test_a_claim_without_a_name_would_stay_taken(monkeypatch):
-    honest = SqlStore.claim_mailboxes
+    honest = claim_mailboxes.script
 
-    async def nameless(store, node, *, name="", limit):
-        return await honest(store, node, limit=limit)
+    def nameless(node, *, name="", limit):
+        return (yield from honest(node, limit=limit))
 
-    monkeypatch.setattr(SqlStore, "claim_mailboxes", nameless)
+    monkeypatch.setattr(claim_mailboxes, "script", nameless)
     assert "I15" in broken("claim_mailboxes")
 
 

@@ -3,9 +3,9 @@ verb of the ledger, around every post, and before every single statement: each r
 
 import pytest
 
-from holdfast.store.protocols.reply_store import ReplyStore
-from holdfast.testing import CrashPoint, FaultPlan, points
+from holdfast.testing import CrashPoint, FaultPlan
 from holdfast.testing.chats import has_chats
+from holdfast.testing.crash import points_of
 from holdfast.testing.faults import CrashAtStatement, CrashAtVerb, PauseAtVerb, VerbFails
 from holdfast.testing.history import run_history, scratch
 from holdfast.testing.report import describe
@@ -18,8 +18,9 @@ STORY = [
     Say(n=n, at_ms=300 * n, chat=chat, sender="ada", text=text, addressed=True, human=True, conflicts=False)
     for n, (chat, text) in enumerate(TEXTS)
 ]
+LEDGER = ("claim_replies", "settle_reply", "next_reply_due", "resend_reply")
 BY_HAND = {"resend_reply"}  # an operator's
-USED = [*(point for point in points(ReplyStore) if point.verb not in BY_HAND), *SENDING]
+USED = [*(point for point in points_of(LEDGER) if point.verb not in BY_HAND), *SENDING]
 STATEMENTS_PER_TEST = 50
 STATEMENTS_MAX = 550
 STRIDE = 10  # of the statements, one in so many before every push and the others in the soak
@@ -41,7 +42,7 @@ def test_the_story_uses_every_verb_of_the_ledger(calm):
     assert has_chats(SEED)
     assert calm.violations == ()
     passed = {point.verb for point in calm.passed if isinstance(point, CrashPoint)}
-    assert {point.verb for point in points(ReplyStore)} - passed == BY_HAND
+    assert {point.verb for point in points_of(LEDGER)} - passed == BY_HAND
     assert calm.counts["post"] > len(TEXTS), "some of it goes wrong, and long replies are sent in pieces"
 
 

@@ -4,13 +4,24 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.inbox.accept_sql import accept_message
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.errors import StoreUnavailable
-from holdfast.kernel.ids import AgentName, DeliveryId, Provider
+from holdfast.kernel.ids import AgentName, DeliveryId, Provider, SessionId
+from holdfast.memory.backfill_sql import backfill_sessions
+from holdfast.memory.cursor_sql import schedule_overdue
 from holdfast.memory.delivery import DeliveryState
 from holdfast.memory.lane import LaneKey, Settlement
-from holdfast.store.script import rows
-from holdfast.store.sql_store import SqlStore
-from tests.support.driver import LIMITS, record, retain, returned, tool_step
+from holdfast.memory.lane_sql import claim_lanes
+from holdfast.memory.settle_sql import replay_delivery, settle_lanes
+from holdfast.sessions.command_sql import run_command
+from holdfast.sessions.summary_sql import commit_summary
+from holdfast.store.node_sql import reap_nodes
+from holdfast.store.script import Call, rows
+from holdfast.store.upkeep_sql import prune_messages
+from holdfast.turns.record_sql import record_turn
+from holdfast.turns.turn_sql import append_step, commit_turn, observe_messages, open_turn, resume_turn
+from tests.support.driver import LIMITS, SECRET, record, retain, returned, tool_step
 from tests.support.engines import ENGINES
 
 pytestmark = pytest.mark.parametrize("database", ENGINES, indirect=True)
@@ -30,11 +41,11 @@ class Cutting:
         self._database = database
         self.at = STATEMENTS_MAX
 
-    async def write(self, verb, script, *, name=""):
-        return await self._database.write(verb, lambda: self._cut(verb, script()), name=name)
+    async def write(self, call):
+        return await self._database.write(Call(call.verb, lambda: self._cut(call.verb, iter(call)), call.lock))
 
-    async def read(self, verb, script):
-        return await self._database.read(verb, script)
+    async def read(self, call):
+        return await self._database.read(call)
 
     def _cut(self, verb, script):
         answer = None
@@ -51,63 +62,63 @@ class Cutting:
 
 async def accepts(driver):
     arrival = driver.arrival("hello", chat="elsewhere")
-    return lambda store: store.accept(arrival, LIMITS)
+    return lambda db: db.write(accept_message(arrival, LIMITS, SECRET))
 
 
 async def signals(driver):
     await driver.say("one")
     await driver.open(await driver.claim())
     arrival = driver.arrival("/stop")
-    return lambda store: store.accept(arrival, LIMITS)
+    return lambda db: db.write(accept_message(arrival, LIMITS, SECRET))
 
 
 async def opens(driver):
     await driver.talk("zero")
     await driver.say("one")
     claim = await driver.claim()
-    mail = await driver.store.read_mail(claim, limit=1)
+    mail = await driver.db.read(read_mail(claim, limit=1))
     opening = driver.opening(mail.session, mail.waiting, retry=True)
-    return lambda store: store.open_turn(claim, opening)
+    return lambda db: db.write(open_turn(claim, opening))
 
 
 async def steps(driver):
     await driver.say("one")
     claim = await driver.claim()
     turn = await driver.open(claim)
-    return lambda store: store.append_step(claim, turn, tool_step())
+    return lambda db: db.write(append_step(claim, turn, tool_step()))
 
 
 async def resumes(driver):
     await driver.say("one")
     claim = await driver.claim()
     turn = await driver.open(claim)
-    return lambda store: store.resume_turn(claim, turn)
+    return lambda db: db.write(resume_turn(claim, turn))
 
 
 async def commits(driver):
     driver.policies = (retain(), retain("other"))
     await driver.say("one")
     claim = await driver.claim()
-    turn = await driver.store.append_step(claim, await driver.open(claim), tool_step())
-    turn = await driver.store.append_step(claim, turn, returned())
+    turn = await driver.db.write(append_step(claim, await driver.open(claim), tool_step()))
+    turn = await driver.db.write(append_step(claim, turn, returned()))
     commit = driver.commit()
-    return lambda store: store.commit_turn(claim, turn, commit)
+    return lambda db: db.write(commit_turn(claim, turn, commit))
 
 
 async def observes(driver):
     heard = await driver.say("psst", addressed=False)
     claim = await driver.claim()
-    return lambda store: store.observe(claim, "ses_x", [heard])
+    return lambda db: db.write(observe_messages(claim, SessionId("ses_x"), [heard]))
 
 
 async def records(driver):
-    return lambda store: store.record_turn(record("k1", policies=(retain(),)))
+    return lambda db: db.write(record_turn(record("k1", policies=(retain(),))))
 
 
 async def summarises(driver):
     session = await driver.chat("one", "two")
     operation, draft = await driver.begin(session), await driver.draft(session, through=2)
-    return lambda store: store.commit_summary(operation, draft)
+    return lambda db: db.write(commit_summary(operation, draft))
 
 
 async def reaps(driver):
@@ -116,48 +127,48 @@ async def reaps(driver):
     await driver.claim()
     await driver.begin(session)
     driver.clock.advance(1_000)
-    return lambda store: store.reap_nodes(lease_ms=1_000)
+    return lambda db: db.write(reap_nodes(lease_ms=1_000))
 
 
 async def prunes(driver):
     await driver.chat("one", "two")
     driver.clock.advance(1_000)
-    return lambda store: store.prune(older_than_ms=1, limit=10)
+    return lambda db: db.write(prune_messages(older_than_ms=1, limit=10, secret=SECRET))
 
 
 async def claims_lanes(driver):
     driver.policies = (retain(),)
     await driver.chat("one", "two")
-    return lambda store: store.claim_lanes(driver.node, LANES, name="c", units=2)
+    return lambda db: db.write(claim_lanes(driver.node, LANES, name="c", units=2))
 
 
 async def settles_lanes(driver):
     driver.policies = (retain(),)
     await driver.chat("one", "two")
-    (claim,) = await driver.store.claim_lanes(driver.node, LANES, units=2)
+    (claim,) = await driver.db.write(claim_lanes(driver.node, LANES, units=2))
     done = [Settlement(n=package.n, state=DeliveryState.DELIVERED) for package in claim.packages]
-    return lambda store: store.settle_lanes([(claim, done)])
+    return lambda db: db.write(settle_lanes([(claim, done)]))
 
 
 async def schedules_overdue(driver):
     driver.policies = (replace(retain(every_turns=5), max_wait_ms=1_000),)
     await driver.chat("one", "two")
     driver.clock.advance(1_000)
-    return lambda store: store.schedule_overdue(limit=9)
+    return lambda db: db.write(schedule_overdue(limit=9))
 
 
 async def replays(driver):
     driver.policies = (retain(),)
     session = await driver.chat("one")
-    (claim,) = await driver.store.claim_lanes(driver.node, LANES)
+    (claim,) = await driver.db.write(claim_lanes(driver.node, LANES))
     parked = Settlement(n=claim.packages[0].n, state=DeliveryState.PARKED)
-    await driver.store.settle_lanes([(claim, [parked])])
-    return lambda store: store.replay_delivery(DeliveryId(f"mem:{session}:1"))
+    await driver.db.write(settle_lanes([(claim, [parked])]))
+    return lambda db: db.write(replay_delivery(DeliveryId(f"mem:{session}:1")))
 
 
 async def backfills(driver):
     await driver.chat("one", "two")
-    return lambda store: store.backfill(AgentName("fern"), retain(), limit=9)
+    return lambda db: db.write(backfill_sessions(AgentName("fern"), retain(), limit=9))
 
 
 def commands(text):
@@ -169,7 +180,7 @@ def commands(text):
         message = await driver.say(written)
         claim = await driver.claim()
         run = driver.command_run(message, written)
-        return lambda store: store.run_command(claim, run)
+        return lambda db: db.write(run_command(claim, run))
 
     prepare.__name__ = text.split(maxsplit=1)[0].strip("{}")
     return prepare
@@ -184,7 +195,7 @@ VERBS = [
 
 
 async def everything(driver):
-    return await driver.database.read("look", _everything)
+    return await driver.db.read(Call("look", _everything))
 
 
 def _everything():
@@ -198,12 +209,11 @@ def _everything():
 async def test_a_verb_cut_off_anywhere_leaves_no_trace(driver, database, prepare):
     verb = await prepare(driver)
     cutting = Cutting(database)
-    store = SqlStore(cutting, driver.store._secret)  # type: ignore[arg-type]
     before = await everything(driver)
     for at in range(STATEMENTS_MAX):
         cutting.at = at
         try:
-            await verb(store)
+            await verb(cutting)
         except StoreUnavailable:
             assert await everything(driver) == before, f"cut off before statement {at}"
         else:

@@ -11,7 +11,12 @@ import pytest
 
 from holdfast.inbox.address import parse
 from holdfast.inbox.message import Accepted, Duplicate
-from holdfast.kernel.ids import NodeId
+from holdfast.kernel.ids import NodeId, OperationId
+from holdfast.sessions.command_sql import run_command
+from holdfast.sessions.history_sql import find_mailbox
+from holdfast.sessions.summary_sql import begin_operation
+from holdfast.store.node_sql import claim_mailbox, register_node, release_claim
+from holdfast.turns.turn_sql import commit_turn
 from tests.support.driver import address_of
 from tests.support.engines import ENGINES
 
@@ -46,16 +51,16 @@ async def test_concurrent_messages_of_many_places_each_find_their_own(driver):
     said = [(chat, n) for chat in "abcde" for n in range(6)]
     await asyncio.gather(*(driver.say(f"{chat}{n}", chat=chat) for chat, n in said))
     for chat in "abcde":
-        assert (await driver.store.mailbox(address_of(chat))).depth == 6
+        assert (await driver.db.read(find_mailbox(address_of(chat)))).depth == 6
 
 
 async def test_concurrent_claims_never_give_one_mailbox_to_two(driver):
     nodes = [NodeId(f"node_{n}") for n in range(4)]
     for node in nodes:
-        await driver.store.register_node(node, "here", sole=False)
+        await driver.db.write(register_node(node, "here", sole=False))
     for n in range(10):
         await driver.say("hi", chat=f"c{n}")
-    taken = await asyncio.gather(*(driver.store.claim_mailbox(node) for node in nodes * 5))
+    taken = await asyncio.gather(*(driver.db.write(claim_mailbox(node)) for node in nodes * 5))
     boxes = [claim.mailbox for claim in taken if claim is not None]
     assert len(boxes) == len(set(boxes))
     left = [claim async for claim in remaining(driver)]
@@ -63,7 +68,7 @@ async def test_concurrent_claims_never_give_one_mailbox_to_two(driver):
 
 
 async def remaining(driver):
-    while (claim := await driver.store.claim_mailbox(driver.node)) is not None:
+    while (claim := await driver.db.write(claim_mailbox(driver.node))) is not None:
         yield claim
 
 
@@ -73,8 +78,8 @@ async def test_mail_that_arrives_while_a_turn_ends_is_never_forgotten(driver):
         claim = await driver.claim()
         turn = await driver.open(claim)
         await asyncio.gather(driver.answer(claim, turn), driver.say(f"next {n}"))
-        await driver.store.release_claim(claim)
-    box = await driver.store.mailbox(address_of("home"))
+        await driver.db.write(release_claim(claim))
+    box = await driver.db.read(find_mailbox(address_of("home")))
     assert (box.depth, box.ready_at) == (1, driver.clock.now())
 
 
@@ -83,10 +88,10 @@ async def test_mail_that_arrives_while_a_claim_is_released_is_never_forgotten(dr
         await driver.say(f"m{n}")
         claim = await driver.claim()
         await driver.answer(claim, await driver.open(claim))
-        await asyncio.gather(driver.store.release_claim(claim), driver.say(f"late {n}"))
+        await asyncio.gather(driver.db.write(release_claim(claim)), driver.say(f"late {n}"))
         claim = await driver.claim()
         await driver.answer(claim, await driver.open(claim))
-        await driver.store.release_claim(claim)
+        await driver.db.write(release_claim(claim))
 
 
 async def test_places_that_resume_each_others_sessions_both_get_an_answer(driver):
@@ -97,7 +102,7 @@ async def test_places_that_resume_each_others_sessions_both_get_an_answer(driver
         text = f"/resume {wanted}"
         message = await driver.say(text, chat=chat)
         runs.append((await driver.claim(chat), driver.command_run(message, text)))
-    done = await asyncio.gather(*(driver.store.run_command(claim, run) for claim, run in runs))
+    done = await asyncio.gather(*(driver.db.write(run_command(claim, run)) for claim, run in runs))
     assert [one.switched for one in done] == [False, False], "both are claimed"
 
 
@@ -109,7 +114,7 @@ async def test_of_places_that_resume_one_session_at_once_exactly_one_gets_it(dri
         driver.clock.advance(1)
         message = await driver.say(f"/resume {session}", chat=chat)
         runs.append((await driver.claim(chat), driver.command_run(message, f"/resume {session}")))
-    done = await asyncio.gather(*(driver.store.run_command(claim, run) for claim, run in runs))
+    done = await asyncio.gather(*(driver.db.write(run_command(claim, run)) for claim, run in runs))
     assert sum(one.switched for one in done) == 1
     assert len(await driver.rows("select 1 from mailbox where session_id = :s", s=session)) == 1
 
@@ -117,7 +122,7 @@ async def test_of_places_that_resume_one_session_at_once_exactly_one_gets_it(dri
 async def test_of_concurrent_operations_of_one_session_one_begins(driver):
     session = await driver.chat("one")
     begun = await asyncio.gather(
-        *(driver.store.begin_operation(f"op_{n}", "compress", session, driver.node) for n in range(8))
+        *(driver.db.write(begin_operation(OperationId(f"op_{n}"), "compress", session, driver.node)) for n in range(8))
     )
     assert Counter(type(one).__name__ for one in begun) == {"Operation": 1, "Busy": 7}
 
@@ -126,6 +131,6 @@ async def test_a_commit_and_its_repetition_at_once_are_one_commit(driver):
     await driver.say("one")
     claim = await driver.claim()
     turn, commit = await driver.open(claim), driver.commit()
-    await asyncio.gather(*(driver.store.commit_turn(claim, turn, commit) for _ in range(4)))
+    await asyncio.gather(*(driver.db.write(commit_turn(claim, turn, commit)) for _ in range(4)))
     assert len(await driver.rows("select 1 from entry")) == 2
     assert len(await driver.rows("select 1 from reply")) == 1

@@ -10,6 +10,7 @@ import pytest
 from holdfast.cli.actor import local_user
 from holdfast.kernel.errors import EncryptionUnavailable
 from holdfast.runtime.app import open_runtime
+from holdfast.sessions.history_sql import list_sessions
 from tests.support.encryption import CANARY, LIBRARY, code_of, filled, holders, holdfast, python, several
 
 QUESTION = ("send", "--chat", "ada", "What is my cat called?", "--wait")
@@ -298,7 +299,7 @@ async def test_a_folder_that_is_served_is_not_changed(folder, tmp_path):
 async def test_a_folder_that_somebody_reads_is_not_changed(folder, tmp_path):
     async with await open_runtime(folder, serve=False) as runtime:
         assert code_of(holdfast(folder, "encrypt", "--new-key", str(tmp_path / "key"), "--json")) == "store_owned"
-        assert await runtime.reader.sessions(limit=1)
+        assert await runtime.db.read(list_sessions(limit=1))
     assert not (folder / "encryption.json").exists()
 
 

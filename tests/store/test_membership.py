@@ -3,13 +3,12 @@ them, and not a moment before (D7). Messages are kept for thirty days after they
 
 import pytest
 
-from holdfast.kernel.machine import AsyncTasks, SystemEntropy
-from holdfast.kernel.notifier import Bell
+from holdfast.kernel.machine import AsyncTasks
 from holdfast.store.membership import LEASE_MS, Member, PrunePolicy, Reaper
-from holdfast.store.sql_store import SqlStore
 from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing import ManualClock
 from tests.support.driver import Driver
+from tests.support.ports import make_ports
 
 
 class Pauses(AsyncTasks):
@@ -32,14 +31,15 @@ def clock():
 async def two(tmp_path, clock):
     """Two nodes on one store: one that goes on, with its reaper, and one that has a claim and falls silent."""
     database = InlineDatabase(tmp_path / "store.db", clock, synchronous="off")
-    store = await SqlStore.open(database, b"k" * 32)
-    members = [Member(store, clock, SystemEntropy(), host=name) for name in ("busy", "silent")]
+    db = database
+    ports = make_ports(db, clock=clock, tasks=Pauses())
+    members = [Member(ports, host=name) for name in ("busy", "silent")]
     for member in members:
         await member.join(sole=False)
-    driver = Driver(store, database, clock)
+    driver = Driver(db, clock)
     await driver.say("hello")
     claim = await driver.claim(node=members[1].node)
-    yield driver, Reaper(store, members[0], Bell(), Pauses(), SystemEntropy()), claim
+    yield driver, Reaper(ports, members[0]), claim
     await database.close()
 
 

@@ -4,19 +4,24 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from holdfast.audit.action_sql import list_actions
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.errors import ApprovalChanged, ApprovalDigestNeeded, InvariantBroken
-from holdfast.kernel.ids import ApprovalId
+from holdfast.kernel.ids import ApprovalId, NodeId
+from holdfast.store.node_sql import claim_mailbox, register_node
 from holdfast.store.postgres.migrate import known_migrations
-from holdfast.store.script import run
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.script import Call, run
 from holdfast.store.sqlite import ThreadedDatabase
 from holdfast.store.sqlite.migrate import load_migrations
 from holdfast.store.sqlite.opening import open_ready
 from holdfast.testing import ManualClock
 from holdfast.turns.approval import Decision
+from holdfast.turns.approval_sql import decide_approval
+from holdfast.turns.approval_view_sql import find_approval, list_approvals
 from holdfast.turns.call_view import call_digest, short_digest
 from holdfast.turns.journal import AssistantSaid, ToolCall, ToolStarted, UserSaid, encode_body
 from holdfast.turns.turn import Step, TurnEvent
+from holdfast.turns.turn_sql import append_step
 from tests.support.servers import fresh_schema, postgres_database
 
 STEP = next(n for n, step in enumerate(load_migrations()) if "alter table approval add column digest" in step)
@@ -76,18 +81,18 @@ async def postgres(_folder, request, call):
     server = request.getfixturevalue("postgres_server")
     async with fresh_schema(server) as schema:
         async with postgres_database(server, schema=schema, migrations=known_migrations()[:STEP]) as old:
-            await old.write("fill", lambda: filling(call))
+            await old.write(Call("fill", lambda: filling(call)))
         async with postgres_database(server, schema=schema) as database:
             yield database
 
 
-async def decided(store, **how):
+async def decided(db, **how):
     """A worker's claim and the turn that it finds decided."""
-    done = await store.decide_approval(ID, Decision.APPROVED, by="operator", **how)
+    done = await db.write(decide_approval(ID, Decision.APPROVED, named="operator", **how))
     assert done.decision is Decision.APPROVED
-    await store.register_node("node_a", "here", sole=True)
-    claim = await store.claim_mailbox("node_a")
-    mail = await store.read_mail(claim, limit=1)
+    await db.write(register_node(NodeId("node_a"), "here", sole=True))
+    claim = await db.write(claim_mailbox(NodeId("node_a")))
+    mail = await db.read(read_mail(claim, limit=1))
     return claim, mail.turn
 
 
@@ -98,27 +103,27 @@ def begins(call: ToolCall) -> Step:
 @pytest.mark.parametrize("opening", [sqlite, postgres])
 async def test_an_old_approval_is_decided_and_its_very_call_starts(tmp_path, request, opening):
     async with opening(tmp_path, request, SHORT) as database:
-        store = await SqlStore.open(database, b"a secret of the tests")
-        (view,) = await store.approvals()
+        db = database
+        (view,) = await db.read(list_approvals())
         assert (view.digest, view.cut) == (call_digest("pay", SHORT.arguments, b""), False)
-        claim, turn = await decided(store)
+        claim, turn = await decided(db)
         changed = ToolCall(id="c1", name="pay", arguments='{"amount": 9999}')
         with pytest.raises(InvariantBroken, match="another call"):
-            await store.append_step(claim, turn, begins(changed))
-        assert (await store.append_step(claim, turn, begins(SHORT))).approval is None
-        (row,) = [row for row in await store.actions() if row.verb == "approval.decided"]
+            await db.write(append_step(claim, turn, begins(changed)))
+        assert (await db.write(append_step(claim, turn, begins(SHORT)))).approval is None
+        (row,) = [row for row in await db.read(list_actions()) if row.verb == "approval.decided"]
         assert "digest" not in row.detail, "without a salt it could confirm a guess at words that are forgotten"
 
 
 @pytest.mark.parametrize("opening", [sqlite, postgres])
 async def test_an_old_question_that_showed_600_characters_of_more_needs_the_digest(tmp_path, request, opening):
     async with opening(tmp_path, request, LONG) as database:
-        store = await SqlStore.open(database, b"a secret of the tests")
-        view = await store.approval(ID)
+        db = database
+        view = await db.read(find_approval(ID))
         assert (view.cut, view.arguments) == (True, LONG.arguments)
         with pytest.raises(ApprovalDigestNeeded):
-            await store.decide_approval(ID, Decision.APPROVED, by="operator")
+            await db.write(decide_approval(ID, Decision.APPROVED, named="operator"))
         with pytest.raises(ApprovalChanged):
-            await store.decide_approval(ID, Decision.APPROVED, by="operator", digest="0123-4567-89ab")
-        claim, turn = await decided(store, digest=short_digest(view.digest))
-        assert (await store.append_step(claim, turn, begins(LONG))).approval is None
+            await db.write(decide_approval(ID, Decision.APPROVED, named="operator", digest="0123-4567-89ab"))
+        claim, turn = await decided(db, digest=short_digest(view.digest))
+        assert (await db.write(append_step(claim, turn, begins(LONG)))).approval is None

@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from holdfast.api.auth.access_token import hash_token
+from holdfast.api.auth.access_token_sql import find_token, list_tokens, revoke_token
 from holdfast.api.auth.token_binding import UNSAID
 from holdfast.kernel.ids import MessageId, TokenId
+from holdfast.sessions.history_sql import trace_message
 from holdfast.store.postgres.migrate import known_migrations
-from holdfast.store.script import run
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.script import Call, run
 from holdfast.store.sqlite import ThreadedDatabase
 from holdfast.store.sqlite.migrate import load_migrations
 from holdfast.store.sqlite.opening import open_ready
@@ -51,7 +52,7 @@ async def postgres(_folder, request):
     server = request.getfixturevalue("postgres_server")
     async with fresh_schema(server) as schema:
         async with postgres_database(server, schema=schema, migrations=known_migrations()[:STEP]) as old:
-            await old.write("fill", filling)
+            await old.write(Call("fill", filling))
         async with postgres_database(server, schema=schema) as database:
             yield database
 
@@ -59,8 +60,8 @@ async def postgres(_folder, request):
 @pytest.mark.parametrize("opening", [sqlite, postgres])
 async def test_old_tokens_and_messages_stay(tmp_path, request, opening):
     async with opening(tmp_path, request) as database:
-        store = await SqlStore.open(database, b"a secret of the tests")
-        found = await store.token(hash_token("old"))
+        db = database
+        found = await db.read(find_token(hash_token("old")))
         assert found is not None
         assert (found.binding, found.is_unconfirmed, found.robot, found.agents) == (
             UNSAID,
@@ -68,6 +69,6 @@ async def test_old_tokens_and_messages_stay(tmp_path, request, opening):
             True,
             frozenset({"ada"}),
         )
-        assert await store.tokens() == [found]
-        assert (await store.message(MessageId("msg_old"))).token == ""
-        assert (await store.revoke_token(TokenId("tok_old"))).revoked_at is not None
+        assert await db.read(list_tokens()) == [found]
+        assert (await db.read(trace_message(MessageId("msg_old")))).token == ""
+        assert (await db.write(revoke_token(TokenId("tok_old")))).revoked_at is not None

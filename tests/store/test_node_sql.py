@@ -5,8 +5,21 @@ Rules: D4, D7.
 
 import pytest
 
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.errors import ClaimLost, NodeLost
 from holdfast.kernel.ids import NodeId
+from holdfast.sessions.command_sql import run_command
+from holdfast.sessions.history_sql import list_operations, next_ready
+from holdfast.store.node_sql import (
+    claim_mailbox,
+    claim_mailboxes,
+    reap_nodes,
+    register_node,
+    release_claim,
+    renew_node,
+    retire_node,
+)
+from holdfast.turns.turn_sql import append_step, commit_turn, observe_messages, open_turn, resume_turn
 from tests.support.driver import address_of, tool_step
 
 OTHER = NodeId("node_b")
@@ -18,16 +31,16 @@ async def test_the_mailbox_that_was_ready_first_is_claimed_first(driver):
         await driver.say("hi", chat=chat)
         driver.clock.advance(1)
     await driver.say("again", chat="b")
-    claimed = [(await driver.store.claim_mailbox(driver.node)).address for _ in range(3)]
+    claimed = [(await driver.db.write(claim_mailbox(driver.node))).address for _ in range(3)]
     assert claimed == [address_of(chat) for chat in ("b", "c", "a")]
-    assert await driver.store.claim_mailbox(driver.node) is None
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
 
 
 async def test_a_claimed_mailbox_is_not_claimed_twice(driver):
     await driver.say("one")
     await driver.claim()
     await driver.say("two")
-    assert await driver.store.claim_mailbox(driver.node) is None
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
 
 
 async def test_the_fence_grows_with_every_claim(driver):
@@ -36,7 +49,7 @@ async def test_the_fence_grows_with_every_claim(driver):
     for _ in range(3):
         claim = await driver.claim()
         fences.append(claim.fence)
-        await driver.store.release_claim(claim)
+        await driver.db.write(release_claim(claim))
     assert fences == [1, 2, 3]
 
 
@@ -48,23 +61,23 @@ async def test_a_released_mailbox_goes_to_the_end_of_the_line_while_it_has_mail(
     first = await driver.claim("a")
     await driver.answer(first, await driver.open(first))
     driver.clock.advance(1)
-    await driver.store.release_claim(first)
+    await driver.db.write(release_claim(first))
     await driver.claim("b")
     await driver.claim("a")
 
 
 async def test_a_mailbox_without_mail_is_not_claimed(driver):
     await driver.talk("one")
-    assert await driver.store.claim_mailbox(driver.node) is None
-    assert await driver.store.next_ready() is None
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
+    assert await driver.db.read(next_ready()) is None
 
 
 async def test_a_release_can_ask_for_a_delay(driver):
     await driver.say("one")
-    await driver.store.release_claim(await driver.claim(), retry_in_ms=500)
-    assert await driver.store.next_ready() == driver.clock.now() + 500
+    await driver.db.write(release_claim(await driver.claim(), retry_in_ms=500))
+    assert await driver.db.read(next_ready()) == driver.clock.now() + 500
     driver.clock.advance(499)
-    assert await driver.store.claim_mailbox(driver.node) is None
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
     driver.clock.advance(1)
     await driver.claim()
 
@@ -72,9 +85,9 @@ async def test_a_release_can_ask_for_a_delay(driver):
 async def test_a_repeated_release_changes_nothing(driver):
     await driver.say("one")
     claim = await driver.claim()
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     driver.clock.advance(5)
-    await driver.store.release_claim(claim, retry_in_ms=1_000)
+    await driver.db.write(release_claim(claim, retry_in_ms=1_000))
     await driver.claim()
 
 
@@ -83,26 +96,26 @@ async def test_a_claim_asked_for_again_by_its_name_is_the_same_claim(driver):
     await driver.say("one", chat="a")
     driver.clock.advance(1)
     await driver.say("one", chat="b")
-    first = await driver.store.claim_mailbox(driver.node, name="first")
-    assert await driver.store.claim_mailbox(driver.node, name="first") == first
-    second = await driver.store.claim_mailbox(driver.node, name="second")
+    first = await driver.db.write(claim_mailbox(driver.node, name="first"))
+    assert await driver.db.write(claim_mailbox(driver.node, name="first")) == first
+    second = await driver.db.write(claim_mailbox(driver.node, name="second"))
     assert second.address == address_of("b")
-    await driver.store.release_claim(first)
-    again = await driver.store.claim_mailbox(driver.node, name="first")
+    await driver.db.write(release_claim(first))
+    again = await driver.db.write(claim_mailbox(driver.node, name="first"))
     assert (again.mailbox, again.fence) == (first.mailbox, first.fence + 1)
 
 
 async def test_several_claims_asked_for_again_by_their_name_are_the_same_claims(driver):
     for chat in ("a", "b"):
         await driver.say("one", chat=chat)
-    first = await driver.store.claim_mailboxes(driver.node, name="first", limit=5)
+    first = await driver.db.write(claim_mailboxes(driver.node, name="first", limit=5))
     assert len(first) == 2
-    assert await driver.store.claim_mailboxes(driver.node, name="first", limit=5) == first
+    assert await driver.db.write(claim_mailboxes(driver.node, name="first", limit=5)) == first
 
 
 async def test_an_unknown_node_claims_nothing(driver):
     await driver.say("one")
-    assert await driver.store.claim_mailbox(NodeId("node_x")) is None
+    assert await driver.db.write(claim_mailbox(NodeId("node_x"))) is None
 
 
 # --- void claims -----------------------------------------------------------------------------------
@@ -110,48 +123,48 @@ async def test_an_unknown_node_claims_nothing(driver):
 
 async def stale_claim(driver):
     """A claim with an open turn and mail behind it, and the younger claim that voids it."""
-    await driver.store.register_node(OTHER, "there", sole=False)
+    await driver.db.write(register_node(OTHER, "there", sole=False))
     await driver.say("one")
     await driver.say("/undo")
     await driver.say("two", addressed=False)
     old = await driver.claim()
     turn = await driver.open(old)
-    turn = await driver.store.append_step(old, turn, tool_step())
-    await driver.store.release_claim(old)
+    turn = await driver.db.write(append_step(old, turn, tool_step()))
+    await driver.db.write(release_claim(old))
     young = await driver.claim(node=OTHER)
     return old, young, turn
 
 
 async def resumes(driver, claim, turn, _mail):
-    await driver.store.resume_turn(claim, turn)
+    await driver.db.write(resume_turn(claim, turn))
 
 
 async def opens(driver, claim, turn, mail):
-    await driver.store.open_turn(claim, driver.opening(turn.session, mail.waiting[-1:]))
+    await driver.db.write(open_turn(claim, driver.opening(turn.session, mail.waiting[-1:])))
 
 
 async def steps(driver, claim, turn, _mail):
-    await driver.store.append_step(claim, turn, tool_step("c2"))
+    await driver.db.write(append_step(claim, turn, tool_step("c2")))
 
 
 async def commits(driver, claim, turn, _mail):
-    await driver.store.commit_turn(claim, turn, driver.commit("stale"))
+    await driver.db.write(commit_turn(claim, turn, driver.commit("stale")))
 
 
 async def observes(driver, claim, turn, mail):
-    await driver.store.observe(claim, turn.session, [mail.waiting[-1].message])
+    await driver.db.write(observe_messages(claim, turn.session, [mail.waiting[-1].message]))
 
 
 async def commands(driver, claim, _turn, mail):
-    await driver.store.run_command(claim, driver.command_run(mail.waiting[0].message, "/undo"))
+    await driver.db.write(run_command(claim, driver.command_run(mail.waiting[0].message, "/undo")))
 
 
 async def reads(driver, claim, _turn, _mail):
-    await driver.store.read_mail(claim, limit=5)
+    await driver.db.read(read_mail(claim, limit=5))
 
 
 async def releases(driver, claim, _turn, _mail):
-    await driver.store.release_claim(claim, retry_in_ms=7_000)
+    await driver.db.write(release_claim(claim, retry_in_ms=7_000))
     raise ClaimLost("releasing a void claim is passed over")
 
 
@@ -169,7 +182,7 @@ order by 1, 2, 3"""
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
 async def test_a_stale_claim_changes_nothing(driver, verb):
     old, young, turn = await stale_claim(driver)
-    mail = await driver.store.read_mail(young, limit=5)
+    mail = await driver.db.read(read_mail(young, limit=5))
     before = await driver.rows(EVERYTHING)
     with pytest.raises(ClaimLost):
         await verb(driver, old, turn, mail)
@@ -178,16 +191,16 @@ async def test_a_stale_claim_changes_nothing(driver, verb):
 
 @pytest.mark.parametrize("verb", VERBS[:-1], ids=lambda verb: verb.__name__)
 async def test_the_claim_of_a_reaped_node_changes_nothing_even_when_nobody_claimed_since(driver, verb):
-    await driver.store.register_node(OTHER, "there", sole=False)
+    await driver.db.write(register_node(OTHER, "there", sole=False))
     await driver.say("one")
     await driver.say("/undo")
     await driver.say("two", addressed=False)
     claim = await driver.claim(node=OTHER)
     turn = await driver.open(claim)
-    mail = await driver.store.read_mail(claim, limit=5)
+    mail = await driver.db.read(read_mail(claim, limit=5))
     driver.clock.advance(LEASE_MS)
-    await driver.store.renew_node(driver.node)
-    reaped = await driver.store.reap_nodes(lease_ms=LEASE_MS)
+    await driver.db.write(renew_node(driver.node))
+    reaped = await driver.db.write(reap_nodes(lease_ms=LEASE_MS))
     assert (reaped.nodes, reaped.claims) == (1, 1)
     before = await driver.rows(EVERYTHING)
     with pytest.raises(ClaimLost):
@@ -219,8 +232,8 @@ async def test_a_node_that_proves_life_keeps_its_claims(driver):
     claim = await driver.claim()
     for _ in range(3):
         driver.clock.advance(LEASE_MS - 1)
-        await driver.store.renew_node(driver.node)
-        assert (await driver.store.reap_nodes(lease_ms=LEASE_MS)).nodes == 0
+        await driver.db.write(renew_node(driver.node))
+        assert (await driver.db.write(reap_nodes(lease_ms=LEASE_MS))).nodes == 0
     await driver.answer(claim, await driver.open(claim))
 
 
@@ -228,11 +241,11 @@ async def test_a_node_taken_for_dead_learns_it_and_its_mail_is_claimed_by_anothe
     await driver.say("one")
     old = await driver.claim()
     driver.clock.advance(LEASE_MS)
-    await driver.store.register_node(OTHER, "there", sole=False)
-    await driver.store.reap_nodes(lease_ms=LEASE_MS)
+    await driver.db.write(register_node(OTHER, "there", sole=False))
+    await driver.db.write(reap_nodes(lease_ms=LEASE_MS))
     with pytest.raises(NodeLost):
-        await driver.store.renew_node(driver.node)
-    assert await driver.store.claim_mailbox(driver.node) is None
+        await driver.db.write(renew_node(driver.node))
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
     assert (await driver.claim(node=OTHER)).fence > old.fence
 
 
@@ -240,8 +253,8 @@ async def test_reaping_twice_is_reaping_once(driver):
     await driver.say("one")
     await driver.claim()
     driver.clock.advance(LEASE_MS)
-    await driver.store.reap_nodes(lease_ms=LEASE_MS)
-    again = await driver.store.reap_nodes(lease_ms=LEASE_MS)
+    await driver.db.write(reap_nodes(lease_ms=LEASE_MS))
+    again = await driver.db.write(reap_nodes(lease_ms=LEASE_MS))
     assert (again.nodes, again.claims, again.operations) == (0, 0, 0)
 
 
@@ -250,8 +263,8 @@ async def test_a_claim_committed_while_its_node_was_reaped_is_voided_by_the_next
     await driver.say("one")
     await driver.claim()
     await driver.write("delete from node where id = :node", node=driver.node)
-    await driver.store.register_node(OTHER, "there", sole=False)
-    assert (await driver.store.reap_nodes(lease_ms=LEASE_MS)).claims == 1
+    await driver.db.write(register_node(OTHER, "there", sole=False))
+    assert (await driver.db.write(reap_nodes(lease_ms=LEASE_MS))).claims == 1
     await driver.claim(node=OTHER)
 
 
@@ -259,8 +272,8 @@ async def test_an_operation_begun_while_its_node_was_reaped_is_ended_by_the_next
     session = await driver.chat("one")
     await driver.begin(session)
     await driver.write("delete from node where id = :node", node=driver.node)
-    await driver.store.register_node(OTHER, "there", sole=False)
-    assert (await driver.store.reap_nodes(lease_ms=LEASE_MS)).operations == 1
+    await driver.db.write(register_node(OTHER, "there", sole=False))
+    assert (await driver.db.write(reap_nodes(lease_ms=LEASE_MS))).operations == 1
 
 
 async def test_a_sole_registration_voids_every_earlier_claim_at_once(driver):
@@ -268,20 +281,20 @@ async def test_a_sole_registration_voids_every_earlier_claim_at_once(driver):
     old = await driver.claim()
     turn = await driver.open(old)
     operation = await driver.begin(turn.session)
-    await driver.store.register_node(OTHER, "here", sole=True)
+    await driver.db.write(register_node(OTHER, "here", sole=True))
     with pytest.raises(ClaimLost):
         await driver.answer(old, turn)
     with pytest.raises(NodeLost):
-        await driver.store.renew_node(driver.node)
+        await driver.db.write(renew_node(driver.node))
     assert (await driver.claim(node=OTHER)).fence == old.fence + 2
-    (ended,) = await driver.store.operations(session=turn.session)
+    (ended,) = await driver.db.read(list_operations(session=turn.session))
     assert (ended.id, ended.outcome) == (operation.id, "abandoned")
 
 
 async def test_registering_again_keeps_ones_own_claims(driver):
     await driver.say("one")
     claim = await driver.claim()
-    await driver.store.register_node(driver.node, "here", sole=True)
+    await driver.db.write(register_node(driver.node, "here", sole=True))
     await driver.answer(claim, await driver.open(claim))
 
 
@@ -290,8 +303,8 @@ async def test_a_node_that_leaves_gives_its_claims_and_operations_back(driver):
     await driver.say("one")
     claim = await driver.claim()
     await driver.begin(session)
-    await driver.store.register_node(OTHER, "there", sole=False)
-    await driver.store.retire_node(driver.node)
+    await driver.db.write(register_node(OTHER, "there", sole=False))
+    await driver.db.write(retire_node(driver.node))
     with pytest.raises(ClaimLost):
         await driver.open(claim)
     await driver.claim(node=OTHER)

@@ -1,12 +1,8 @@
 """The promise: what one round of pruning leaves behind is not left for long."""
 
-from typing import Any, cast
-
-from holdfast.kernel.machine import AsyncTasks, SystemEntropy
-from holdfast.kernel.notifier import Bell
 from holdfast.store.membership import Member, PrunePolicy, Reaper
-from holdfast.store.protocols.store import Reaped
-from holdfast.testing import ManualClock
+from holdfast.store.node_sql import Reaped
+from tests.support.ports import VerbMethods, make_ports
 
 POLICY = PrunePolicy()
 
@@ -24,7 +20,7 @@ class Attic:
     async def reap_nodes(self, *, lease_ms):
         return Reaped(nodes=0, claims=0, operations=0)
 
-    async def prune(self, *, older_than_ms, limit):
+    async def prune_messages(self, *, older_than_ms, limit, secret):
         self.prunings += 1
         pruned = min(limit, self.old)
         self.old -= pruned
@@ -32,8 +28,8 @@ class Attic:
 
 
 async def after(steps, store):
-    member = Member(cast("Any", store), ManualClock(), SystemEntropy(), host="here")
-    reaper = Reaper(cast("Any", store), member, Bell(), AsyncTasks(), SystemEntropy())
+    ports = make_ports(VerbMethods(store))
+    reaper = Reaper(ports, Member(ports, host="here"))
     for _ in range(steps):
         await reaper.step()
     return store

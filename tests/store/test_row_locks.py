@@ -11,6 +11,9 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from holdfast.kernel.errors import ClaimLost, SessionLive
+from holdfast.sessions.command_sql import run_command
+from holdfast.turns.context_sql import read_context
+from holdfast.turns.record_sql import record_turn
 from tests.store.test_node_sql import EVERYTHING
 from tests.support.driver import record, retain
 from tests.support.engines import SCHEMA, open_engine
@@ -60,7 +63,7 @@ async def test_a_commit_that_waited_for_a_younger_claim_is_void(driver, rival):
         committing = start(driver.answer(claim, turn))
     with pytest.raises(ClaimLost):
         await committing
-    assert (await driver.store.read_context(turn.session)).committed_seq == 0
+    assert (await driver.db.read(read_context(turn.session))).committed_seq == 0
 
 
 async def test_a_resume_that_waited_for_the_other_place_to_be_claimed_is_refused(driver, rival):
@@ -69,21 +72,21 @@ async def test_a_resume_that_waited_for_the_other_place_to_be_claimed_is_refused
     claim = await driver.claim()
     run = driver.command_run(message, f"/resume {session}")
     async with behind(rival, ("update mailbox set owner = 'node_a', fence = fence + 1 where session_id = $1", session)):
-        resuming = start(driver.store.run_command(claim, run))
+        resuming = start(driver.db.write(run_command(claim, run)))
     assert not (await resuming).switched
     assert len(await driver.rows("select 1 from mailbox where session_id = :s", s=session)) == 1
 
 
 async def test_a_recorder_that_waited_for_the_session_to_go_live_is_refused(driver, rival):
     await driver.chat("one")
-    done = await driver.store.record_turn(record("k1"))
+    done = await driver.db.write(record_turn(record("k1")))
     before = await driver.rows(EVERYTHING)
     async with behind(
         rival,
         ("update session set epoch = epoch where id = $1", done.session),
         ("update mailbox set session_id = $1", done.session),
     ):
-        recording = start(driver.store.record_turn(record("k2")))
+        recording = start(driver.db.write(record_turn(record("k2"))))
     with pytest.raises(SessionLive):
         await recording
     await rival.execute("update mailbox set session_id = (select id from session where mailbox is not null)")

@@ -33,10 +33,10 @@ from holdfast.kernel.errors import (
     StoreUnavailable,
 )
 from holdfast.kernel.ids import Instant
-from holdfast.store.script import Many, Query, Script, one, rows, run
+from holdfast.store.script import Call, Many, Query, Script, one, rows, run
 from holdfast.store.sqlite import InlineDatabase, OwnerLock, ThreadedDatabase, migrate, open_connection, wal_rewrite
 from holdfast.store.sqlite import batch as batch_module
-from holdfast.store.sqlite.batch import Call, run_batch
+from holdfast.store.sqlite.batch import run_batch
 from holdfast.store.sqlite.checkpointer import WAL_BYTES_MAX
 from holdfast.store.sqlite.connection import APPLICATION_ID, pragma, refuse_unsafe_engine
 from holdfast.store.sqlite.migrate import in_sqlite_words, load_migrations
@@ -99,7 +99,7 @@ async def test_between_batches_others_who_share_the_file_get_their_turn(tmp_path
     db = ThreadedDatabase.open(tmp_path / "t.db", Clock(), migrations=SCHEMA, shared=shared)
     monkeypatch.setattr(db._desk, "_pause", Mock(wait=gaps.append))
     for n in range(3):
-        await db.write("add", add(n))
+        await db.write(Call("add", add(n)))
     await db.close()
     assert set(gaps) == ({GAP_S} if shared else set())
 
@@ -222,9 +222,9 @@ async def test_a_damaged_page_met_later_fails_the_call_as_corrupt(path):
     path.write_bytes(content)
     db = ThreadedDatabase.open(path, Clock(), migrations=SCHEMA)
     with pytest.raises(StoreCorrupt):
-        await db.read("count", lambda: rows("select sum(length(word)) from thing"))
+        await db.read(Call("count", lambda: rows("select sum(length(word)) from thing")))
     with pytest.raises(StoreCorrupt):
-        await db.write("add", add(1_000_000))
+        await db.write(Call("add", add(1_000_000)))
     await db.close()
 
 
@@ -326,7 +326,7 @@ def test_the_order_of_the_pragmas_is_the_one_that_loses_nothing(path, monkeypatc
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no file modes")
 async def test_only_the_owner_can_read_the_files(db, path):
-    await db.write("add", add(1))
+    await db.write(Call("add", add(1)))
     files = [path, path.with_name("holdfast.db-wal"), path.with_name("holdfast.db-shm")]
     assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [0o600] * 3
 
@@ -370,13 +370,13 @@ async def test_a_script_is_given_the_store_s_time_once(db):
         yield Many("insert into thing values (:n, 'b', :now)", [{"n": 2}, {"n": 3}])
         return (yield from rows("select distinct at from thing"))
 
-    assert len(await db.write("twice", script)) == 1
+    assert len(await db.write(Call("twice", script))) == 1
 
 
 async def test_a_reader_sees_what_was_answered_before(db):
     for n in range(20):
-        await db.write("add", add(n))
-        assert await db.read("count", count) == n + 1
+        await db.write(Call("add", add(n)))
+        assert await db.read(Call("count", count)) == n + 1
 
 
 async def test_a_reader_sees_one_snapshot(db):
@@ -389,17 +389,17 @@ async def test_a_reader_sees_one_snapshot(db):
         wrote.wait(GATE_S)
         return first, (yield from count())
 
-    reading = asyncio.ensure_future(db.read("count twice", script))
+    reading = asyncio.ensure_future(db.read(Call("count twice", script)))
     await until(began.is_set)
-    await db.write("add", add(1))
+    await db.write(Call("add", add(1)))
     wrote.set()
     assert await reading == (0, 0)
 
 
 async def test_a_read_that_writes_is_our_bug(db):
     with pytest.raises(InvariantBroken, match="tried to write"):
-        await db.read("add", add(1))
-    assert await db.read("count", count) == 0
+        await db.read(Call("add", add(1)))
+    assert await db.read(Call("count", count)) == 0
 
 
 async def test_an_outcome_that_is_an_error_leaves_no_trace(db):
@@ -408,8 +408,8 @@ async def test_an_outcome_that_is_an_error_leaves_no_trace(db):
         raise InvalidInput("no")
 
     with pytest.raises(InvalidInput):
-        await db.write("refused alone", script)
-    assert await db.read("count", count) == 0
+        await db.write(Call("refused alone", script))
+    assert await db.read(Call("count", count)) == 0
 
 
 def bug() -> Script[None]:
@@ -480,8 +480,8 @@ async def test_a_base_exception_in_a_script_reaches_its_caller_and_the_writer_li
         raise SystemExit
 
     with pytest.raises(InvariantBroken):
-        await db.write("leave", script)
-    assert await db.write("add", add(1)) == 1
+        await db.write(Call("leave", script))
+    assert await db.write(Call("add", add(1))) == 1
 
 
 # --- when a caller hears -------------------------------------------------------------------------
@@ -495,7 +495,7 @@ class CommitGate:
         self.real = batch_module.run_batch
         monkeypatch.setattr("holdfast.store.sqlite.writer.run_batch", self.run_batch)
 
-    def run_batch(self, db: apsw.Connection, calls: list[Call], clock: Clock) -> Any:
+    def run_batch(self, db: apsw.Connection, calls: list[Call[Any]], clock: Clock) -> Any:
         return self.real(db, calls, clock, self.probe)
 
     def probe(self, verb: str, statement: str) -> None:
@@ -506,7 +506,7 @@ class CommitGate:
 
 async def test_no_result_is_released_before_its_commit(db, monkeypatch):
     gate = CommitGate(monkeypatch)
-    writes = [asyncio.ensure_future(db.write("add", add(n))) for n in range(5)]
+    writes = [asyncio.ensure_future(db.write(Call("add", add(n)))) for n in range(5)]
     await until(gate.at_commit.is_set)
     for _ in range(100):
         await asyncio.sleep(0)
@@ -517,7 +517,7 @@ async def test_no_result_is_released_before_its_commit(db, monkeypatch):
 
 async def test_a_caller_that_stops_waiting_disturbs_nobody(db, monkeypatch):
     gate = CommitGate(monkeypatch)
-    writes = [asyncio.ensure_future(db.write("add", add(n))) for n in range(3)]
+    writes = [asyncio.ensure_future(db.write(Call("add", add(n)))) for n in range(3)]
     await until(gate.at_commit.is_set)
     writes[1].cancel()
     gate.go.set()
@@ -530,7 +530,7 @@ def test_several_event_loops_share_one_engine(path):
     found: list[list[int]] = []
 
     async def work(offset: int) -> None:
-        found.append(await asyncio.gather(*(db.write("add", add(offset + n)) for n in range(50))))
+        found.append(await asyncio.gather(*(db.write(Call("add", add(offset + n))) for n in range(50))))
 
     threads = [threading.Thread(target=asyncio.run, args=(work(n * 100),)) for n in range(4)]
     for thread in threads:
@@ -539,7 +539,7 @@ def test_several_event_loops_share_one_engine(path):
         thread.join()
 
     async def end() -> int:
-        total = await db.read("count", count)
+        total = await db.read(Call("count", count))
         await db.close()
         return total
 
@@ -551,7 +551,7 @@ async def test_a_loop_that_closed_meanwhile_does_not_stop_the_writer(db, monkeyp
     gate = CommitGate(monkeypatch)
 
     async def ask_and_leave() -> None:
-        asking = asyncio.ensure_future(db.write("add", add(1)))
+        asking = asyncio.ensure_future(db.write(Call("add", add(1))))
         await until(gate.at_commit.is_set)
         asking.cancel()
 
@@ -559,19 +559,19 @@ async def test_a_loop_that_closed_meanwhile_does_not_stop_the_writer(db, monkeyp
     thread.start()
     thread.join()
     gate.go.set()
-    assert await db.write("add", add(2)) == 2
-    assert await db.read("count", count) == 2
+    assert await db.write(Call("add", add(2))) == 2
+    assert await db.read(Call("count", count)) == 2
 
 
 async def test_closing_serves_what_was_asked_and_refuses_what_comes_later(path):
     db = ThreadedDatabase.open(path, Clock(), migrations=SCHEMA)
-    writes = [asyncio.ensure_future(db.write("add", add(n))) for n in range(100)]
+    writes = [asyncio.ensure_future(db.write(Call("add", add(n)))) for n in range(100)]
     await asyncio.sleep(0)
     await db.close()
     assert await asyncio.gather(*writes) == list(range(100))
     for ask in (db.write, db.read):
         with pytest.raises(StoreUnavailable, match="closed"):
-            await ask("count", count)
+            await ask(Call("count", count))
     assert not path.with_name("holdfast.db-wal").exists()
     await db.close()
 
@@ -584,11 +584,11 @@ async def test_closing_serves_what_was_asked_and_refuses_what_comes_later(path):
 async def test_a_file_that_was_taken_away_breaks_the_engine(path, name):
     told: list[StoreBroken] = []
     db = ThreadedDatabase.open(path, Clock(), migrations=SCHEMA, on_broken=told.append)
-    await db.write("add", add(1))
+    await db.write(Call("add", add(1)))
     (path.parent / name).rename(path.parent / "elsewhere")
     for n in (2, 3):
         with pytest.raises(StoreBroken):
-            await db.write("add", add(n))
+            await db.write(Call("add", add(n)))
     assert len(told) == 1
     await db.close()
 
@@ -603,14 +603,14 @@ async def test_a_log_left_behind_is_written_again_only_by_the_first_to_open_it(p
 
     monkeypatch.setattr(wal_rewrite, "_rewrite", watched)
     left = InlineDatabase(path, Clock(), migrations=SCHEMA)
-    await left.write("add", add(1))
+    await left.write(Call("add", add(1)))
     left.crash()
     first = ThreadedDatabase.open(path, Clock(), migrations=SCHEMA)
     assert len(rewritten) == 1
-    await first.write("add", add(2))
+    await first.write(Call("add", add(2)))
     second = ThreadedDatabase.open(path, Clock(), migrations=SCHEMA)
     assert len(rewritten) == 1
-    assert await second.read("count", count) == 2
+    assert await second.read(Call("count", count)) == 2
     await first.close()
     await second.close()
 
@@ -621,16 +621,16 @@ async def test_a_log_above_its_limit_is_truncated(path, monkeypatch):
     db = ThreadedDatabase.open(path, Clock(), migrations=SCHEMA)
     n = 0
     while n < 5 or db.wal_bytes() > 100_000:
-        await db.write("add", add(n, "x" * 50_000))
+        await db.write(Call("add", add(n, "x" * 50_000)))
         n += 1
     assert db.wal_bytes() < WAL_BYTES_MAX
-    assert await db.read("count", count) == n
+    assert await db.read(Call("count", count)) == n
     await db.close()
 
 
 async def test_the_writes_of_another_process_are_noticed_and_our_own_are_not(db, path):
     await db.changed()
-    await db.write("add", add(1))
+    await db.write(Call("add", add(1)))
     assert await db.changed() is False
     other = open_connection(path)
     other.execute("insert into thing values (2, 'other', 0)")
@@ -650,7 +650,7 @@ async def test_the_writer_waits_for_another_process_that_holds_the_lock(db, path
     db._desk._db.set_busy_handler(watched_poll)
     other = open_connection(path)
     other.execute("begin immediate")
-    write = asyncio.ensure_future(db.write("add", add(1)))
+    write = asyncio.ensure_future(db.write(Call("add", add(1))))
     await until(lambda: bool(polled))
     other.execute("commit")
     assert await write == 1
@@ -662,9 +662,9 @@ async def test_a_lock_held_too_long_fails_the_call_and_not_the_engine(db, path, 
     other = open_connection(path)
     other.execute("begin immediate")
     with pytest.raises(StoreUnavailable):
-        await db.write("add", add(1))
+        await db.write(Call("add", add(1)))
     other.execute("commit")
-    assert await db.write("add", add(1)) == 1
+    assert await db.write(Call("add", add(1))) == 1
     other.close()
 
 
@@ -710,9 +710,9 @@ class Death(BaseException):
 async def test_calls_of_one_tick_share_a_commit(path):
     seen: list[str] = []
     db = InlineDatabase(path, Clock(), migrations=SCHEMA, before_statement=lambda verb, sql: seen.append(sql))
-    await asyncio.gather(*(db.write("add", add(n)) for n in range(3)), db.read("count", count))
+    await asyncio.gather(*(db.write(Call("add", add(n))) for n in range(3)), db.read(Call("count", count)))
     assert [sql for sql in seen if sql.startswith("commit")] == ["commit", "committed"]
-    assert await db.read("count", count) == 3
+    assert await db.read(Call("count", count)) == 3
     await db.close()
 
 
@@ -725,14 +725,14 @@ async def test_a_death_at_a_statement_keeps_what_was_committed_and_answers_nobod
             raise Death
 
     db = InlineDatabase(path, Clock(), migrations=SCHEMA, before_statement=probe, on_crash=deaths.append)
-    writes = [asyncio.ensure_future(db.write("add", add(n))) for n in range(2)]
+    writes = [asyncio.ensure_future(db.write(Call("add", add(n)))) for n in range(2)]
     await until(lambda: bool(deaths))
     assert [write.done() for write in writes] == [False, False]
     assert [type(death) for death in deaths] == [Death]
     for write in writes:
         write.cancel()
     again = InlineDatabase(path, Clock(), migrations=SCHEMA)
-    assert await again.read("count", count) == kept
+    assert await again.read(Call("count", count)) == kept
     await again.close()
 
 
@@ -740,11 +740,11 @@ async def test_two_engines_on_one_file_see_each_other(path):
     first = InlineDatabase(path, Clock(), migrations=SCHEMA, synchronous="off")
     second = InlineDatabase(path, Clock(), migrations=SCHEMA, synchronous="off")
     await second.changed()
-    await first.write("add", add(1))
+    await first.write(Call("add", add(1)))
     assert await second.changed() is True
-    assert await second.read("first", lambda: one("select word from thing")) == ("word",)
+    assert await second.read(Call("first", lambda: one("select word from thing"))) == ("word",)
     with pytest.raises(InvariantBroken, match="tried to write"):
-        await second.read("add", add(2))
-    await second.write("add", add(2))
+        await second.read(Call("add", add(2)))
+    await second.write(Call("add", add(2)))
     await first.close()
     await second.close()

@@ -9,14 +9,17 @@ from typing import Any, cast
 
 from holdfast.kernel.ids import AgentName, Instant, NodeId
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.kernel.machine import AsyncTasks
-from holdfast.kernel.notifier import Bell
 from holdfast.memory.dispatcher import Courier
+from holdfast.memory.lane_sql import next_due
 from holdfast.memory.notes import Applied, Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes_sql import apply_memory
 from holdfast.memory.provider import Configured
 from holdfast.memory.providers import Providers
-from holdfast.store.sql_store import SqlStore
+from holdfast.sessions.history_sql import list_deliveries
+from holdfast.store.database import Database
+from holdfast.store.node_sql import register_node
 from holdfast.testing import ManualClock, SeededEntropy
+from tests.support.ports import make_ports
 
 AGENT = AgentName("main")
 ROOM = Capacity(memory_chars=100_000, user_chars=100_000)
@@ -25,17 +28,13 @@ ROOM = Capacity(memory_chars=100_000, user_chars=100_000)
 class ByHand:
     """A courier that is stepped, on a clock that is jumped."""
 
-    def __init__(self, store: SqlStore, clock: ManualClock, configured: Configured, name: ProviderName) -> None:
-        self.store, self.clock = store, clock
+    def __init__(self, db: Database, clock: ManualClock, configured: Configured, name: ProviderName) -> None:
+        self.db, self.clock = db, clock
         self.providers = Providers(lambda _agent: {name: configured})
         self.courier = Courier(
-            store=store,
+            make_ports(db, clock=clock, entropy=SeededEntropy(1)),
             providers=self.providers,
             member=cast("Any", SimpleNamespace(node=NodeId("n"))),
-            notifier=Bell(),
-            clock=clock,
-            entropy=SeededEntropy(1),
-            tasks=AsyncTasks(),
         )
 
     async def note(
@@ -46,7 +45,7 @@ class ByHand:
         batch = MemoryBatch(
             agent=AGENT, subject=subject, origin=f"t:{n}", changes=(change,), capacity=ROOM, policies=policies
         )
-        assert isinstance(await self.store.apply_memory(batch), Applied)
+        assert isinstance(await self.db.write(apply_memory(batch)), Applied)
 
     async def settle_due(self) -> None:
         """Until nothing is due now."""
@@ -63,7 +62,7 @@ class ByHand:
 
     async def _next(self) -> Instant | None:
         """When something can be done next; None when nothing is open."""
-        due = [at for at in await self.store.next_due([*self.courier._carriers]) if at is not None]
+        due = [at for at in await self.db.read(next_due([*self.courier._carriers])) if at is not None]
         reopens = [carrier.circuit.reopens_at for carrier in self.courier._carriers.values()]
         return Instant(max(self.clock.now() + 1, min(due), *reopens)) if due else None
 
@@ -77,10 +76,10 @@ class ByHand:
         return self.clock.now() - began
 
     async def states(self) -> Counter[str]:
-        return Counter(one.state for one in await self.store.deliveries(limit=1_000))
+        return Counter(one.state for one in await self.db.read(list_deliveries(limit=1_000)))
 
 
 async def stepped(database: Any, clock: ManualClock, configured: Configured, name: ProviderName) -> ByHand:
-    store = await SqlStore.open(database, b"k" * 32)
-    await store.register_node(NodeId("n"), "here", sole=True)
-    return ByHand(store, clock, configured, name)
+    db = database
+    await db.write(register_node(NodeId("n"), "here", sole=True))
+    return ByHand(db, clock, configured, name)

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Sequence
 
+from holdfast.inbox.accept_sql import accept_message
 from holdfast.inbox.address import Address
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.mailbox import Claim
 from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival, Limits, kind_of
 from holdfast.kernel.ids import (
@@ -21,17 +23,22 @@ from holdfast.memory.delivery import DeliveryPolicy
 from holdfast.memory.naming import PerAddress
 from holdfast.sessions.command import parse_command
 from holdfast.sessions.command_rights import Rank, delete_word
+from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.compression import COMPRESS, Operation, Summary, SummaryDraft
+from holdfast.sessions.history_sql import read_session, trace_message
 from holdfast.sessions.session import CommandDone, CommandRun
+from holdfast.sessions.summary_sql import begin_operation, commit_summary
 from holdfast.store.database import Database
-from holdfast.store.protocols.store import Committed
-from holdfast.store.script import Row, rows
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.node_sql import claim_mailbox, release_claim
+from holdfast.store.script import Call, Row, rows
 from holdfast.testing import ManualClock
+from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import AnyBody, AssistantSaid, ToolCall, ToolReturned, ToolStarted, UserSaid
-from holdfast.turns.turn import Reply, Step, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord, Usage
+from holdfast.turns.turn import Committed, Reply, Step, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord, Usage
+from holdfast.turns.turn_sql import commit_turn, open_turn
 
 LIMITS = Limits()
+SECRET = b"a secret of the tests"
 
 
 class Driver:
@@ -39,9 +46,8 @@ class Driver:
 
     node = NodeId("node_a")
 
-    def __init__(self, store: SqlStore, database: Database, clock: ManualClock) -> None:
-        self.store = store
-        self.database = database
+    def __init__(self, db: Database, clock: ManualClock) -> None:
+        self.db = db
         self.clock = clock
         self.policies: tuple[DeliveryPolicy, ...] = ()
         self._made = 0
@@ -89,7 +95,7 @@ class Driver:
         )
 
     async def accept(self, arrival: Arrival, limits: Limits = LIMITS) -> AcceptOutcome:
-        return await self.store.accept(arrival, limits)
+        return await self.db.write(accept_message(arrival, limits, SECRET))
 
     async def say(self, text: str, **options: object) -> MessageId:
         """A message that must be accepted."""
@@ -100,15 +106,15 @@ class Driver:
     # --- turns
 
     async def claim(self, chat: str = "home", *, node: NodeId | None = None) -> Claim:
-        taken = await self.store.claim_mailbox(node or self.node)
+        taken = await self.db.write(claim_mailbox(node or self.node))
         assert taken is not None, "nothing is ready"
         assert taken.address.endswith(f":{chat}"), f"{taken.address} came before {chat}"
         return taken
 
     async def open(self, claim: Claim, count: int = 1, *, retry: bool = False) -> Turn:
         """A turn over the next `count` messages."""
-        mail = await self.store.read_mail(claim, limit=count)
-        turn = await self.store.open_turn(claim, self.opening(mail.session, mail.waiting, retry=retry))
+        mail = await self.db.read(read_mail(claim, limit=count))
+        turn = await self.db.write(open_turn(claim, self.opening(mail.session, mail.waiting, retry=retry)))
         assert isinstance(turn, Turn), turn
         return turn
 
@@ -135,7 +141,7 @@ class Driver:
         )
 
     async def answer(self, claim: Claim, turn: Turn, text: str = "ok") -> Committed:
-        return await self.store.commit_turn(claim, turn, self.commit(text))
+        return await self.db.write(commit_turn(claim, turn, self.commit(text)))
 
     async def talk(
         self, text: str, reply: str | None = None, *, chat: str = "home", who: str = "ada", **options: object
@@ -145,7 +151,7 @@ class Driver:
         claim = await self.claim(chat)
         turn = await self.open(claim)
         await self.answer(claim, turn, reply or f"re: {text}")
-        await self.store.release_claim(claim)
+        await self.db.write(release_claim(claim))
         return turn
 
     async def chat(self, *texts: str, chat: str = "home") -> SessionId:
@@ -173,8 +179,8 @@ class Driver:
         """A whole command, from its message to its reply."""
         message = await self.say(text, chat=chat, who=who, **options)
         claim = await self.claim(chat)
-        done = await self.store.run_command(claim, self.command_run(message, text, who=who))
-        await self.store.release_claim(claim)
+        done = await self.db.write(run_command(claim, self.command_run(message, text, who=who)))
+        await self.db.write(release_claim(claim))
         return done
 
     async def delete(self, *, chat: str = "home", who: str = "ada") -> CommandDone:
@@ -184,18 +190,18 @@ class Driver:
 
     async def delete_text(self, session: SessionId, who: str = "ada") -> str:
         """What deletes the session as it stands, without asking first."""
-        return f"/delete {delete_word(session, (await self.store.session(session)).committed_seq, who)}"
+        return f"/delete {delete_word(session, (await self.db.read(read_session(session))).committed_seq, who)}"
 
     # --- summaries
 
     async def begin(self, session: SessionId, *, node: NodeId | None = None) -> Operation:
         operation = OperationId(self.id("op"))
-        begun = await self.store.begin_operation(operation, COMPRESS, session, node or self.node)
+        begun = await self.db.write(begin_operation(operation, COMPRESS, session, node or self.node))
         assert isinstance(begun, Operation), begun
         return begun
 
     async def draft(self, session: SessionId, *, through: int | None = None, text: str = "so far") -> SummaryDraft:
-        context = await self.store.read_context(session)
+        context = await self.db.read(read_context(session))
         return SummaryDraft(
             base_n=context.summary.n if context.summary else 0,
             undo_count=context.undo_count,
@@ -208,23 +214,23 @@ class Driver:
 
     async def summarise(self, session: SessionId, *, through: int | None = None, text: str = "so far") -> Summary:
         operation = await self.begin(session)
-        return await self.store.commit_summary(operation, await self.draft(session, through=through, text=text))
+        return await self.db.write(commit_summary(operation, await self.draft(session, through=through, text=text)))
 
     # --- looking
 
     async def texts(self, session: SessionId) -> list[str]:
         """What the model would see after the summary."""
-        return [entry.text for entry in (await self.store.read_context(session)).entries]
+        return [entry.text for entry in (await self.db.read(read_context(session))).entries]
 
     async def rows(self, sql: str, **params: object) -> list[Row]:
-        return await self.database.read("look", lambda: rows(sql, **params))
+        return await self.db.read(Call("look", lambda: rows(sql, **params)))
 
     async def write(self, sql: str, **params: object) -> None:
         """What a loop of a later milestone would do; used for couriers."""
-        await self.database.write("poke", lambda: rows(sql, **params))
+        await self.db.write(Call("poke", lambda: rows(sql, **params)))
 
     async def state(self, message: MessageId) -> str:
-        return (await self.store.message(message)).state.value
+        return (await self.db.read(trace_message(message))).state.value
 
 
 def confirmed(text: str) -> str:

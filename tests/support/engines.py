@@ -4,7 +4,7 @@ Making the tables takes longer than most tests. So PostgreSQL gets one schema pe
 and SQLite a copy of one empty database.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from holdfast.store.database import Database
 from holdfast.store.postgres import PostgresDatabase
-from holdfast.store.script import R, Script, rows, run
+from holdfast.store.script import Call, R, Script, rows, run
 from holdfast.store.sqlite import InlineDatabase, ThreadedDatabase
 from holdfast.store.sqlite.opening import open_ready
 from holdfast.testing import ManualClock
@@ -34,13 +34,13 @@ class Timed(Clocked):
         super().__init__(database, clock)
         self._told = -1
 
-    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:
+    async def write(self, call: Call[R]) -> R:
         await self._tell()
-        return await self._database.write(verb, script, name=name)
+        return await self._database.write(call)
 
-    async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
+    async def read(self, call: Call[R]) -> R:
         await self._tell()
-        return await self._database.read(verb, script)
+        return await self._database.read(call)
 
     async def _tell(self) -> None:
         if self._told != self._clock.now():
@@ -62,7 +62,7 @@ async def open_engine(
     """An empty database of the named engine."""
     if server is not None:
         async with open_postgres(server, clock) as timed:
-            await timed.write("wipe", _wipe)
+            await timed.write(Call("wipe", _wipe))
             yield timed
         return
     path = folder / "store.db"

@@ -14,18 +14,17 @@ from typing import Any, TypeAlias, TypeVar
 from holdfast.inbox.channels import Channels
 from holdfast.inbox.gateway import Received
 from holdfast.inbox.message import Limits
+from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import AgentName, MessageId, SessionId
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.kernel.notifier_port import Event
+from holdfast.kernel.notifier import Event
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression import Thresholds
 from holdfast.store.membership import LEASE_MS
-from holdfast.store.protocols.reader import MessageTrace
-from holdfast.store.sql_store import SqlStore
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
@@ -35,6 +34,7 @@ from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task, TextDel
 from holdfast.turns.policy import AgentPolicy, Arrivals, TurnPolicy
 from holdfast.turns.turn import Usage
 from tests.support.patience import within
+from tests.support.ports import make_ports
 
 SOON_S = 20.0  # whatever takes longer never comes
 T = TypeVar("T")
@@ -258,14 +258,11 @@ class Process:
             synchronous="off",
             before_statement=lambda verb, _sql: verbs.append(verb),
         )
-        store = await SqlStore.open(database, b"k" * 32)
+        db = database
         tasks = KillableTasks()
         runtime = assemble(
-            store,
+            make_ports(db, clock=clock, entropy=SystemEntropy(), tasks=tasks),
             who,
-            clock=clock,
-            entropy=SystemEntropy(),
-            tasks=tasks,
             sole=sole,
             serve=serve,
             lease_ms=lease_ms,

@@ -96,7 +96,6 @@ async def serve(
             clock=clock or runtime.clock,
             entropy=runtime.entropy,
             tasks=runtime.tasks,
-            logins=runtime.store,
             names=names or Names(),
             hooks=hooks or NoHooks(),
             limits=limits or ServerLimits(),

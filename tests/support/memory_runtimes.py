@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from holdfast.kernel.notifier_port import Topic
+from holdfast.kernel.notifier import Topic
 from holdfast.memory.delivery import OPEN
 from holdfast.memory.recall import RecallPolicy
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.runtime.runtime import Runtime
+from holdfast.sessions.finalisation_sql import list_finalisations
 from holdfast.turns.policy import AgentPolicy
 from tests.support.fakes import ScriptedModel, soon
 from tests.support.honcho_server import HonchoServer
@@ -38,7 +39,7 @@ async def finished(runtime: Runtime) -> None:
     """Until every epoch that ended has given its notes: they travel too."""
 
     async def finish() -> None:
-        while any(one.ended_at is None for one in await runtime.reader.finalisations()):
+        while any(one.ended_at is None for one in await runtime.db.read(list_finalisations())):
             await next_delivery(runtime)
 
     await soon(finish())

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import apsw
 
 from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.delivery import DeliveryView
 from holdfast.memory.lane import CourierPolicy
 from holdfast.memory.naming import PerSession
 from holdfast.memory.notes_service import Keeper
@@ -20,13 +21,12 @@ from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
 from holdfast.runtime.memory_factory import with_memory
 from holdfast.runtime.runtime import Runtime
-from holdfast.store.protocols.reader import DeliveryView
-from holdfast.store.sql_store import SqlStore
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
 from holdfast.turns.policy import AgentPolicy
 from tests.support.fakes import ScriptedModel, agents, policy
 from tests.support.memory_provider import Service, ServiceProvider
+from tests.support.ports import make_ports
 
 T = TypeVar("T")
 
@@ -59,16 +59,13 @@ class World:
         database = InlineDatabase(self.folder / DATABASE, self.clock, synchronous="off")
         self.databases.append(database)
         node.on_death(database.crash)
-        store = await SqlStore.open(database, b"k" * 32)
+        db = database
         providers = Providers(lambda _agent: made)
-        keeper = Keeper(store, store, providers)
+        keeper = Keeper(db, providers)
         providers.attach(keeper)
         runtime = assemble(
-            store,
+            make_ports(db, clock=self.clock, entropy=SeededEntropy(node.name), tasks=SimTasks(self.loop, node)),
             with_memory(agents(self.model, chosen or policy()), providers, keeper),
-            clock=self.clock,
-            entropy=SeededEntropy(node.name),
-            tasks=SimTasks(self.loop, node),
             providers=providers,
             keeper=keeper,
             courier_policy=self.courier,

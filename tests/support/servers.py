@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +32,7 @@ import pytest
 from holdfast.kernel.clock import Clock
 from holdfast.store.database import Database
 from holdfast.store.postgres import Migration, PostgresDatabase
-from holdfast.store.script import R, Script, run
+from holdfast.store.script import Call, R, Script, run
 from tests.support.patience import HANGS_S
 
 START_TIMEOUT_S = HANGS_S
@@ -216,13 +216,13 @@ class Clocked:
         self._database = database
         self._clock = clock
 
-    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:
+    async def write(self, call: Call[R]) -> R:
         await set_now(self._database, self._clock.now())
-        return await self._database.write(verb, script, name=name)
+        return await self._database.write(call)
 
-    async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
+    async def read(self, call: Call[R]) -> R:
         await set_now(self._database, self._clock.now())
-        return await self._database.read(verb, script)
+        return await self._database.read(call)
 
     async def changed(self) -> bool:
         return await self._database.changed()
@@ -263,9 +263,9 @@ async def use_test_clock(database: Database) -> None:
         for statement in TEST_CLOCK:
             yield from run(statement)
 
-    await database.write("use_test_clock", script)
+    await database.write(Call("use_test_clock", script))
 
 
 async def set_now(database: Database, now_ms: int) -> None:
     """From the next statement on, it is `now_ms` for every connection to the schema."""
-    await database.write("set_now", lambda: run(SET_NOW, ms=now_ms))
+    await database.write(Call("set_now", lambda: run(SET_NOW, ms=now_ms)))

@@ -7,19 +7,18 @@ from holdfast.inbox.channel import Channel
 from holdfast.inbox.channels import ChannelKey
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.kernel.log import JsonLines
-from holdfast.kernel.machine import AsyncTasks
-from holdfast.kernel.notifier import Bell
 from holdfast.memory.delivery import Parcel
 from holdfast.memory.delivery_call import Carrier
 from holdfast.memory.lane import CourierPolicy, LaneClaim, LaneKey, Package, Settlement
 from holdfast.memory.provider import Provider as ProviderPort
 from holdfast.memory.settle_sql import _params as settled_columns
-from holdfast.outbox.account_sender import Desk, Poster
+from holdfast.outbox.account_sender import Poster
 from holdfast.outbox.post import OnDoubt, Post
 from holdfast.outbox.reply import Kept, PostmanPolicy, ReplyClaim, ReplySettlement
 from holdfast.outbox.reply_sql import settle_reply
 from holdfast.store.script import Query
 from holdfast.testing import ManualClock, SeededEntropy
+from tests.support.ports import VerbMethods, make_ports
 
 
 class Columns:
@@ -29,7 +28,7 @@ class Columns:
         self.reasons: list[str] = []
 
     async def settle_reply(self, claim: ReplyClaim, settlement: ReplySettlement) -> Kept:
-        query = cast("Query", next(settle_reply(claim, settlement)))
+        query = cast("Query", next(iter(settle_reply(claim, settlement))))
         self.reasons.append(str(query.params["reason"]))
         return Kept.DONE
 
@@ -39,14 +38,7 @@ class Columns:
 
 async def reply_reason(channel: Channel, post: Post) -> str:
     columns = Columns()
-    desk = Desk(
-        store=cast("Any", columns),
-        notifier=Bell(),
-        clock=ManualClock(),
-        entropy=SeededEntropy(1),
-        tasks=AsyncTasks(),
-        policy=PostmanPolicy(),
-    )
+    ports = make_ports(VerbMethods(columns), entropy=SeededEntropy(1))
     claim = ReplyClaim(
         n=1,
         id=post.reply,
@@ -59,7 +51,8 @@ async def reply_reason(channel: Channel, post: Post) -> str:
         message=post.message,
     )
     key = ChannelKey(AgentName("ada"), post.address.channel)
-    await Poster(key, channel, desk, on_doubt=OnDoubt.HOLD).send(claim, desk.clock.now())
+    poster = Poster(key, channel, ports, PostmanPolicy(), on_doubt=OnDoubt.HOLD)
+    await poster.send(claim, ports.clock.now())
     (reason,) = columns.reasons
     return reason
 
@@ -67,16 +60,8 @@ async def reply_reason(channel: Channel, post: Post) -> str:
 async def delivery_reason(provider: ProviderPort, parcel: Parcel) -> str:
     columns, clock = Columns(), ManualClock()
     key = LaneKey(parcel.naming.agent, Provider("mem"))
-    carrier = Carrier(
-        key,
-        provider,
-        store=cast("Any", columns),
-        notifier=Bell(),
-        clock=clock,
-        entropy=SeededEntropy(1),
-        tasks=AsyncTasks(),
-        policy=CourierPolicy(),
-    )
+    ports = make_ports(VerbMethods(columns), clock=clock, entropy=SeededEntropy(1))
+    carrier = Carrier(ports, key, provider, policy=CourierPolicy())
     package = Package(n=1, parcel=parcel, ask=False)
     claim = LaneClaim(key=key, place=parcel.place, fence=1, node=NodeId("n"), packages=(package,))
     await carrier.carry([claim], taken_at=Instant(clock.now()))

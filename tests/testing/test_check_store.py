@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.store.sql_store import SqlStore
+from holdfast.inbox.accept_sql import accept_message
+from holdfast.store.script import Call
+from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock
 from holdfast.testing.check_store import CHECKS, check_store
 from tests.support.engines import ENGINES, open_engine
@@ -24,16 +26,17 @@ async def test_our_stores_conform(engine, request, tmp_path):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
         async with open_engine(engine, folder, ManualClock(), server) as database:
-            yield await SqlStore.open(database, SECRET)
+            yield database
 
     assert await check_store(open_store) == len(CHECKS)
 
 
 async def test_a_store_that_forgets_what_it_accepted_is_named(tmp_path):
-    class Forgetful(SqlStore):
-        async def accept(self, arrival, limits):
-            outcome = await super().accept(arrival, limits)
-            await self._db.write("forget", forget)
+    class Forgetful(InlineDatabase):
+        async def write(self, call):
+            outcome = await super().write(call)
+            if call.verb == accept_message.name:
+                await super().write(Call("forget", forget))
             return outcome
 
     def forget():
@@ -44,8 +47,9 @@ async def test_a_store_that_forgets_what_it_accepted_is_named(tmp_path):
 
     @asynccontextmanager
     async def open_store():
-        async with open_engine("inline", tmp_path, ManualClock()) as database:
-            yield await Forgetful.open(database, SECRET)
+        database = Forgetful(tmp_path / "store.db", ManualClock())
+        yield database
+        await database.close()
 
     with pytest.raises(AssertionError, match="not so: an event is accepted once"):
         await check_store(open_store)

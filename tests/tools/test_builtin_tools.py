@@ -7,6 +7,8 @@ import pytest
 
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.store.script import Call
+from holdfast.store.upkeep_sql import prove_write
 from holdfast.turns.journal import Recalled
 from holdfast.turns.model import ModelEvent, ModelRequest, Task
 from holdfast.turns.policy import AgentPolicy
@@ -37,7 +39,7 @@ async def outgoing(runtime):
     from holdfast.store.script import rows
 
     sql = "select agent, channel, address, hop, state, body from reply where channel = 'agent' order by n"
-    return await runtime.store._db.read("look", lambda: rows(sql))
+    return await runtime.db._db.read(Call("look", lambda: rows(sql)))
 
 
 async def test_an_agent_has_all_of_them_or_those_that_are_chosen(tmp_path):
@@ -123,7 +125,7 @@ async def test_recall_finds_what_memory_has_and_nothing_of_another_person(tmp_pa
         await soon(runtime.ask("c", "my cat is called Tom", sender="ada"))
         await soon(runtime.ask("d", "my cat is called Secret", sender="eve"))
         while len([one for one in await runtime.deliveries(provider="local") if one.state == "delivered"]) < 2:
-            await runtime.store.prove_write()
+            await runtime.db.write(prove_write())
         model.moves = [calls('recall {"query": "cat called"}', 'recall {"query": " "}'), says("Tom")]
         await soon(runtime.ask("e", "hello", sender="ada"))
         assert "must have 1 to 2000 characters" in results(model)[1]

@@ -8,13 +8,21 @@ import msgspec
 import pytest
 
 from holdfast.audit.action import ActionOutcome
+from holdfast.audit.action_sql import list_actions
 from holdfast.kernel.errors import ApprovalChanged, ApprovalDigestNeeded, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, ForgetId, Principal, ReplyId
 from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.forget_sql import begin_forgetting
+from holdfast.sessions.history_sql import trace_message
+from holdfast.store.node_sql import release_claim
 from holdfast.turns.approval import ApprovalAsk, Decision
+from holdfast.turns.approval_sql import decide_approval
+from holdfast.turns.approval_view_sql import find_approval
 from holdfast.turns.call_view import short_digest
 from holdfast.turns.journal import ToolCall, encode_body
 from holdfast.turns.turn import Step, TurnEvent
+from holdfast.turns.turn_sql import append_step
+from tests.support.ports import verb_on
 from tests.turns.test_approval_sql import begins, refusal, resumed, told, wish
 
 ID = ApprovalId("K7M2QX")
@@ -31,10 +39,10 @@ async def waiting(driver, call: ToolCall = SHORT):
     """A turn that waits for a yes to this call, with its claim given back."""
     await driver.say("pay him")
     claim = await driver.claim()
-    turn = await driver.store.append_step(claim, await driver.open(claim), wish(call))
+    turn = await driver.db.write(append_step(claim, await driver.open(claim), wish(call)))
     ask = ApprovalAsk(ids=(ID,), call=call, reply=ReplyId(driver.id("ask")), wait_ms=60_000, salt=b"salt")
-    turn = await driver.store.append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
-    await driver.store.release_claim(claim)
+    turn = await driver.db.write(append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask)))
+    await driver.db.write(release_claim(claim))
     return turn
 
 
@@ -45,7 +53,7 @@ async def decision(driver):
 
 async def decisions(driver):
     """What the audit trail says of decisions."""
-    return [row for row in await driver.store.actions() if row.verb == "approval.decided"]
+    return [row for row in await driver.db.read(list_actions()) if row.verb == "approval.decided"]
 
 
 # --- deciding
@@ -57,7 +65,7 @@ async def test_a_long_call_is_approved_only_with_the_digest_of_the_full_view(typ
     assert (await told(driver, "/approve K7M2QX")).startswith("Not approved: the question left out a part of what")
     assert (await told(driver, f"/approve K7M2QX {OTHER}")).startswith("Not approved: this is not the digest")
     assert await decision(driver) is None
-    view = await driver.store.approval(ID)
+    view = await driver.db.read(find_approval(ID))
     assert (view.cut, view.arguments, view.digest) == (True, LONG.arguments, digest_of(LONG))
     typing = typed.format(short_digest(view.digest).upper())
     assert await told(driver, f"/approve K7M2QX {typing}") == "Approved: pay (K7M2QX) runs once."
@@ -65,7 +73,7 @@ async def test_a_long_call_is_approved_only_with_the_digest_of_the_full_view(typ
 
 async def test_a_short_call_stays_one_word_and_a_digest_that_is_named_is_compared_all_the_same(driver):
     await waiting(driver)
-    assert not (await driver.store.approval(ID)).cut
+    assert not (await driver.db.read(find_approval(ID))).cut
     assert (await told(driver, f"/approve K7M2QX {OTHER}")).startswith("Not approved: this is not the digest")
     assert (await told(driver, "/approve K7M2QX please")).startswith("Not approved: this is not the digest")
     assert await decision(driver) is None
@@ -79,16 +87,16 @@ async def test_a_long_call_is_denied_without_a_digest(driver):
 
 async def test_an_operators_digest_is_compared_and_a_long_call_needs_one(driver):
     await waiting(driver, LONG)
-    decide = driver.store.decide_approval
+    decide = verb_on(driver.db, decide_approval)
     with pytest.raises(ApprovalDigestNeeded, match="left out a part"):
-        await decide(ID, Decision.APPROVED, by="operator")
+        await decide(ID, Decision.APPROVED, named="operator")
     for wrong in (OTHER, "perhaps", digest_of(SHORT)):
         with pytest.raises(ApprovalChanged, match="is not the digest"):
-            await decide(ID, Decision.APPROVED, by="operator", digest=wrong)
+            await decide(ID, Decision.APPROVED, named="operator", digest=wrong)
         with pytest.raises(ApprovalChanged):
-            await decide(ID, Decision.DENIED, by="operator", digest=wrong)
+            await decide(ID, Decision.DENIED, named="operator", digest=wrong)
     assert (await decision(driver), await decisions(driver)) == (None, [])
-    done = await decide(ID, Decision.APPROVED, by="operator", digest=digest_of(LONG))
+    done = await decide(ID, Decision.APPROVED, named="operator", digest=digest_of(LONG))
     assert done.decision is Decision.APPROVED
 
 
@@ -105,7 +113,7 @@ async def test_the_audit_trail_names_what_was_approved_and_what_was_refused(driv
 
 async def test_a_message_says_whether_its_question_is_cut(driver):
     turn = await waiting(driver, LONG)
-    asked = (await driver.store.message(turn.messages[0])).awaiting
+    asked = (await driver.db.read(trace_message(turn.messages[0]))).awaiting
     assert asked is not None
     assert asked.cut
     assert short_digest(digest_of(LONG)) not in asked.text
@@ -125,9 +133,9 @@ async def test_no_other_call_starts_than_the_one_that_was_approved(changed, driv
     claim, turn = await resumed(driver)
     call = None if changed is None else msgspec.structs.replace(SHORT, **changed)
     with pytest.raises(InvariantBroken, match="another call was to start than the one that approval K7M2QX is about"):
-        await driver.store.append_step(claim, turn, begins(call))
+        await driver.db.write(append_step(claim, turn, begins(call)))
     assert await driver.rows("select kind from entry where kind = 'tool_started'") == []
-    again = await driver.store.append_step(claim, turn, begins(SHORT))
+    again = await driver.db.write(append_step(claim, turn, begins(SHORT)))
     assert again.approval is None
 
 
@@ -138,10 +146,10 @@ async def test_a_call_that_was_changed_in_the_journal_does_not_start(driver):
     changed = ToolCall(id="c1", name="pay", arguments='{"amount": 9999}')
     body = wish(changed).entries[0]
     await driver.write("update entry set body = :body where kind = 'assistant'", body=encode_body(body))
-    view = await driver.store.approval(ID)
+    view = await driver.db.read(find_approval(ID))
     assert (view.arguments, view.digest) == (changed.arguments, digest_of(SHORT)), "a reader sees that they differ"
     with pytest.raises(InvariantBroken, match="another call"):
-        await driver.store.append_step(claim, turn, begins(changed))
+        await driver.db.write(append_step(claim, turn, begins(changed)))
 
 
 # --- forgetting
@@ -152,13 +160,13 @@ async def test_no_digest_is_left_of_words_that_are_forgotten(how, driver):
     turn = await waiting(driver)
     await told(driver, "/deny K7M2QX")
     claim, resumed_turn = await resumed(driver)
-    await driver.answer(claim, await driver.store.append_step(claim, resumed_turn, refusal()))
-    await driver.store.release_claim(claim)
+    await driver.answer(claim, await driver.db.write(append_step(claim, resumed_turn, refusal())))
+    await driver.db.write(release_claim(claim))
     if how == "/delete":
         await driver.delete()
     else:
         who = {"person": Principal("ada")} if how == "person" else {"session": turn.session}
-        await driver.store.forget(ForgetRequest(id=ForgetId("f1"), **who))
+        await driver.db.write(begin_forgetting(ForgetRequest(id=ForgetId("f1"), **who)))
     assert await driver.rows("select digest, salt from approval") == [(None, None)]
-    view = await driver.store.approval(ID)
+    view = await driver.db.read(find_approval(ID))
     assert (view.arguments, view.digest, view.salt) == ("", "", b"")

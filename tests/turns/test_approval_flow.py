@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.kernel.ids import ApprovalId
+from holdfast.sessions.history_sql import find_mailbox
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.approval import Decision
@@ -88,12 +89,12 @@ async def test_a_waiting_turn_holds_no_claim_and_does_not_spin(tmp_path):
         approval = await asked(feed)
         later = await runtime.send("c", "and then?")
         assert await told(runtime, "hello", agent="other") == "done", "other mailboxes go on"
-        box = await runtime.reader.mailbox("agent:main:http:dm:c")
+        box = await runtime.db.read(find_mailbox("agent:main:http:dm:c"))
         assert box is not None
         assert (box.owner, box.depth) == (None, 2)
         assert "is awaiting" in await told(runtime, "/status")
         await told(runtime, "still there?", agent="other")
-        later_box = await runtime.reader.mailbox("agent:main:http:dm:c")
+        later_box = await runtime.db.read(find_mailbox("agent:main:http:dm:c"))
         assert later_box is not None
         assert later_box.fence == box.fence, "nobody claimed it in vain"
         await told(runtime, f"/deny {approval} not today")
@@ -298,15 +299,15 @@ async def test_a_client_that_streams_the_reply_gets_the_question_and_then_the_an
     till = Till()
     model = ScriptedModel(calls(WISH, text="let me pay"), says("done"))
     async with await Process.start(tmp_path, agents(model, tools=[till.pay])) as runtime:
-        reader = runtime
+        db = runtime
         if beside:
-            reader = (await Process.start(tmp_path, agents(ScriptedModel()), serve=False)).runtime
+            db = (await Process.start(tmp_path, agents(ScriptedModel()), serve=False)).runtime
         heard = ""
-        async for delta in reader.stream("c", "pay him"):
+        async for delta in db.stream("c", "pay him"):
             heard = delta.text if delta.restarted else heard + delta.text
             found = re.search(r"Answer /approve (\w{6}) or", heard)
             if found is not None:
                 await told(runtime, f"/approve {found[1]}")
         assert heard == "done"
         if beside:
-            await reader.close()
+            await db.close()

@@ -8,11 +8,19 @@ import hashlib
 import pytest
 
 from holdfast.inbox.identity import LinkRequest
+from holdfast.inbox.identity_sql import link_principals
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.errors import ApprovalNotFound, InvariantBroken
-from holdfast.kernel.ids import ApprovalId, OperationId, Principal, ReplyId
+from holdfast.kernel.ids import ApprovalId, NodeId, OperationId, Principal, ReplyId
+from holdfast.sessions.conversation_sql import read_conversation
+from holdfast.sessions.history_sql import find_mailbox, trace_message
+from holdfast.store.node_sql import claim_mailbox, register_node, release_claim
 from holdfast.turns.approval import ApprovalAsk, Decision
+from holdfast.turns.approval_sql import decide_approval, is_waiting_at
+from holdfast.turns.approval_view_sql import list_approvals
 from holdfast.turns.journal import AssistantSaid, ToolCall, ToolReturned, ToolStarted
 from holdfast.turns.turn import OutgoingMessage, Phase, Step, TurnEvent
+from holdfast.turns.turn_sql import append_step, commit_turn, observe_messages, resume_turn
 from tests.support.driver import address_of, returned, started, tool_step
 
 PAY = ToolCall(id="c1", name="pay", arguments='{"amount": 3}')
@@ -51,28 +59,28 @@ async def waiting(
     """A turn that waits for a human, with its claim given back."""
     await driver.say("pay him", who=who, channel=channel, type=type, human=human)
     claim = await driver.claim()
-    turn = await driver.store.append_step(claim, await driver.open(claim), wish())
-    turn = await driver.store.append_step(claim, turn, ask(driver, *ids, **how))
-    await driver.store.release_claim(claim)
+    turn = await driver.db.write(append_step(claim, await driver.open(claim), wish()))
+    turn = await driver.db.write(append_step(claim, turn, ask(driver, *ids, **how)))
+    await driver.db.write(release_claim(claim))
     return turn
 
 
 async def resumed(driver):
     claim = await driver.claim()
-    mail = await driver.store.read_mail(claim, limit=10)
+    mail = await driver.db.read(read_mail(claim, limit=10))
     assert mail.turn is not None
-    return claim, await driver.store.resume_turn(claim, mail.turn)
+    return claim, await driver.db.write(resume_turn(claim, mail.turn))
 
 
 async def told(driver, text, **how):
     """What a signal is answered."""
-    trace = await driver.store.message(await driver.say(text, **how))
+    trace = await driver.db.read(trace_message(await driver.say(text, **how)))
     assert trace.state.value == "command"
     return trace.reply.text
 
 
 async def ready_at(driver):
-    return (await driver.store.mailbox(address_of("home"))).ready_at
+    return (await driver.db.read(find_mailbox(address_of("home")))).ready_at
 
 
 # --- waiting
@@ -81,10 +89,10 @@ async def ready_at(driver):
 async def test_a_turn_that_waits_holds_no_claim_and_its_mailbox_sleeps_until_the_time_is_up(driver, clock):
     turn = await waiting(driver, wait_ms=5_000)
     assert (turn.phase, turn.waits) == (Phase.AWAITING, True)
-    box = await driver.store.mailbox(address_of("home"))
+    box = await driver.db.read(find_mailbox(address_of("home")))
     assert (box.owner, box.ready_at) == (None, clock.now() + 5_000)
-    assert await driver.store.claim_mailbox(driver.node) is None
-    assert (await driver.store.message(turn.messages[0])).phase == "awaiting"
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
+    assert (await driver.db.read(trace_message(turn.messages[0]))).phase == "awaiting"
 
 
 async def test_mail_that_comes_meanwhile_is_kept_behind_it_and_wakes_nobody(driver):
@@ -92,11 +100,11 @@ async def test_mail_that_comes_meanwhile_is_kept_behind_it_and_wakes_nobody(driv
     before = await ready_at(driver)
     later = await driver.say("are you there?")
     assert await ready_at(driver) == before
-    assert await driver.store.claim_mailbox(driver.node) is None
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
     await told(driver, "/deny K7M2QX")
     claim, turn = await resumed(driver)
-    await driver.answer(claim, await driver.store.append_step(claim, turn, refusal()))
-    assert [item.message for item in (await driver.store.read_mail(claim, limit=9)).waiting] == [later]
+    await driver.answer(claim, await driver.db.write(append_step(claim, turn, refusal())))
+    assert [item.message for item in (await driver.db.read(read_mail(claim, limit=9))).waiting] == [later]
 
 
 async def test_the_question_is_told_in_the_chat_that_asked(driver):
@@ -109,10 +117,10 @@ async def test_the_question_is_told_in_the_chat_that_asked(driver):
 async def test_asking_twice_is_asking_once(driver):
     await driver.say("pay him")
     claim = await driver.claim()
-    turn = await driver.store.append_step(claim, await driver.open(claim), wish())
+    turn = await driver.db.write(append_step(claim, await driver.open(claim), wish()))
     step = ask(driver)
-    first = await driver.store.append_step(claim, turn, step)
-    assert await driver.store.append_step(claim, turn, step) == first
+    first = await driver.db.write(append_step(claim, turn, step))
+    assert await driver.db.write(append_step(claim, turn, step)) == first
     assert len(await driver.rows("select id from reply where id like 'ask%'")) == 1
 
 
@@ -120,9 +128,9 @@ async def test_an_id_that_is_taken_is_not_used_again(driver):
     await waiting(driver, "K7M2QX")
     await told(driver, "/deny K7M2QX")
     claim, turn = await resumed(driver)
-    turn = await driver.store.append_step(claim, turn, refusal())
-    turn = await driver.store.append_step(claim, turn, wish())
-    turn = await driver.store.append_step(claim, turn, ask(driver, "K7M2QX", "Z2Z2Z2"))
+    turn = await driver.db.write(append_step(claim, turn, refusal()))
+    turn = await driver.db.write(append_step(claim, turn, wish()))
+    turn = await driver.db.write(append_step(claim, turn, ask(driver, "K7M2QX", "Z2Z2Z2")))
     assert turn.approval.id == "Z2Z2Z2"
 
 
@@ -136,11 +144,11 @@ async def test_an_approval_makes_the_turn_ready_at_once_and_its_call_may_start(t
     assert await ready_at(driver) == clock.now()
     claim, turn = await resumed(driver)
     assert (turn.waits, turn.approval.decision, turn.approval.decided_by) == (False, Decision.APPROVED, "ada")
-    turn = await driver.store.append_step(claim, turn, begins())
+    turn = await driver.db.write(append_step(claim, turn, begins()))
     assert (turn.phase, turn.approval) == (Phase.ACTING, None)
-    turn = await driver.store.append_step(claim, turn, returned())
+    turn = await driver.db.write(append_step(claim, turn, returned()))
     await driver.answer(claim, turn)
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     assert await ready_at(driver) is None
 
 
@@ -156,7 +164,7 @@ async def test_a_denial_carries_its_reason_until_the_turn_ends(driver):
     assert await told(driver, "/deny K7M2QX far too much") == "Denied: pay (K7M2QX) is not run."
     claim, turn = await resumed(driver)
     assert (turn.approval.decision, turn.approval.reason) == (Decision.DENIED, "far too much")
-    await driver.answer(claim, await driver.store.append_step(claim, turn, refusal()))
+    await driver.answer(claim, await driver.db.write(append_step(claim, turn, refusal())))
     assert await driver.rows("select decision, reason from approval") == [("denied", None)]
 
 
@@ -164,7 +172,7 @@ async def test_a_denied_call_with_others_to_come_leaves_the_turn_acting(driver):
     await waiting(driver)
     await told(driver, "/deny K7M2QX")
     claim, turn = await resumed(driver)
-    assert (await driver.store.append_step(claim, turn, refusal(TurnEvent.DECIDED))).phase is Phase.ACTING
+    assert (await driver.db.write(append_step(claim, turn, refusal(TurnEvent.DECIDED)))).phase is Phase.ACTING
 
 
 @pytest.mark.parametrize("decision", [None, "/deny K7M2QX"])
@@ -176,25 +184,25 @@ async def test_the_store_starts_no_call_without_a_yes(decision, driver, clock):
         clock.advance(1_000)
     claim, turn = await resumed(driver)
     with pytest.raises(InvariantBroken, match="without approval K7M2QX"):
-        await driver.store.append_step(claim, turn, begins())
+        await driver.db.write(append_step(claim, turn, begins()))
 
 
 async def test_nothing_is_refused_while_somebody_may_still_say_yes(driver):
     await driver.say("pay him")
     claim = await driver.claim()
-    turn = await driver.store.append_step(claim, await driver.open(claim), wish())
-    turn = await driver.store.append_step(claim, turn, ask(driver))
+    turn = await driver.db.write(append_step(claim, await driver.open(claim), wish()))
+    turn = await driver.db.write(append_step(claim, turn, ask(driver)))
     with pytest.raises(InvariantBroken, match="K7M2QX is open"):
-        await driver.store.append_step(claim, turn, refusal())
+        await driver.db.write(append_step(claim, turn, refusal()))
 
 
 async def test_a_decision_that_comes_while_the_claim_is_still_held_is_not_slept_over(driver, clock):
     await driver.say("pay him")
     claim = await driver.claim()
-    turn = await driver.store.append_step(claim, await driver.open(claim), wish())
-    await driver.store.append_step(claim, turn, ask(driver))
+    turn = await driver.db.write(append_step(claim, await driver.open(claim), wish()))
+    await driver.db.write(append_step(claim, turn, ask(driver)))
     await told(driver, "/approve K7M2QX")
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     assert await ready_at(driver) == clock.now()
 
 
@@ -205,7 +213,7 @@ async def test_when_time_is_up_the_turn_goes_on_and_a_late_yes_is_told_so(driver
     assert late == "K7M2QX (pay) ran out of time; it was not run."
     claim, turn = await resumed(driver)
     assert turn.approval.is_due
-    turn = await driver.store.append_step(claim, turn, refusal())
+    turn = await driver.db.write(append_step(claim, turn, refusal()))
     assert turn.phase is Phase.THINKING
     assert await driver.rows("select decision, decided_by from approval") == [("expired", "")]
 
@@ -235,7 +243,7 @@ async def test_a_sender_who_may_not_decide_changes_nothing(how, answer, driver):
     await waiting(driver)
     assert (await told(driver, "/approve K7M2QX", **how)).startswith(answer)
     assert await driver.rows("select decision from approval") == [(None,)]
-    assert await driver.store.claim_mailbox(driver.node) is None
+    assert await driver.db.write(claim_mailbox(driver.node)) is None
 
 
 async def test_named_approvers_decide_and_whoever_asked_does_not(driver):
@@ -255,8 +263,8 @@ async def test_a_bystander_does_not_decide_what_a_program_asked(driver):
     session = (await driver.talk("hello", who="ada")).session
     overheard = await driver.say("anybody for lunch?", who="eve", addressed=False)
     claim = await driver.claim()
-    await driver.store.observe(claim, session, [overheard])
-    await driver.store.release_claim(claim)
+    await driver.db.write(observe_messages(claim, session, [overheard]))
+    await driver.db.write(release_claim(claim))
     await waiting(driver, who="agent:moss", human=False)
     assert (await told(driver, "/approve K7M2QX", who="eve")).startswith("Only")
     assert (await told(driver, "/approve K7M2QX", who="ada")).startswith("Approved")
@@ -278,14 +286,14 @@ async def test_deciding_twice_says_what_was_decided(driver):
 
 async def test_an_operator_sees_what_waits_and_decides(driver, clock):
     turn = await waiting(driver)
-    (view,) = await driver.store.approvals()
+    (view,) = await driver.db.read(list_approvals())
     assert (view.id, view.agent, view.tool, view.arguments) == ("K7M2QX", "fern", "pay", '{"amount": 3}')
     assert (view.session, view.turn, view.address) == (turn.session, 1, address_of("home"))
-    made = await driver.store.decide_approval(view.id, Decision.APPROVED, by="operator")
+    made = await driver.db.write(decide_approval(view.id, Decision.APPROVED, named="operator"))
     assert (made.decision, made.decided_by, made.decided_at) == (Decision.APPROVED, "operator", clock.now())
-    assert await driver.store.approvals() == []
-    assert len(await driver.store.approvals(decided=True)) == 1
-    again = await driver.store.decide_approval(view.id, Decision.DENIED, by="another")
+    assert await driver.db.read(list_approvals()) == []
+    assert len(await driver.db.read(list_approvals(decided=True))) == 1
+    again = await driver.db.write(decide_approval(view.id, Decision.DENIED, named="another"))
     assert (again.decision, again.decided_by) == (Decision.APPROVED, "operator")
     assert await ready_at(driver) == clock.now()
 
@@ -295,51 +303,51 @@ async def test_a_message_waits_for_the_approval_that_is_open(driver):
     await waiting(driver, "K7M2QX")
     await told(driver, "/deny K7M2QX")
     claim, turn = await resumed(driver)
-    assert (await driver.store.message(turn.messages[0])).awaiting is None
-    turn = await driver.store.append_step(claim, turn, refusal())
-    turn = await driver.store.append_step(claim, turn, wish())
-    turn = await driver.store.append_step(claim, turn, ask(driver, "A2A2A2"))
-    trace = await driver.store.message(turn.messages[0])
+    assert (await driver.db.read(trace_message(turn.messages[0]))).awaiting is None
+    turn = await driver.db.write(append_step(claim, turn, refusal()))
+    turn = await driver.db.write(append_step(claim, turn, wish()))
+    turn = await driver.db.write(append_step(claim, turn, ask(driver, "A2A2A2")))
+    trace = await driver.db.read(trace_message(turn.messages[0]))
     assert trace.awaiting is not None
     assert trace.awaiting.id == "A2A2A2"
 
 
 async def test_the_approvals_of_one_agent_may_be_asked_for(driver):
     await waiting(driver)
-    assert [view.agent for view in await driver.store.approvals(agent="fern")] == ["fern"]
-    assert await driver.store.approvals(agent="moss") == []
-    assert len(await driver.store.approvals(agent="fern", decided=True)) == 1
-    assert await driver.store.approvals(agent="moss", decided=True) == []
+    assert [view.agent for view in await driver.db.read(list_approvals(agent="fern"))] == ["fern"]
+    assert await driver.db.read(list_approvals(agent="moss")) == []
+    assert len(await driver.db.read(list_approvals(agent="fern", decided=True))) == 1
+    assert await driver.db.read(list_approvals(agent="moss", decided=True)) == []
 
 
 async def test_a_list_with_decided_approvals_begins_with_the_newest(driver, clock):
     await waiting(driver, "K7M2QX")
     await told(driver, "/deny K7M2QX")
     claim, turn = await resumed(driver)
-    turn = await driver.store.append_step(claim, turn, refusal())
-    turn = await driver.store.append_step(claim, turn, wish())
+    turn = await driver.db.write(append_step(claim, turn, refusal()))
+    turn = await driver.db.write(append_step(claim, turn, wish()))
     clock.advance(5)
-    await driver.store.append_step(claim, turn, ask(driver, "A2A2A2"))
-    assert [view.id for view in await driver.store.approvals(decided=True)] == ["A2A2A2", "K7M2QX"]
+    await driver.db.write(append_step(claim, turn, ask(driver, "A2A2A2")))
+    assert [view.id for view in await driver.db.read(list_approvals(decided=True))] == ["A2A2A2", "K7M2QX"]
 
 
 async def test_a_conversation_names_the_approval_beside_the_question_only(driver, clock):
     await waiting(driver)
     clock.advance(5)
     await told(driver, "/status")
-    lines = await driver.store.conversation(address_of("home"), before=10**9, limit=10)
+    lines = await driver.db.read(read_conversation(address_of("home"), before=10**9, limit=10))
     assert [line.approval for line in lines] == [None, "K7M2QX", None, None]
     assert lines[1].text.startswith("fern wants to use `pay`")
 
 
 async def test_an_operator_cannot_decide_what_does_not_exist_or_is_overdue(driver, clock):
     with pytest.raises(ApprovalNotFound):
-        await driver.store.decide_approval(ApprovalId("NOPE22"), Decision.APPROVED, by="operator")
+        await driver.db.write(decide_approval(ApprovalId("NOPE22"), Decision.APPROVED, named="operator"))
     await waiting(driver, wait_ms=10)
     clock.advance(10)
-    late = await driver.store.decide_approval(ApprovalId("K7M2QX"), Decision.APPROVED, by="operator")
+    late = await driver.db.write(decide_approval(ApprovalId("K7M2QX"), Decision.APPROVED, named="operator"))
     assert (late.decision, late.decided_by) == (Decision.EXPIRED, "")
-    assert await driver.store.approvals() == [], "it no longer waits for anybody"
+    assert await driver.db.read(list_approvals()) == [], "it no longer waits for anybody"
     assert await driver.rows("select waits_until, yields from mailbox") == [(None, 0)]
 
 
@@ -349,17 +357,17 @@ async def test_an_operator_cannot_decide_what_does_not_exist_or_is_overdue(drive
 async def test_stop_ends_the_wait_even_while_the_claim_is_held(driver, clock):
     await driver.say("pay him")
     claim = await driver.claim()
-    turn = await driver.store.append_step(claim, await driver.open(claim), wish())
-    await driver.store.append_step(claim, turn, ask(driver))
+    turn = await driver.db.write(append_step(claim, await driver.open(claim), wish()))
+    await driver.db.write(append_step(claim, turn, ask(driver)))
     await told(driver, "/stop")
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     assert await ready_at(driver) == clock.now()
     claim, turn = await resumed(driver)
     assert (turn.stopping, turn.waits) == (True, False)
-    await driver.store.commit_turn(claim, turn, driver.commit(event=TurnEvent.INTERRUPTED))
+    await driver.db.write(commit_turn(claim, turn, driver.commit(event=TurnEvent.INTERRUPTED)))
     assert await told(driver, "/approve K7M2QX") == "K7M2QX (pay) is over: its turn has ended."
     await driver.say("next")
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     assert await ready_at(driver) == clock.now(), "the mailbox is awake again"
 
 
@@ -377,13 +385,13 @@ async def test_where_arrivals_interrupt_mail_ends_the_wait_and_observed_talk_doe
 async def test_a_worker_that_dies_after_asking_leaves_a_turn_that_waits(driver, clock):
     await driver.say("pay him")
     claim = await driver.claim()
-    turn = await driver.store.append_step(claim, await driver.open(claim), wish())
-    await driver.store.append_step(claim, turn, ask(driver, wait_ms=5_000))
-    await driver.store.register_node("node_b", "here", sole=True)
-    again = await driver.store.claim_mailbox("node_b")
-    mail = await driver.store.read_mail(again, limit=9)
+    turn = await driver.db.write(append_step(claim, await driver.open(claim), wish()))
+    await driver.db.write(append_step(claim, turn, ask(driver, wait_ms=5_000)))
+    await driver.db.write(register_node(NodeId("node_b"), "here", sole=True))
+    again = await driver.db.write(claim_mailbox(NodeId("node_b")))
+    mail = await driver.db.read(read_mail(again, limit=9))
     assert mail.turn.waits
-    await driver.store.release_claim(again)
+    await driver.db.write(release_claim(again))
     assert await ready_at(driver) == clock.now() + 5_000
 
 
@@ -402,27 +410,27 @@ async def test_a_message_says_what_it_waits_for_in_its_turn_or_behind_it_until_t
     turn = await waiting(driver)
     behind = await driver.say("yes, please")
     for message in (turn.messages[0], behind):
-        asked = (await driver.store.message(message)).awaiting
+        asked = (await driver.db.read(trace_message(message))).awaiting
         assert (asked.id, asked.tool, asked.text, asked.due_at) == ("K7M2QX", "pay", QUESTION, clock.now() + DAY_MS)
     decision = await driver.say("/approve K7M2QX")
     for message in (turn.messages[0], behind, decision):
-        assert (await driver.store.message(message)).awaiting is None
+        assert (await driver.db.read(trace_message(message))).awaiting is None
 
 
 @pytest.mark.parametrize("end", ["/stop", "never mind"])
 async def test_a_turn_that_is_stopped_or_interrupted_is_waited_for_no_longer(driver, end):
     turn = await waiting(driver, yields=True)
-    assert (await driver.store.message(turn.messages[0])).awaiting is not None
+    assert (await driver.db.read(trace_message(turn.messages[0]))).awaiting is not None
     await driver.say(end)
-    assert (await driver.store.message(turn.messages[0])).awaiting is None
+    assert (await driver.db.read(trace_message(turn.messages[0]))).awaiting is None
 
 
 async def test_every_message_of_a_turn_is_told_what_it_waits_for(driver):
     said = [await driver.say("pay him"), await driver.say("and hurry")]
     claim = await driver.claim()
-    turn = await driver.store.append_step(claim, await driver.open(claim, 2), wish())
-    await driver.store.append_step(claim, turn, ask(driver))
-    assert [(await driver.store.message(one)).awaiting.text for one in said] == [QUESTION, QUESTION]
+    turn = await driver.db.write(append_step(claim, await driver.open(claim, 2), wish()))
+    await driver.db.write(append_step(claim, turn, ask(driver)))
+    assert [(await driver.db.read(trace_message(one))).awaiting.text for one in said] == [QUESTION, QUESTION]
 
 
 async def test_only_the_client_that_decided_learns_which_message_continues(driver):
@@ -433,9 +441,9 @@ async def test_only_the_client_that_decided_learns_which_message_continues(drive
     again = await driver.say("/deny K7M2QX")
     late = await driver.say("/deny K7M2QX", who="eve")
     for message in (decision, again):
-        assert (await driver.store.message(message)).released == turn.messages[-1]
+        assert (await driver.db.read(trace_message(message))).released == turn.messages[-1]
     for message in (*others, elsewhere, late, turn.messages[-1]):
-        assert (await driver.store.message(message)).released is None
+        assert (await driver.db.read(trace_message(message))).released is None
 
 
 async def test_an_account_that_is_linked_to_whoever_asked_learns_it_too(driver):
@@ -443,9 +451,9 @@ async def test_an_account_that_is_linked_to_whoever_asked_learns_it_too(driver):
     asked = LinkRequest(
         principal=Principal("slack:1"), person=Principal("ada"), by="test", operation=OperationId(driver.id("op"))
     )
-    await driver.store.link(asked)
+    await driver.db.write(link_principals(asked))
     decision = await driver.say("/approve K7M2QX", who="slack:1")
-    assert (await driver.store.message(decision)).released == turn.messages[-1]
+    assert (await driver.db.read(trace_message(decision))).released == turn.messages[-1]
 
 
 async def test_an_approval_waits_in_its_own_mailbox_only_and_until_it_is_decided(driver):
@@ -453,7 +461,7 @@ async def test_an_approval_waits_in_its_own_mailbox_only_and_until_it_is_decided
     await driver.say("hello", chat="elsewhere")
 
     async def waits(chat="home", id="K7M2QX"):
-        return await driver.store.waits_at(address_of(chat), ApprovalId(id))
+        return await driver.db.read(is_waiting_at(address_of(chat), ApprovalId(id)))
 
     assert (await waits(), await waits("elsewhere"), await waits("nowhere"), await waits(id="ZZZZZZ")) == (
         True,
@@ -471,14 +479,14 @@ async def test_an_approval_waits_in_its_own_mailbox_only_and_until_it_is_decided
 async def test_a_message_to_another_agent_leaves_with_the_result_that_names_it_and_once(driver):
     message = await driver.say("tell moss")
     claim = await driver.claim()
-    turn = await driver.store.append_step(claim, await driver.open(claim), tool_step())
-    turn = await driver.store.append_step(claim, turn, started())
+    turn = await driver.db.write(append_step(claim, await driver.open(claim), tool_step()))
+    turn = await driver.db.write(append_step(claim, turn, started()))
     sent = OutgoingMessage(address=address_of("x", agent="moss"), text="hi moss", id=ReplyId("rep_out"))
     done = Step(event=TurnEvent.RETURNED, entries=returned().entries, outgoing=(sent,))
-    once = await driver.store.append_step(claim, turn, done)
-    assert await driver.store.append_step(claim, turn, done) == once
+    once = await driver.db.write(append_step(claim, turn, done))
+    assert await driver.db.write(append_step(claim, turn, done)) == once
     found = await driver.rows("select id, agent, channel, address, hop, state from reply")
     assert found == [("rep_out", "fern", "agent", address_of("x", agent="moss"), 1, "pending")]
-    assert (await driver.store.message(message)).reply is None, "it is not the reply to whoever asked"
+    assert (await driver.db.read(trace_message(message))).reply is None, "it is not the reply to whoever asked"
     await driver.answer(claim, once, "told them")
-    assert (await driver.store.message(message)).reply.text == "told them"
+    assert (await driver.db.read(trace_message(message))).reply.text == "told them"

@@ -1,9 +1,11 @@
 """The promise: contexts are held in RAM up to a bound that no number or length of conversations can pass."""
 
+from typing import Any, cast
+
 from holdfast.kernel.ids import AgentName, Instant, SessionId
 from holdfast.turns import context_cache
 from holdfast.turns.context import Context
-from holdfast.turns.context_cache import ContextShelf
+from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.journal import Entry, Noticed
 
 
@@ -24,7 +26,7 @@ def context(name, entries):
 
 
 def test_what_was_kept_is_given_again_in_its_newest_form():
-    kept = ContextShelf()
+    kept = ContextCache(cast("Any", None))
     kept.keep(context("a", 2))
     newest = context("a", 4)
     kept.keep(newest)
@@ -33,7 +35,7 @@ def test_what_was_kept_is_given_again_in_its_newest_form():
 
 
 def test_the_entries_of_all_contexts_together_are_bounded():
-    kept = ContextShelf()
+    kept = ContextCache(cast("Any", None))
     each = context_cache.ENTRIES_EACH_MAX
     for n in range(context_cache.ENTRIES_MAX // each + 5):
         kept.keep(context(f"s{n}", each))
@@ -43,7 +45,7 @@ def test_the_entries_of_all_contexts_together_are_bounded():
 
 
 def test_using_a_context_keeps_it_longer():
-    kept = ContextShelf()
+    kept = ContextCache(cast("Any", None))
     each = context_cache.ENTRIES_EACH_MAX
     for n in range(context_cache.ENTRIES_MAX // each):
         kept.keep(context(f"s{n}", each))
@@ -54,7 +56,7 @@ def test_using_a_context_keeps_it_longer():
 
 
 def test_a_very_long_context_is_not_held(monkeypatch):
-    kept = ContextShelf()
+    kept = ContextCache(cast("Any", None))
     kept.keep(context("a", 3))
     kept.keep(context("a", context_cache.ENTRIES_EACH_MAX + 1))
     assert (kept.get(SessionId("a")), kept.entries) == (None, 0)
@@ -62,14 +64,14 @@ def test_a_very_long_context_is_not_held(monkeypatch):
 
 def test_the_number_of_contexts_is_bounded(monkeypatch):
     monkeypatch.setattr(context_cache, "CONTEXTS_MAX", 3)
-    kept = ContextShelf()
+    kept = ContextCache(cast("Any", None))
     for n in range(5):
         kept.keep(context(f"s{n}", 0))
     assert [kept.get(SessionId(f"s{n}")) is not None for n in range(5)] == [False, False, True, True, True]
 
 
 def test_it_can_be_cleared():
-    kept = ContextShelf()
+    kept = ContextCache(cast("Any", None))
     kept.keep(context("a", 3))
     kept.clear()
     assert (kept.get(SessionId("a")), kept.entries) == (None, 0)

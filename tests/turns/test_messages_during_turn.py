@@ -7,8 +7,8 @@ import asyncio
 
 import pytest
 
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.errors import StoreUnavailable
-from holdfast.store.sql_store import SqlStore
 from holdfast.turns import interruption
 from holdfast.turns.policy import Arrivals
 from tests.support.fakes import (
@@ -29,6 +29,7 @@ from tests.support.fakes import (
     states,
     the_session,
 )
+from tests.support.ports import replace_verb, verb_on
 
 
 async def send(runtime, *texts: str, sender: str = "user"):
@@ -277,15 +278,15 @@ async def test_stop_from_another_process_ends_the_turn(tmp_path):
 
 async def test_a_store_that_is_away_for_one_look_cuts_no_tool_off(tmp_path, monkeypatch):
     monkeypatch.setattr(interruption, "LOOK_EVERY_MS", 10)
-    look, gate, away = SqlStore.read_mail, Gate(), asyncio.Event()
+    gate, away = Gate(), asyncio.Event()
 
     async def pay() -> str:
         await gate.stand()
         return "paid"
 
-    async def fails_once(store, claim, *, limit):
+    async def fails_once(claim, *, limit):
         if away.is_set():
-            return await look(store, claim, limit=limit)
+            return await look(claim, limit=limit)
         away.set()
         raise StoreUnavailable("the store did not answer")
 
@@ -293,7 +294,8 @@ async def test_a_store_that_is_away_for_one_look_cuts_no_tool_off(tmp_path, monk
     async with await Process.start(tmp_path, agents(model, tools=[pay])) as runtime:
         (message,) = await send(runtime, "pay him")
         await gate.arrival()
-        monkeypatch.setattr(SqlStore, "read_mail", fails_once)
+        look = verb_on(runtime.db, read_mail, reads=True)
+        replace_verb(monkeypatch, runtime.db, read_mail, fails_once)
         await soon(away.wait())
         gate.open()
         (trace,) = await settled(runtime, message)

@@ -9,41 +9,44 @@ from dataclasses import replace
 import pytest
 
 from holdfast.kernel.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
+from holdfast.kernel.ids import SessionId
 from holdfast.memory.naming import Whereabouts
+from holdfast.sessions.history_sql import read_session
+from holdfast.turns.record_sql import record_turn
 from tests.support.driver import record
 
 EVERYTHING = "select session, seq, turn from entry order by session, seq"
 
 
 async def test_a_recorded_turn_is_in_the_journal(driver):
-    done = await driver.store.record_turn(record("k1"))
+    done = await driver.db.write(record_turn(record("k1")))
     assert (done.turn, done.last_seq, done.repeated) == (1, 2, False)
     assert await driver.texts(done.session) == ["hello", "re: hello"]
-    found = await driver.store.session(done.session)
+    found = await driver.db.read(read_session(done.session))
     assert (found.committed_seq, found.mailbox, found.live) == (2, None, False)
 
 
 async def test_where_a_recorded_turn_was_said_is_kept_with_it(driver):
     where = Whereabouts("/home/ada/app", "/home/ada")
-    await driver.store.record_turn(replace(record("k1"), where=where))
-    await driver.store.record_turn(record("k2"))
+    await driver.db.write(record_turn(replace(record("k1"), where=where)))
+    await driver.db.write(record_turn(record("k2")))
     found = await driver.rows("select directory, repo from turn order by n")
     assert found == [(where.directory, where.repo), (None, None)]
 
 
 async def test_the_same_key_is_recorded_once(driver):
-    first = await driver.store.record_turn(record("k1"))
-    await driver.store.record_turn(record("k2", text="more"))
-    again = await driver.store.record_turn(record("k1"))
+    first = await driver.db.write(record_turn(record("k1")))
+    await driver.db.write(record_turn(record("k2", text="more")))
+    again = await driver.db.write(record_turn(record("k1")))
     assert (again.turn, again.last_seq, again.repeated) == (first.turn, first.last_seq, True)
     assert len(await driver.texts(first.session)) == 4
 
 
 async def test_an_expected_sequence_is_compared(driver):
-    await driver.store.record_turn(record("k1", expected_seq=0))
+    await driver.db.write(record_turn(record("k1", expected_seq=0)))
     with pytest.raises(SessionMoved):
-        await driver.store.record_turn(record("k2", expected_seq=0))
-    assert (await driver.store.record_turn(record("k2", expected_seq=2))).turn == 2
+        await driver.db.write(record_turn(record("k2", expected_seq=0)))
+    assert (await driver.db.write(record_turn(record("k2", expected_seq=2)))).turn == 2
 
 
 @pytest.mark.parametrize("mailbox", ["idle", "with mail", "claimed", "in a turn"])
@@ -55,45 +58,45 @@ async def test_a_live_session_is_not_touched_whatever_its_mailbox_does(driver, m
     turn = await driver.open(claim) if claim and mailbox == "in a turn" else None
     before = await driver.rows(EVERYTHING)
     with pytest.raises(SessionLive, match=f"{session} is live in mailbox box_"):
-        await driver.store.record_turn(record("k1", session=session))
+        await driver.db.write(record_turn(record("k1", session=session)))
     with pytest.raises(SessionLive):
-        await driver.store.record_turn(record("k1", session=session, expected_seq=2))
+        await driver.db.write(record_turn(record("k1", session=session, expected_seq=2)))
     assert await driver.rows(EVERYTHING) == before
     if turn is not None:
         await driver.answer(claim, turn)
-        assert (await driver.store.session(session)).turns == 2
+        assert (await driver.db.read(read_session(session))).turns == 2
 
 
 async def test_a_turn_recorded_before_its_session_went_live_is_repeated_and_no_other_is_added(driver):
     session = await driver.chat("hello")
     await driver.command("/new")
-    first = await driver.store.record_turn(record("k1", session=session))
+    first = await driver.db.write(record_turn(record("k1", session=session)))
     await driver.command(f"/resume {session}")
-    again = await driver.store.record_turn(record("k1", session=session))
+    again = await driver.db.write(record_turn(record("k1", session=session)))
     assert (again.turn, again.repeated) == (first.turn, True)
     with pytest.raises(SessionLive):
-        await driver.store.record_turn(record("k2", session=session))
+        await driver.db.write(record_turn(record("k2", session=session)))
 
 
 async def test_a_session_that_was_left_can_be_recorded_to_and_resumed(driver):
     session = await driver.chat("hello")
     await driver.command("/new")
-    await driver.store.record_turn(record("k1", session=session, text="meanwhile"))
+    await driver.db.write(record_turn(record("k1", session=session, text="meanwhile")))
     await driver.command(f"/resume {session}")
     assert (await driver.texts(session))[-2] == "meanwhile"
 
 
 async def test_another_agents_session_is_not_found(driver):
-    await driver.store.record_turn(record("k1"))
+    await driver.db.write(record_turn(record("k1")))
     with pytest.raises(SessionNotFound):
-        await driver.store.record_turn(record("k2", agent="moss"))
+        await driver.db.write(record_turn(record("k2", agent="moss")))
 
 
 async def test_a_deleted_session_is_not_written_to(driver):
     session = await driver.chat("hello")
     await driver.delete()
     with pytest.raises(SessionNotFound):
-        await driver.store.record_turn(record("k1", session=session))
+        await driver.db.write(record_turn(record("k1", session=session)))
 
 
 @pytest.mark.parametrize(
@@ -103,13 +106,13 @@ async def test_a_deleted_session_is_not_written_to(driver):
 )
 async def test_what_cannot_be_kept_is_refused_and_nothing_is_written(driver, wrong):
     with pytest.raises(InvalidInput):
-        await driver.store.record_turn(record(**{"key": "k1"} | wrong))
+        await driver.db.write(record_turn(record(**{"key": "k1"} | wrong)))
     assert await driver.rows("select 1 from session") == []
 
 
 async def test_concurrent_recorders_of_one_session_neither_interleave_nor_lose(driver):
     keys = [f"k{n}" for n in range(12)]
-    done = await asyncio.gather(*(driver.store.record_turn(record(key, text=key)) for key in keys + keys))
+    done = await asyncio.gather(*(driver.db.write(record_turn(record(key, text=key))) for key in keys + keys))
     assert sorted({one.turn for one in done}) == list(range(1, 13))
     assert sum(not one.repeated for one in done) == 12
     texts = await driver.texts(done[0].session)
@@ -118,7 +121,7 @@ async def test_concurrent_recorders_of_one_session_neither_interleave_nor_lose(d
 
 
 async def test_of_concurrent_recorders_that_expect_the_same_sequence_one_wins(driver):
-    racing = (driver.store.record_turn(record(f"k{n}", expected_seq=0)) for n in range(8))
+    racing = (driver.db.write(record_turn(record(f"k{n}", expected_seq=0))) for n in range(8))
     outcomes = await asyncio.gather(*racing, return_exceptions=True)
     assert sum(isinstance(outcome, SessionMoved) for outcome in outcomes) == 7
-    assert (await driver.store.session("hermes-1")).turns == 1
+    assert (await driver.db.read(read_session(SessionId("hermes-1")))).turns == 1

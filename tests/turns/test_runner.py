@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.ids import MessageId
+from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import ToolCall
 from holdfast.turns.model import Answer, TextDelta
 from holdfast.turns.model_call import ANSWER_CHARS_MAX
@@ -37,6 +38,7 @@ from tests.support.fakes import (
     the_session,
 )
 from tests.support.live import until
+from tests.support.ports import replace_verb, verb_on
 
 # --- streaming -------------------------------------------------------------------------------------
 
@@ -240,15 +242,15 @@ async def test_a_failure_of_ours_is_tried_a_bounded_number_of_times(tmp_path, mo
     """A worker that meets something it does not know gives the mailbox back; the turn still ends."""
     process = await Process.start(tmp_path, agents(ScriptedModel(), policy(turn_attempts_max=2)))
     async with process as runtime:
-        real = runtime.store.read_context
+        real = verb_on(runtime.db, read_context, reads=True)
         broken = [True]
 
-        async def read_context(session):
+        async def reading(session, _known=None):
             if broken:
                 raise RuntimeError("a bug")
             return await real(session)
 
-        monkeypatch.setattr(runtime.store, "read_context", read_context)
+        replace_verb(monkeypatch, runtime.db, read_context, reading)
         feed = runtime.events()
         message = await runtime.send("c", "hello")
         await happened(feed, "turn.opened")
@@ -328,12 +330,12 @@ async def test_a_turn_that_another_worker_ended_asks_the_model_nothing(tmp_path,
     """A worker that slept finds its turn over, and perhaps undone, so that nothing is left to show a model."""
     model = ScriptedModel()
     async with await Process.start(tmp_path, agents(model)) as runtime:
-        read = runtime.store.read_context
+        read = verb_on(runtime.db, read_context, reads=True)
 
         async def over(session):
             return replace(await read(session), open_turn=None, entries=())
 
-        monkeypatch.setattr(runtime.store, "read_context", over)
+        replace_verb(monkeypatch, runtime.db, read_context, over)
         caplog.set_level(logging.INFO, logger="holdfast")
         await runtime.send("c", "hello")
         await soon(until(lambda: model.asked or "claim.lost" in caplog.messages))

@@ -9,6 +9,7 @@ from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.journal import ToolReturned
 from holdfast.turns.model import ToolSpec
 from holdfast.turns.tool import ToolContext, ToolOutcome
+from holdfast.turns.turn_sql import append_step
 from tests.support.fakes import (
     Gate,
     Process,
@@ -24,6 +25,7 @@ from tests.support.fakes import (
     stands_at,
     the_session,
 )
+from tests.support.ports import replace_verb, verb_on
 
 
 class Till:
@@ -139,15 +141,15 @@ async def test_a_call_that_was_wished_for_and_never_began_is_run_after_the_kill(
     till = Till()
     till.gate = None
     before = await Process.start(tmp_path, agents(ScriptedModel(calls("pay")), tools=[till.pay]))
-    store, gate = before.runtime.store, Gate()
-    append = store.append_step
+    db, gate = before.runtime.db, Gate()
+    append = verb_on(db, append_step)
 
-    async def append_step(claim, turn, step):
+    async def appending(claim, turn, step):
         if step.entries[0].kind == "tool_started":
             await gate.stand()
         return await append(claim, turn, step)
 
-    monkeypatch.setattr(store, "append_step", append_step)
+    replace_verb(monkeypatch, db, append_step, appending)
     message = await before.runtime.send("c", "pay him")
     await gate.arrival()
     assert till.paid == [], "nothing is done before it is written that it will be done"

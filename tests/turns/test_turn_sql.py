@@ -8,12 +8,18 @@ from dataclasses import replace
 import pytest
 
 from holdfast.inbox.identity import LinkRequest
+from holdfast.inbox.identity_sql import link_principals
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import OperationId, Principal
 from holdfast.memory.naming import NOWHERE
+from holdfast.sessions.history_sql import find_mailbox, list_entries, read_session, trace_message
+from holdfast.store.node_sql import claim_mailbox, release_claim
+from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import UserSaid
 from holdfast.turns.turn import Phase, Step, TurnEvent
+from holdfast.turns.turn_sql import append_step, commit_turn, observe_messages, open_turn, resume_turn
 from tests.store.test_node_sql import EVERYTHING
 from tests.support.driver import address_of, returned, started, tool_step
 
@@ -28,9 +34,9 @@ async def opened(driver, *texts, count=1):
 async def test_a_turn_is_journaled_in_order(driver):
     claim, turn = await opened(driver, "what time is it?")
     for step in (tool_step(), started(), returned()):
-        turn = await driver.store.append_step(claim, turn, step)
+        turn = await driver.db.write(append_step(claim, turn, step))
     await driver.answer(claim, turn, "noon")
-    page = await driver.store.entries(turn.session)
+    page = await driver.db.read(list_entries(turn.session))
     assert [view.entry.kind for view in page] == ["user", "assistant", "tool_started", "tool", "assistant"]
     assert [view.entry.seq for view in page] == [1, 2, 3, 4, 5]
     assert {view.entry.turn for view in page} == {1}
@@ -39,7 +45,7 @@ async def test_a_turn_is_journaled_in_order(driver):
 async def test_user_entries_carry_the_ids_of_their_messages(driver):
     claim, turn = await opened(driver, "one", "two", count=2)
     await driver.answer(claim, turn)
-    said = [view.entry.body for view in await driver.store.entries(turn.session)]
+    said = [view.entry.body for view in await driver.db.read(list_entries(turn.session))]
     assert tuple(body.message for body in said if isinstance(body, UserSaid)) == turn.messages
     assert len(turn.messages) == 2
 
@@ -55,13 +61,13 @@ async def test_a_turn_over_several_messages_has_come_as_far_as_the_farthest(driv
 
 async def test_the_steps_of_an_open_turn_are_written_but_not_committed(driver):
     claim, turn = await opened(driver)
-    turn = await driver.store.append_step(claim, turn, tool_step())
-    context = await driver.store.read_context(turn.session)
+    turn = await driver.db.write(append_step(claim, turn, tool_step()))
+    context = await driver.db.read(read_context(turn.session))
     assert (context.committed_seq, context.last_seq, context.open_turn) == (0, 2, 1)
     assert context.committed == ()
-    turn = await driver.store.append_step(claim, turn, returned())
+    turn = await driver.db.write(append_step(claim, turn, returned()))
     await driver.answer(claim, turn)
-    context = await driver.store.read_context(turn.session)
+    context = await driver.db.read(read_context(turn.session))
     assert (context.committed_seq, context.last_seq, context.open_turn) == (4, 4, None)
 
 
@@ -77,9 +83,9 @@ async def test_the_steps_of_an_open_turn_are_written_but_not_committed(driver):
 async def test_messages_end_as_their_turn_did(driver, event, state, phase):
     claim, turn = await opened(driver, "one", "two", count=2)
     commit = driver.commit("so be it", event=event, reason="a reason\0")
-    await driver.store.commit_turn(claim, turn, commit)
+    await driver.db.write(commit_turn(claim, turn, commit))
     for message in turn.messages:
-        trace = await driver.store.message(message)
+        trace = await driver.db.read(trace_message(message))
         assert (trace.state, trace.phase, trace.reply.text) == (state, phase.value, "so be it")
         assert trace.reason.rstrip("\0") == "a reason"
 
@@ -87,10 +93,10 @@ async def test_messages_end_as_their_turn_did(driver, event, state, phase):
 async def test_a_commit_brings_the_mailbox_to_rest(driver):
     claim, turn = await opened(driver, "one", "two")
     assert (await driver.answer(claim, turn)).waiting == 1
-    box = await driver.store.mailbox(address_of("home"))
+    box = await driver.db.read(find_mailbox(address_of("home")))
     assert (box.depth, box.ready_at) == (1, driver.clock.now())
     assert (await driver.answer(claim, await driver.open(claim))).waiting == 0
-    box = await driver.store.mailbox(address_of("home"))
+    box = await driver.db.read(find_mailbox(address_of("home")))
     assert (box.depth, box.ready_at, box.session) == (0, None, turn.session)
 
 
@@ -101,7 +107,7 @@ async def test_a_reply_stands_in_the_ledger_as_soon_as_the_turn_is_committed(dri
     claim = await driver.claim()
     turn = await driver.open(claim)
     commit = driver.commit("hi")
-    await driver.store.commit_turn(claim, turn, commit)
+    await driver.db.write(commit_turn(claim, turn, commit))
     found = await driver.rows("select id, session, turn, message, channel, address, state, attempt from reply")
     expected = (commit.replies[0].id, turn.session, 1, turn.messages[0], channel, str(arrival.address), state, 0)
     assert found == [expected]
@@ -110,13 +116,13 @@ async def test_a_reply_stands_in_the_ledger_as_soon_as_the_turn_is_committed(dri
 async def test_a_message_that_joins_is_answered_with_the_turn(driver):
     claim, turn = await opened(driver)
     late = await driver.say("and another thing")
-    mail = await driver.store.read_mail(claim, limit=5)
+    mail = await driver.db.read(read_mail(claim, limit=5))
     step = Step(event=TurnEvent.JOINED, entries=(mail.waiting[0].said(),), messages=(late,))
-    turn = await driver.store.append_step(claim, turn, step)
+    turn = await driver.db.write(append_step(claim, turn, step))
     assert turn.messages[-1] == late
     assert (await driver.answer(claim, turn, "both")).waiting == 0
     for message in turn.messages:
-        assert (await driver.store.message(message)).reply.text == "both"
+        assert (await driver.db.read(trace_message(message))).reply.text == "both"
 
 
 async def test_a_message_that_is_no_longer_waiting_joins_no_turn(driver):
@@ -124,7 +130,7 @@ async def test_a_message_that_is_no_longer_waiting_joins_no_turn(driver):
     step = Step(event=TurnEvent.JOINED, entries=(UserSaid(text="x", principal="ada"),), messages=turn.messages)
     before = await driver.rows(EVERYTHING)
     with pytest.raises(InvariantBroken):
-        await driver.store.append_step(claim, turn, step)
+        await driver.db.write(append_step(claim, turn, step))
     assert await driver.rows(EVERYTHING) == before
 
 
@@ -133,35 +139,35 @@ async def test_a_message_of_another_mailbox_joins_no_turn(driver):
     claim = await driver.claim("a")
     await driver.say("theirs", chat="b")
     other = await driver.claim("b")
-    theirs = (await driver.store.read_mail(other, limit=1)).waiting
+    theirs = (await driver.db.read(read_mail(other, limit=1))).waiting
     with pytest.raises(InvariantBroken):
-        await driver.store.open_turn(claim, driver.opening(None, theirs))
+        await driver.db.write(open_turn(claim, driver.opening(None, theirs)))
 
 
 async def test_a_crashed_turn_is_resumed_from_its_last_step(driver):
     claim, turn = await opened(driver)
-    turn = await driver.store.append_step(claim, turn, tool_step())
-    await driver.store.release_claim(claim)
+    turn = await driver.db.write(append_step(claim, turn, tool_step()))
+    await driver.db.write(release_claim(claim))
     young = await driver.claim()
-    found = (await driver.store.read_mail(young, limit=1)).turn
+    found = (await driver.db.read(read_mail(young, limit=1))).turn
     assert found == turn
-    resumed = await driver.store.resume_turn(young, found)
+    resumed = await driver.db.write(resume_turn(young, found))
     assert (resumed.attempt, resumed.phase, resumed.last_seq) == (2, Phase.ACTING, 2)
-    resumed = await driver.store.append_step(young, resumed, returned())
+    resumed = await driver.db.write(append_step(young, resumed, returned()))
     await driver.answer(young, resumed)
 
 
 async def test_stop_is_seen_by_every_later_step(driver):
     claim, turn = await opened(driver)
     await driver.say("/stop")
-    assert (await driver.store.append_step(claim, turn, tool_step())).stopping
+    assert (await driver.db.write(append_step(claim, turn, tool_step()))).stopping
 
 
 async def test_an_event_that_the_phase_cannot_see_changes_nothing(driver):
     claim, turn = await opened(driver)
     before = await driver.rows(EVERYTHING)
     with pytest.raises(InvariantBroken):
-        await driver.store.append_step(claim, turn, returned())
+        await driver.db.write(append_step(claim, turn, returned()))
     assert await driver.rows(EVERYTHING) == before
 
 
@@ -169,8 +175,8 @@ async def test_observed_talk_is_journaled_without_a_turn(driver):
     turn = await driver.talk("hello")
     heard = await driver.say("psst", addressed=False)
     claim = await driver.claim()
-    assert (await driver.store.observe(claim, turn.session, [heard])).waiting == 0
-    context = await driver.store.read_context(turn.session)
+    assert (await driver.db.write(observe_messages(claim, turn.session, [heard]))).waiting == 0
+    context = await driver.db.read(read_context(turn.session))
     assert (context.entries[-1].kind, context.entries[-1].turn, context.committed_seq) == ("observed", 0, 3)
     assert await driver.state(heard) == "observed"
 
@@ -181,15 +187,15 @@ async def test_nothing_is_observed_while_a_turn_is_open(driver):
     heard = await driver.say("psst", addressed=False)
     before = await driver.rows(EVERYTHING)
     with pytest.raises(InvariantBroken):
-        await driver.store.observe(claim, turn.session, [heard])
+        await driver.db.write(observe_messages(claim, turn.session, [heard]))
     assert await driver.rows(EVERYTHING) == before
 
 
 async def test_held_mail_says_why(driver):
     held = await driver.say("beep", human=False)
     claim = await driver.claim()
-    await driver.store.observe(claim, driver.id("ses"), [held], held="loop_guard")
-    trace = await driver.store.message(held)
+    await driver.db.write(observe_messages(claim, driver.id("ses"), [held], held="loop_guard"))
+    trace = await driver.db.read(trace_message(held))
     assert (trace.state, trace.reason) == (MessageState.HELD, "loop_guard")
 
 
@@ -199,8 +205,8 @@ async def test_turns_without_a_human_are_counted_until_one_speaks(driver):
         await driver.say("hi", human=human)
         claim = await driver.claim()
         await driver.answer(claim, await driver.open(claim))
-        counts.append((await driver.store.read_mail(claim, limit=1)).unattended)
-        await driver.store.release_claim(claim)
+        counts.append((await driver.db.read(read_mail(claim, limit=1))).unattended)
+        await driver.db.write(release_claim(claim))
     assert counts == [1, 2, 0]
 
 
@@ -210,11 +216,11 @@ async def test_turns_without_a_human_are_counted_until_one_speaks(driver):
 async def test_opening_again_returns_the_open_turn(driver):
     await driver.say("one")
     claim = await driver.claim()
-    mail = await driver.store.read_mail(claim, limit=1)
+    mail = await driver.db.read(read_mail(claim, limit=1))
     opening = driver.opening(None, mail.waiting)
-    first = await driver.store.open_turn(claim, opening)
+    first = await driver.db.write(open_turn(claim, opening))
     before = await driver.rows(EVERYTHING)
-    assert await driver.store.open_turn(claim, opening) == first
+    assert await driver.db.write(open_turn(claim, opening)) == first
     assert await driver.rows(EVERYTHING) == before
 
 
@@ -222,52 +228,52 @@ async def test_a_retry_opened_again_undoes_once(driver):
     await driver.talk("one")
     await driver.say("/retry")
     claim = await driver.claim()
-    mail = await driver.store.read_mail(claim, limit=1)
+    mail = await driver.db.read(read_mail(claim, limit=1))
     opening = driver.opening(mail.session, mail.waiting, retry=True)
-    first = await driver.store.open_turn(claim, opening)
-    assert await driver.store.open_turn(claim, opening) == first
-    assert (await driver.store.session(first.session)).undo_count == 1
+    first = await driver.db.write(open_turn(claim, opening))
+    assert await driver.db.write(open_turn(claim, opening)) == first
+    assert (await driver.db.read(read_session(first.session))).undo_count == 1
     await driver.answer(claim, first)
 
 
 async def test_stepping_again_returns_the_same_turn(driver):
     claim, turn = await opened(driver)
-    first = await driver.store.append_step(claim, turn, tool_step())
+    first = await driver.db.write(append_step(claim, turn, tool_step()))
     before = await driver.rows(EVERYTHING)
-    assert await driver.store.append_step(claim, turn, tool_step()) == first
+    assert await driver.db.write(append_step(claim, turn, tool_step())) == first
     assert await driver.rows(EVERYTHING) == before
 
 
 async def test_a_turn_that_was_opened_nowhere_is_read_back_so(driver):
     claim, turn = await opened(driver)
-    assert (await driver.store.read_mail(claim, limit=1)).turn.where == turn.where == NOWHERE
+    assert (await driver.db.read(read_mail(claim, limit=1))).turn.where == turn.where == NOWHERE
 
 
 async def test_an_attempt_before_the_last_one_is_not_resumed(driver):
     claim, first = await opened(driver)
-    second = await driver.store.resume_turn(claim, first)
-    third = await driver.store.resume_turn(claim, second)
+    second = await driver.db.write(resume_turn(claim, first))
+    third = await driver.db.write(resume_turn(claim, second))
     assert [turn.attempt for turn in (first, second, third)] == [1, 2, 3]
     with pytest.raises(ClaimLost):
-        await driver.store.resume_turn(claim, first)
+        await driver.db.write(resume_turn(claim, first))
 
 
 async def test_resuming_again_grows_the_attempt_once(driver):
     claim, turn = await opened(driver)
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     young = await driver.claim()
-    first = await driver.store.resume_turn(young, turn)
-    assert await driver.store.resume_turn(young, turn) == first
+    first = await driver.db.write(resume_turn(young, turn))
+    assert await driver.db.write(resume_turn(young, turn)) == first
     assert first.attempt == 2
-    assert (await driver.store.resume_turn(young, first)).attempt == 3
+    assert (await driver.db.write(resume_turn(young, first))).attempt == 3
 
 
 async def test_committing_again_changes_nothing(driver):
     claim, turn = await opened(driver, "one", "two")
     commit = driver.commit("hi")
-    first = await driver.store.commit_turn(claim, turn, commit)
+    first = await driver.db.write(commit_turn(claim, turn, commit))
     before = await driver.rows(EVERYTHING)
-    assert await driver.store.commit_turn(claim, turn, commit) == first
+    assert await driver.db.write(commit_turn(claim, turn, commit)) == first
     assert await driver.rows(EVERYTHING) == before
 
 
@@ -275,32 +281,32 @@ async def test_observing_again_changes_nothing(driver):
     heard = await driver.say("psst", addressed=False)
     claim = await driver.claim()
     session = driver.id("ses")
-    first = await driver.store.observe(claim, session, [heard])
+    first = await driver.db.write(observe_messages(claim, session, [heard]))
     before = await driver.rows(EVERYTHING)
-    assert await driver.store.observe(claim, session, [heard]) == first
+    assert await driver.db.write(observe_messages(claim, session, [heard])) == first
     assert await driver.rows(EVERYTHING) == before
 
 
 async def test_a_write_that_expects_another_sequence_is_void(driver):
     claim, turn = await opened(driver)
-    await driver.store.append_step(claim, turn, tool_step())
+    await driver.db.write(append_step(claim, turn, tool_step()))
     before = await driver.rows(EVERYTHING)
     with pytest.raises(ClaimLost):
-        await driver.store.commit_turn(claim, turn, driver.commit())
+        await driver.db.write(commit_turn(claim, turn, driver.commit()))
     with pytest.raises(ClaimLost):
-        await driver.store.append_step(claim, replace(turn, last_seq=0), started())
+        await driver.db.write(append_step(claim, replace(turn, last_seq=0), started()))
     assert await driver.rows(EVERYTHING) == before
 
 
 async def spoken(driver, who, chat="room"):
     """A turn of somebody, answered; whether it knew that its chat has several people."""
     await driver.accept(driver.arrival("hi", who=who, chat=chat))
-    claim = await driver.store.claim_mailbox(driver.node)
-    mail = await driver.store.read_mail(claim, limit=1)
-    turn = await driver.store.open_turn(claim, driver.opening(mail.session, mail.waiting))
-    context = await driver.store.read_context(turn.session)
+    claim = await driver.db.write(claim_mailbox(driver.node))
+    mail = await driver.db.read(read_mail(claim, limit=1))
+    turn = await driver.db.write(open_turn(claim, driver.opening(mail.session, mail.waiting)))
+    context = await driver.db.read(read_context(turn.session))
     await driver.answer(claim, turn, "hello")
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     assert context.shared is turn.shared
     return turn.shared
 
@@ -320,5 +326,5 @@ async def test_linked_accounts_are_one_person_in_a_chat(driver):
     link = LinkRequest(
         principal=Principal("telegram:1"), person=Principal("ada"), by="t", operation=OperationId(driver.id("op"))
     )
-    await driver.store.link(link)
+    await driver.db.write(link_principals(link))
     assert [await spoken(driver, who) for who in ("ada", "telegram:1", "bob")] == [False, False, True]

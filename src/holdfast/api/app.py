@@ -36,7 +36,6 @@ from holdfast.api.limits.chat_limit import ChatLimitedService
 from holdfast.api.limits.connections import Connections, is_loopback
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.api.metrics import Metrics, Sources
-from holdfast.api.protocols.service import Service
 from holdfast.api.request import check_content_type
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.api.routes.webhooks import NoHooks
@@ -51,7 +50,7 @@ from holdfast.kernel.clock import Clock
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError, RobotRefused
 from holdfast.kernel.tasks import Tasks
-from holdfast.store.protocols.login_store import LoginStore
+from holdfast.runtime.runtime import Runtime
 
 HEALTH, READY = "/healthz", "/readyz"
 
@@ -66,18 +65,17 @@ class Setup:
     clock: Clock
     entropy: Entropy
     tasks: Tasks
-    logins: LoginStore
     names: Names = field(default_factory=Names)
     limits: ServerLimits = field(default_factory=ServerLimits)
     hooks: Hooks = field(default_factory=NoHooks)
     sources: Sources = field(default_factory=Sources)
 
 
-def make_app(service: Service, setup: Setup, endpoints: Iterable[Endpoint] = ENDPOINTS) -> "HttpApp":
+def make_app(service: Runtime, setup: Setup, endpoints: Iterable[Endpoint] = ENDPOINTS) -> "HttpApp":
     """The application over a service."""
     every = tuple(endpoints)
-    logins = Logins(setup.token, setup.logins, service.reader, setup.clock, setup.entropy)
-    guard = Guard(Keyring(setup.token, service.reader, setup.clock), logins, setup.clock, setup.names)
+    logins = Logins(setup.token, service.db, setup.clock, setup.entropy)
+    guard = Guard(Keyring(setup.token, service.db, setup.clock), logins, setup.clock, setup.names)
     metrics = Metrics(setup.version, setup.sources)
     service.tap(metrics.hear)
     settings = Settings(
@@ -154,11 +152,11 @@ def fenced(settings: Settings, caller: Caller, client: str) -> Settings:
     """The settings as the caller may see them, and may use them: the token's agents first, then its chats."""
     service = settings.service
     if caller.is_limited:
-        service = cast("Service", FencedService(service, caller.token))
+        service = cast("Runtime", FencedService(service, caller.token))
     who = Requester.of(client, caller)
     if not who.is_operator:
-        service = cast("Service", ChatLimitedService(service, settings.admission, who))
-    return replace(settings, service=cast("Service", bound(service, caller.token)))
+        service = cast("Runtime", ChatLimitedService(service, settings.admission, who))
+    return replace(settings, service=cast("Runtime", bound(service, caller.token)))
 
 
 class _Public:

@@ -18,12 +18,12 @@ from holdfast.api.auth.caller import Caller
 from holdfast.api.auth.logins import Logins
 from holdfast.api.limits.admission import Admission
 from holdfast.api.metrics import Metrics
-from holdfast.api.protocols.service import Service
 from holdfast.audit.action import Act
 from holdfast.inbox.address import PART_CHARS_MAX
 from holdfast.inbox.channel import Hooks
 from holdfast.kernel.keyed_lock import Turnstile
 from holdfast.kernel.tasks import Tasks
+from holdfast.runtime.runtime import Runtime
 
 PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 JSON = "application/json"
@@ -37,7 +37,7 @@ Need: TypeAlias = Scope | Literal["open", "any"]
 class Settings:
     """What the handlers work with."""
 
-    service: Service
+    service: Runtime
     body_bytes_max: int
     tasks: Tasks
     metrics: Metrics

@@ -12,11 +12,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from holdfast.api.limits.body_memory import BodyMemory
 from holdfast.api.limits.connections import Connections
-from holdfast.api.protocols.service import Health
 from holdfast.inbox.channel_status import LineState, ServerStanding
 from holdfast.kernel import log
-from holdfast.kernel.notifier_port import Event
-from holdfast.store.protocols.reader import Gauges
+from holdfast.kernel.notifier import Event
+from holdfast.runtime.views import Health
+from holdfast.store.gauges import Gauges
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ACCEPT_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)

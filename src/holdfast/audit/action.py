@@ -169,3 +169,6 @@ def broken_link(actions: Iterable[Action], *, n: int = 0, digest: bytes = NO_DIG
             return f"action {action.n} was changed, or one before it"
         n, digest = action.n, action.digest
     return None
+
+
+EVERY_ACTION = ActionFilter()

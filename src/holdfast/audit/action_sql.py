@@ -10,8 +10,10 @@ from dataclasses import replace
 import msgspec
 
 from holdfast.audit.action import (
+    EVERY_ACTION,
     HOUR_MS,
     NO_DIGEST,
+    PROGRAM,
     Act,
     Action,
     ActionFilter,
@@ -24,7 +26,7 @@ from holdfast.audit.action import (
     short,
 )
 from holdfast.kernel.ids import Instant
-from holdfast.store.script import Row, Script, one, plain, rows, run
+from holdfast.store.script import Row, Script, one, plain, rows, run, verb
 
 NEXT = "update action_head set n = n + 1 where id = 1 returning n, digest, cast(:now as int8)"
 NEW_HEAD = "insert into action_head (id, n, digest) values (1, 0, :digest) on conflict (id) do nothing"
@@ -62,7 +64,20 @@ def refuse(act: Act, by: By, subject: str, code: str) -> Script[None]:
         yield from _append(act, by, subject, ActionOutcome.REFUSED, code=code, count=count)
 
 
-def note_settings(by: By, digest: str) -> Script[bool]:
+@verb
+def record_action(act: Act, subject: str = "", *, agent: str = "", by: By = PROGRAM) -> Script[None]:
+    """Add a row for an act that happens outside the store."""
+    yield from record(act, by, subject, **({"agent": agent} if agent else {}))
+
+
+@verb
+def refuse_action(act: Act, subject: str, code: str, *, by: By = PROGRAM) -> Script[None]:
+    """Add a row for an act that was refused before any verb ran."""
+    yield from refuse(act, by, subject, code)
+
+
+@verb
+def note_settings(digest: str, by: By = PROGRAM) -> Script[bool]:
     known = yield from one(SETTINGS, verb=Act.CONFIG_CHANGED.stored)
     if known is not None and known[0] == digest:
         return False
@@ -127,7 +142,10 @@ def _kept(text: str) -> str:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def actions(wanted: ActionFilter, after: int, limit: int, *, oldest_first: bool) -> Script[Sequence[Action]]:
+@verb
+def list_actions(
+    wanted: ActionFilter = EVERY_ACTION, *, after: int = 0, limit: int = 100, oldest_first: bool = False
+) -> Script[Sequence[Action]]:
     where = {
         "actor": wanted.actor,
         "verb": wanted.act.stored if wanted.act else "",
@@ -139,7 +157,8 @@ def actions(wanted: ActionFilter, after: int, limit: int, *, oldest_first: bool)
     return [action_of(row) for row in found]
 
 
-def last_action() -> Script[tuple[int, bytes]]:
+@verb
+def read_last_action() -> Script[tuple[int, bytes]]:
     row = yield from one(LAST)
     return (0, NO_DIGEST) if row is None else (int(row[0]), bytes(row[1]))
 

@@ -12,7 +12,7 @@ from holdfast.cli.options import Data, Json
 if TYPE_CHECKING:
     from holdfast.audit.action import Action, ActionFilter
     from holdfast.kernel.ids import Instant
-    from holdfast.store.protocols.reader import Reader
+    from holdfast.store.database import Database
 
 LIMIT, PAGE = 50, 1_000
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -52,6 +52,7 @@ def actions(
       holdfast audit actions --export actions.csv
       holdfast audit actions --verify
     """
+    from holdfast.audit.action_sql import list_actions
     from holdfast.cli.running import run
 
     async def work() -> int:
@@ -62,10 +63,10 @@ def actions(
             start = _since(since, runtime.clock.now())
             wanted = ActionFilter(actor=actor, act=act_named(verb), subject=subject, since=start)
             if verify:
-                return await _verify(runtime.reader, as_json=as_json)
+                return await _verify(runtime.db, as_json=as_json)
             if export is not None:
-                return await _export(runtime.reader, wanted, export, as_json=as_json)
-            return _show(await runtime.reader.actions(wanted, after=after, limit=limit), limit, as_json=as_json)
+                return await _export(runtime.db, wanted, export, as_json=as_json)
+            return _show(await runtime.db.read(list_actions(wanted, after=after, limit=limit)), limit, as_json=as_json)
 
     run(work, as_json=as_json)
 
@@ -114,26 +115,29 @@ def _show(found: "Iterable[Action]", limit: int, *, as_json: bool) -> int:
     return OK
 
 
-async def _pages(reader: "Reader", wanted: "ActionFilter") -> "AsyncIterator[Action]":
+async def _pages(db: "Database", wanted: "ActionFilter") -> "AsyncIterator[Action]":
     """All that match, oldest first."""
+    from holdfast.audit.action_sql import list_actions
+
     after = 0
-    while page := await reader.actions(wanted, after=after, limit=PAGE, oldest_first=True):
+    while page := await db.read(list_actions(wanted, after=after, limit=PAGE, oldest_first=True)):
         for action in page:
             yield action
         after = page[-1].n
 
 
-async def _verify(reader: "Reader", *, as_json: bool) -> int:
+async def _verify(db: "Database", *, as_json: bool) -> int:
     from holdfast.audit.action import NO_DIGEST, broken_link
+    from holdfast.audit.action_sql import list_actions, read_last_action
     from holdfast.cli.output import print_json
     from holdfast.cli.running import CONTRADICTION, OK
 
-    first = await reader.last_action()
+    first = await db.read(read_last_action())
     n, digest, wrong = 0, NO_DIGEST, None
-    while wrong is None and (page := await reader.actions(after=n, limit=PAGE, oldest_first=True)):
+    while wrong is None and (page := await db.read(list_actions(after=n, limit=PAGE, oldest_first=True))):
         wrong = broken_link(page, n=n, digest=digest)
         n, digest = page[-1].n, page[-1].digest
-    last = await reader.last_action()  # acts may have been added meanwhile
+    last = await db.read(read_last_action())  # acts may have been added meanwhile
     if wrong is None and not (first[0] <= n <= last[0] and dict([first, last]).get(n, digest) == digest):
         wrong = f"the trail ends at action {n}, and its head is action {last[0]}"
     if as_json:
@@ -143,11 +147,11 @@ async def _verify(reader: "Reader", *, as_json: bool) -> int:
     return OK if wrong is None else CONTRADICTION
 
 
-async def _export(reader: "Reader", wanted: "ActionFilter", file: Path, *, as_json: bool) -> int:
+async def _export(db: "Database", wanted: "ActionFilter", file: Path, *, as_json: bool) -> int:
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
 
-    rows = [one async for one in _pages(reader, wanted)]
+    rows = [one async for one in _pages(db, wanted)]
     _write(file, rows)
     if as_json:
         print_json({"file": str(file), "actions": len(rows)})

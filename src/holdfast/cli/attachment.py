@@ -33,12 +33,13 @@ async def _attachment(hash_: str, out: Path, data: Path | None, *, as_json: bool
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
     from holdfast.inbox.addressing import attachment_hash
+    from holdfast.inbox.attachment_sql import find_attachment, read_attachment
     from holdfast.kernel.errors import AttachmentNotFound
 
     wanted = attachment_hash(hash_)
     async with visiting(data) as runtime:
-        found = await runtime.reader.enclosure_of(wanted)
-        body = await runtime.reader.attachment(wanted)
+        found = await runtime.db.read(find_attachment(wanted))
+        body = await runtime.db.read(read_attachment(wanted))
     if found is None or body is None:
         raise AttachmentNotFound(f"there is no attachment {wanted}", hash=wanted)
     _write(out, body)

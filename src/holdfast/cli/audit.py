@@ -11,7 +11,7 @@ from holdfast.cli.options import Data, Json
 
 if TYPE_CHECKING:
     from holdfast.sessions.compression_audit import Report, SessionFacts
-    from holdfast.store.protocols.reader import Reader
+    from holdfast.store.database import Database
 
 audit_app = typer.Typer(
     name="audit",
@@ -54,13 +54,14 @@ async def _audit(log: Path | None, data: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.output import print_json
     from holdfast.cli.running import CONTRADICTION, OK
     from holdfast.sessions.compression_audit import Audit
+    from holdfast.sessions.history_sql import list_session_facts
 
     judged = Audit()
     async with visiting(data) as runtime:
         after = ""
-        while page := await runtime.reader.facts(after=after, limit=PAGE):
+        while page := await runtime.db.read(list_session_facts(after=after, limit=PAGE)):
             for facts in page:
-                judged.add(await _whole(runtime.reader, facts))
+                judged.add(await _whole(runtime.db, facts))
             after = page[-1].session.id
     if log is not None:
         judged.add_log(log_lines(log))
@@ -72,13 +73,15 @@ async def _audit(log: Path | None, data: Path | None, *, as_json: bool) -> int:
     return OK if report.ok else CONTRADICTION
 
 
-async def _whole(reader: "Reader", facts: "SessionFacts") -> "SessionFacts":
+async def _whole(db: "Database", facts: "SessionFacts") -> "SessionFacts":
     """The facts with every operation, however many there are."""
     from dataclasses import replace
 
+    from holdfast.sessions.history_sql import list_operations
+
     operations = list(facts.operations)
     while operations and len(operations) % OPERATIONS_PAGE == 0:
-        more = await reader.operations(session=facts.session.id, after=operations[-1].id, limit=OPERATIONS_PAGE)
+        more = await db.read(list_operations(session=facts.session.id, after=operations[-1].id, limit=OPERATIONS_PAGE))
         if not more:
             break
         operations += more

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.cli.keyboard import Keyboard
     from holdfast.kernel.errors import HoldfastError
     from holdfast.kernel.ids import MessageId
-    from holdfast.kernel.notifier_port import Feed
+    from holdfast.kernel.notifier import Feed
     from holdfast.runtime.runtime import Runtime
 
 HISTORY_ENTRIES = 20

@@ -50,12 +50,13 @@ async def _compress(session: str, config: Path | None, data: Path | None, *, as_
 async def _ended(runtime: "Runtime", session: str) -> "Operation":
     """Begin a compression and wait for its end."""
     from holdfast.kernel.ids import SessionId
+    from holdfast.sessions.history_sql import list_operations
 
     feed = runtime.events()
     operation = await runtime.begin_compression(SessionId(session))
     just_before = operation.id[:-1]
     while True:
-        page = await runtime.reader.operations(session=operation.session, after=just_before, limit=1)
+        page = await runtime.db.read(list_operations(session=operation.session, after=just_before, limit=1))
         if page and page[0].id == operation.id and page[0].ended_at is not None:
             feed.close()
             return page[0]

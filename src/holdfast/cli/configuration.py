@@ -100,6 +100,7 @@ async def _check(config: Path | None, data: Path | None, wait_s: float | None, *
 
 async def _token_notes(folder: Path) -> list[str]:
     """The tokens that speak for anybody though nobody said so. A store of an earlier release is left as it is."""
+    from holdfast.api.auth.access_token_sql import list_tokens
     from holdfast.api.auth.token_binding import unconfirmed_text
     from holdfast.runtime.app import has_store, is_store_current, make_agents, open_runtime
 
@@ -108,9 +109,9 @@ async def _token_notes(folder: Path) -> list[str]:
     if not is_store_current(folder):
         return ["the store is of an earlier release: check again once this one has opened it, for its tokens"]
     async with await open_runtime(folder, agents=make_agents(), serve=False) as runtime:
-        tokens = list(page := await runtime.reader.tokens())
+        tokens = list(page := await runtime.db.read(list_tokens()))
         while page:
-            tokens += (page := await runtime.reader.tokens(after=page[-1].id))
+            tokens += (page := await runtime.db.read(list_tokens(after=page[-1].id)))
     return [unconfirmed_text(one.id, one.label) for one in tokens if one.revoked_at is None and one.is_unconfirmed]
 
 

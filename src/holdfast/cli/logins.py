@@ -68,13 +68,14 @@ def end(
 
 
 async def _list(data: "Path | None", config: "Path | None", *, every: bool, as_json: bool) -> int:
+    from holdfast.api.auth.login_sql import list_logins
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
 
     async with visiting(data, config) as runtime:
         now = runtime.clock.now()
-        found = [one for one in await runtime.reader.logins() if every or one.end(now) is None]
+        found = [one for one in await runtime.db.read(list_logins()) if every or one.end(now) is None]
     if as_json:
         print_json({"logins": [_view(one, now) for one in found]})
         return OK
@@ -89,6 +90,8 @@ async def _end(
     id: str | None, token: str | None, data: "Path | None", config: "Path | None", *, every: bool, as_json: bool
 ) -> int:
     from holdfast.api.auth.login import LoginEnd
+    from holdfast.api.auth.login_sql import end_logins
+    from holdfast.audit.actor import acting
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
@@ -101,7 +104,7 @@ async def _end(
     one = None if id is None else LoginId(check_part("login", id))
     of = None if token is None else TokenId(check_part("token", token))
     async with visiting(data, config) as runtime:
-        ended = await runtime.store.end_logins(LoginEnd.OPERATOR, id=one, token=of)
+        ended = await runtime.db.write(end_logins(LoginEnd.OPERATOR, id=one, token=of, by=acting()))
     if id is not None and not ended:
         raise LoginNotFound(f"there is no login {id[:80]}, or it has ended already", login=id[:80])
     if as_json:

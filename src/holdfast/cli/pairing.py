@@ -115,12 +115,13 @@ async def _unpair(principal: str, agent: str | None, data: Path | None, *, as_js
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
+    from holdfast.inbox.access_sql import is_admitted
     from holdfast.kernel.ids import AgentName, Principal
 
     async with visiting(data, act="access.withdrawn", on=principal) as runtime:
         gone = await runtime.access.unpair(principal, agent=agent, by=BY)
         asked = [agent] if agent is not None else gone or runtime.agents()
-        still = [one for one in asked if await runtime.reader.admitted(AgentName(one), Principal(principal))]
+        still = [one for one in asked if await runtime.db.read(is_admitted(AgentName(one), Principal(principal)))]
     if as_json:
         print_json(UnpairedOut(principal=principal, agents=list(gone)))
         return OK

@@ -65,8 +65,9 @@ async def _show_snapshot(runtime: "Runtime", session: str, n: int, *, as_json: b
     from holdfast.cli.output import print_heading, print_json, visible, when
     from holdfast.cli.running import OK
     from holdfast.kernel.ids import SessionId
+    from holdfast.sessions.history_sql import read_snapshot
 
-    view = snapshot_view(*await runtime.reader.snapshot(SessionId(session), n))
+    view = snapshot_view(*await runtime.db.read(read_snapshot(SessionId(session), n)))
     if as_json:
         print_json(view)
         return OK

@@ -35,10 +35,11 @@ async def _spend(agent: str | None, days: int, data: Path | None, *, as_json: bo
     from holdfast.cli.running import OK
     from holdfast.inbox.address import agent_name
     from holdfast.turns.spend import dollars
+    from holdfast.turns.spend_sql import sum_spend_by_model
 
     wanted = agent_name(agent) if agent else None
     async with visiting(data) as runtime:
-        view = spending_view(await runtime.reader.spend_by_model(days=days, agent=wanted), days)
+        view = spending_view(await runtime.db.read(sum_spend_by_model(days=days, agent=wanted)), days)
     if as_json:
         print_json(view)
         return OK

@@ -124,7 +124,9 @@ async def _new(wish: _Wish, data: "Path | None", config: "Path | None", *, as_js
         parse_scopes,
         spell_token,
     )
+    from holdfast.api.auth.access_token_sql import add_token
     from holdfast.api.auth.token_binding import make_binding
+    from holdfast.audit.actor import acting
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
@@ -149,7 +151,7 @@ async def _new(wish: _Wish, data: "Path | None", config: "Path | None", *, as_js
             expires_at=expiry_of(wish.expires, runtime.clock.now()),
         )
         secret = spell_token(runtime.entropy.bits(TOKEN_BITS))
-        made = await runtime.store.add_token(wanted, hash_token(secret))
+        made = await runtime.db.write(add_token(wanted, hash_token(secret), by=acting()))
     if as_json:
         print_json({**_view(made), "secret": secret})
     else:
@@ -158,13 +160,14 @@ async def _new(wish: _Wish, data: "Path | None", config: "Path | None", *, as_js
 
 
 async def _list(data: "Path | None", config: "Path | None", *, as_json: bool) -> int:
+    from holdfast.api.auth.access_token_sql import list_tokens
     from holdfast.api.auth.token_binding import unconfirmed_text
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, visible, when
     from holdfast.cli.running import OK
 
     async with visiting(data, config) as runtime:
-        found = await runtime.reader.tokens()
+        found = await runtime.db.read(list_tokens())
     if as_json:
         print_json({"tokens": [_view(one) for one in found]})
         return OK
@@ -190,6 +193,8 @@ async def _list(data: "Path | None", config: "Path | None", *, as_json: bool) ->
 
 
 async def _revoke(id: str, data: "Path | None", config: "Path | None", *, as_json: bool) -> int:
+    from holdfast.api.auth.access_token_sql import revoke_token
+    from holdfast.audit.actor import acting
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
@@ -197,7 +202,7 @@ async def _revoke(id: str, data: "Path | None", config: "Path | None", *, as_jso
     from holdfast.kernel.ids import TokenId
 
     async with visiting(data, config, act="token.revoked", on=id) as runtime:
-        gone = await runtime.store.revoke_token(TokenId(check_part("token", id)))
+        gone = await runtime.db.write(revoke_token(TokenId(check_part("token", id)), by=acting()))
     if as_json:
         print_json(_view(gone))
     else:

@@ -139,6 +139,8 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
     from contextlib import closing
 
     from holdfast.api.auth.operator_token import load_token
+    from holdfast.audit.action_sql import note_settings
+    from holdfast.audit.actor import acting
     from holdfast.cli.logs import logging_to, to_file, to_stderr
     from holdfast.cli.opening import serving
     from holdfast.cli.running import OK
@@ -162,7 +164,7 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
             await runtime.health()  # begins to look for damaged pages, whether or not anybody will ask
             life.server, url, code = await _server(runtime, token, place, folder, limit)
-            await runtime.store.note_settings(_told_of(settings, place))
+            await runtime.db.write(note_settings(_told_of(settings, place), by=acting()))
             bulletin = Bulletin(folder, runtime, _say_json if as_json else _say)
             with on_signal(life.end), closing(bulletin):  # whoever reads `ready` may say stop at once
                 bulletin.keep()  # `holdfast channels` finds it from the ready line on
@@ -200,7 +202,6 @@ async def _server(
             clock=runtime.clock,
             entropy=runtime.entropy,
             tasks=runtime.tasks,
-            logins=runtime.store,
             names=names,
             limits=fitted(place.limits),
             hooks=runtime.exchange,
@@ -217,10 +218,11 @@ async def _server(
 
 async def _check_public(runtime: "Runtime", token: "Token", place: Place) -> None:
     """A server that other machines reach needs a token that somebody chose, and a name. Raises `PublicBindRefused`."""
+    from holdfast.api.auth.access_token_sql import list_tokens
     from holdfast.api.errors import PublicBindRefused
 
     now = runtime.clock.now()
-    made = any(one.revoked_at is None and not one.has_expired(now) for one in await runtime.reader.tokens())
+    made = any(one.revoked_at is None and not one.has_expired(now) for one in await runtime.db.read(list_tokens()))
     if token.file is not None and not made:
         raise PublicBindRefused(f"{place.host} can be reached from other machines, and nobody has chosen a token")
     if not place.public_hosts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.inbox.agent_chain import stored
-from holdfast.inbox.attachment_sql import enclose, note_read
+from holdfast.inbox.attachment_sql import enclose, note_position
 from holdfast.inbox.message import (
     Accepted,
     AcceptOutcome,
@@ -31,7 +31,7 @@ from holdfast.sessions.command_rights import Place, Rank, judge
 from holdfast.sessions.command_rights_sql import are_own, given_now, giver
 from holdfast.sessions.system_messages import refused_text, status_text, stop_text, suggestion_text
 from holdfast.store.agent_lock_sql import share_agent
-from holdfast.store.script import Row, Script, one, run
+from holdfast.store.script import Row, Script, one, run, verb
 from holdfast.turns.approval_sql import decide_here, sender_as_actor
 from holdfast.turns.turn import Reply
 
@@ -94,10 +94,11 @@ class Box:
     now: int
 
 
-def accept(arrival: Arrival, limits: Limits, secret: bytes, via: By = PROGRAM) -> Script[AcceptOutcome]:
+@verb
+def accept_message(arrival: Arrival, limits: Limits, secret: bytes, via: By = PROGRAM) -> Script[AcceptOutcome]:
     box = yield from _mailbox(arrival)
     if arrival.position is not None:
-        yield from note_read(arrival.account, arrival.conversation, arrival.position, arrival.event_id)
+        yield from note_position(arrival.account, arrival.conversation, arrival.position, arrival.event_id)
     known = yield from _known(arrival, secret)
     if known is not None:
         return known
@@ -150,7 +151,8 @@ def _is_forgotten(arrival: Arrival) -> Script[bool]:
     return row is not None and row[0] == 0
 
 
-def took_in(account: str, conversation: str, event_id: str, secret: bytes) -> Script[bool]:
+@verb
+def was_accepted(account: str, conversation: str, event_id: str, secret: bytes) -> Script[bool]:
     """Whether the event is in a mailbox, or was; one that was refused never was."""
     row = yield from _find(account, conversation, event_id, secret)
     return row is not None and row[2] != MessageState.REFUSED.value

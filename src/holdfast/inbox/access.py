@@ -248,3 +248,6 @@ def notice_text(code: str, agent: str) -> str:
 
 def admitted_text(agent: str) -> str:
     return f"You may talk to {agent} now. What you wrote before was not kept; please send it again."
+
+
+LISTED_MAX = 1_000

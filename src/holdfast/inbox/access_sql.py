@@ -9,7 +9,9 @@ from holdfast.audit import action_sql, operation_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.inbox.accept_sql import NEW_ADDRESS, NEW_MAILBOX
 from holdfast.inbox.access import (
+    LISTED_MAX,
     NAME_CHARS_MAX,
+    PAIRING,
     Asked,
     Pairing,
     PairingAsk,
@@ -24,7 +26,7 @@ from holdfast.kernel.errors import PairingNotFound
 from holdfast.kernel.ids import AgentName, Instant, OperationId, Principal, ReplyId
 from holdfast.outbox.new_reply_sql import insert_reply
 from holdfast.store.agent_lock_sql import share_agent
-from holdfast.store.script import Row, Script, one, plain, rows, run
+from holdfast.store.script import Row, Script, one, plain, rows, run, verb
 from holdfast.turns.turn import Reply
 
 ADMITTED = f"""
@@ -56,12 +58,14 @@ DROP_ALL = "delete from pairing where principal = :principal and (:agent = '' or
 ADMIT_WORD, DENY_WORD = "admit", "deny"
 
 
-def admitted(agent: AgentName, principal: Principal) -> Script[bool]:
+@verb
+def is_admitted(agent: AgentName, principal: Principal) -> Script[bool]:
     """Whether an operator let them in, under this principal or another of the same person."""
     return (yield from one(ADMITTED, agent=agent, principal=principal)) is not None
 
 
-def ask_pairing(ask: PairingAsk, policy: PairingPolicy) -> Script[Asked]:
+@verb
+def ask_pairing(ask: PairingAsk, *, policy: PairingPolicy = PAIRING) -> Script[Asked]:
     """Put the request on record and tell the stranger, each at most once in its time."""
     yield from share_agent(ask.agent)  # the address may get its mailbox
     yield from run(EXPIRE, agent=ask.agent, lasts=policy.lasts_ms)
@@ -117,7 +121,10 @@ def _say(reply: ReplyId, text: str, code: str, *, address: str, channel: str) ->
     )
 
 
-def decide_pairing(decision: PairingDecision, policy: PairingPolicy, by: By = PROGRAM) -> Script[PairingView]:
+@verb
+def decide_pairing(
+    decision: PairingDecision, *, policy: PairingPolicy = PAIRING, by: By = PROGRAM
+) -> Script[PairingView]:
     """Raises `PairingNotFound`, also for whom the decider may not know of. Repeated, it changes and tells nothing; a
     decision may be turned round."""
     row = yield from one(BY_CODE, code=decision.code)
@@ -140,12 +147,13 @@ def decide_pairing(decision: PairingDecision, policy: PairingPolicy, by: By = PR
     return _view(done, policy)
 
 
+@verb
 def unpair(
-    principal: Principal, agent: AgentName | None, owner: str, operation: OperationId, by: By = PROGRAM
+    principal: Principal, *, agent: AgentName | None = None, named: str, operation: OperationId, by: By = PROGRAM
 ) -> Script[tuple[str, ...]]:
     """The agents that no longer let them in, or no longer refuse them; none when nothing was decided."""
     where = {"principal": principal, "agent": agent or ""}
-    before = yield from operation_sql.start(operation, "unpair", owner)
+    before = yield from operation_sql.start(operation, "unpair", named)
     if before is not None:
         return tuple(before.get("agents", ()))
     # The request first: a decision holds its row while it admits, so an admission that is under way is seen after it.
@@ -157,7 +165,10 @@ def unpair(
     return tuple(sorted(gone))
 
 
-def pairings(agent: AgentName | None, policy: PairingPolicy, limit: int) -> Script[tuple[PairingView, ...]]:
+@verb
+def list_pairings(
+    *, agent: AgentName | None = None, limit: int = LISTED_MAX, policy: PairingPolicy = PAIRING
+) -> Script[tuple[PairingView, ...]]:
     """Newest first."""
     found = yield from rows(LIST, agent=agent or "", limit=limit)
     return tuple(_view(row, policy) for row in found)

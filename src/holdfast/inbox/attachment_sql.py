@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.inbox.message import Enclosure
+from holdfast.inbox.message_trace import EnclosureView
 from holdfast.kernel.ids import AgentName, MessageId, Principal, SessionId
-from holdfast.store.protocols.reader import EnclosureView
-from holdfast.store.script import Script, many, one, plain, rows, run
+from holdfast.store.script import Script, many, one, plain, rows, run, verb
 
 NOTE = """
 insert into watermark (account, conversation, position, event_id, at)
@@ -45,12 +45,14 @@ DROP_UNUSED = """
 delete from attachment where hash = :hash and not exists (select 1 from enclosure where enclosure.hash = :hash)"""
 
 
-def note_read(account: str, conversation: str, position: int, event_id: str) -> Script[None]:
+@verb
+def note_position(account: str, conversation: str, position: int, event_id: str) -> Script[None]:
     """An event was dealt with, kept or not; whatever is older is not asked for again."""
     yield from run(NOTE, account=account, conversation=conversation, position=position, event_id=event_id)
 
 
-def read_up_to(account: str) -> Script[Mapping[str, tuple[int, str]]]:
+@verb
+def read_positions(account: str) -> Script[Mapping[str, tuple[int, str]]]:
     found = yield from rows(READ_UP_TO, account=account)
     return {conversation: (position, event_id) for conversation, position, event_id in found}
 
@@ -102,20 +104,24 @@ def drop_enclosures_by(agent: AgentName, person: Principal) -> Script[int]:
     return (yield from drop_enclosures(row[0] for row in found))
 
 
-def enclosures(message: MessageId) -> Script[Sequence[EnclosureView]]:
+@verb
+def list_attachments(message: MessageId) -> Script[Sequence[EnclosureView]]:
     return [EnclosureView(*row) for row in (yield from rows(ENCLOSURES, message=message))]
 
 
-def enclosure_of(hash_: str, agent: str | None) -> Script[EnclosureView | None]:
+@verb
+def find_attachment(hash_: str, *, agent: str | None = None) -> Script[EnclosureView | None]:
     row = yield from one(ENCLOSURE_OF, hash=hash_, agent=agent or "")
     return EnclosureView(*row) if row else None
 
 
-def attachments_bytes(agent: AgentName) -> Script[int]:
+@verb
+def count_attachment_bytes(agent: AgentName) -> Script[int]:
     row = yield from one(BYTES_OF_AGENT, agent=agent)
     return int(row[0]) if row else 0
 
 
-def attachment(hash_: str) -> Script[bytes | None]:
+@verb
+def read_attachment(hash_: str) -> Script[bytes | None]:
     row = yield from one(BODY, hash=hash_)
     return bytes(row[0]) if row else None

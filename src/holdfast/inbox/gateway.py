@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from holdfast.audit.actor import acting
+from holdfast.inbox.accept_sql import accept_message
 from holdfast.inbox.address import Address, check_part
 from holdfast.inbox.agent_chain import NOBODY, Chain
 from holdfast.inbox.message import (
@@ -17,14 +19,12 @@ from holdfast.inbox.message import (
     kind_of,
 )
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import InvalidInput, TooManyHops
-from holdfast.kernel.ids import Instant, MailboxId, MessageId, Principal, ReplyId, make_id
-from holdfast.kernel.notifier_port import Event, Notifier, Topic
+from holdfast.kernel.ids import Instant, MailboxId, MessageId, Principal, ReplyId
+from holdfast.kernel.notifier import Event, Topic
 from holdfast.memory.naming import NOWHERE, Whereabouts
 from holdfast.sessions.command_rights import Rank
-from holdfast.store.protocols.store import Store
+from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 
 CROWD = 16  # messages on their way into the store at the same time
@@ -58,19 +58,20 @@ class Received:
 
 
 class Gateway:
-    def __init__(self, store: Store, agents: Agents, notifier: Notifier, clock: Clock, entropy: Entropy) -> None:
-        self._store = store
+    def __init__(
+        self,
+        ports: Ports,
+        agents: Agents,
+    ) -> None:
+        self._ports = ports
         self._agents = agents
-        self._notifier = notifier
-        self._clock = clock
-        self._entropy = entropy
         self._arriving = 0
         self._crowds, self._crowded_at = 0, Instant(0)  # the most lately, and when that was
 
     @property
     def crowds(self) -> int:
         """How many crowds waited lately to be taken in: from one on, whatever can wait should, the longer the more."""
-        return self._crowds if 0 <= self._clock.now() - self._crowded_at < CROWD_LASTS_MS else 0
+        return self._crowds if 0 <= self._ports.clock.now() - self._crowded_at < CROWD_LASTS_MS else 0
 
     def new_message(self) -> MessageId:
         """An id for a message about to be accepted, so that its caller can listen before it exists."""
@@ -92,9 +93,9 @@ class Gateway:
         self._arriving += 1
         crowds = self._arriving // CROWD
         if crowds and crowds >= self.crowds:
-            self._crowds, self._crowded_at = crowds, self._clock.now()
+            self._crowds, self._crowded_at = crowds, self._ports.clock.now()
         try:
-            outcome = await self._store.accept(arrival, policy.limits)
+            outcome = await self._ports.db.write(accept_message(arrival, policy.limits, self._ports.secret, acting()))
         finally:
             self._arriving -= 1
         if isinstance(outcome, Accepted):
@@ -104,10 +105,12 @@ class Gateway:
                 mailbox=outcome.mailbox,
                 behind=outcome.queued_behind,
             )
-            self._notifier.publish(Event(name="message.accepted", mailbox=outcome.mailbox, messages=(outcome.message,)))
-            self._notifier.wake(Topic.MAIL)  # signals too: a /stop ends the wait of a turn that is to be retried
+            self._ports.notifier.publish(
+                Event(name="message.accepted", mailbox=outcome.mailbox, messages=(outcome.message,))
+            )
+            self._ports.notifier.wake(Topic.MAIL)  # signals too: a /stop ends the wait of a turn that is to be retried
             if arrival.kind is Kind.SIGNAL:
-                self._notifier.wake(Topic.REPLY)
+                self._ports.notifier.wake(Topic.REPLY)
         elif not isinstance(outcome, Duplicate):
             log.info("accept.refused", address=str(received.address), outcome=type(outcome).__name__)
         return outcome
@@ -143,7 +146,7 @@ class Gateway:
         )
 
     def _id(self, prefix: str) -> str:
-        return make_id(prefix, self._clock.now(), self._entropy.bits(80))
+        return self._ports.new_id(prefix)
 
 
 def _as_kept(received: Received, limits: Limits) -> Received:

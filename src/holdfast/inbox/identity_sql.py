@@ -11,11 +11,12 @@ import msgspec
 
 from holdfast.audit import action_sql, operation_sql
 from holdfast.audit.action import PROGRAM, Act, ActorKind, By
+from holdfast.inbox.access import LISTED_MAX
 from holdfast.inbox.address import Address, parse
 from holdfast.inbox.identity import ChatMove, Link, LinkRequest, Moved, check_move, why_not_linked
 from holdfast.kernel.errors import AddressNotFound, AddressTaken, IdentityConflict, InvalidAddress
 from holdfast.kernel.ids import AgentName, Instant, OperationId, Principal
-from holdfast.store.script import Row, Script, one, rows, run
+from holdfast.store.script import Row, Script, one, rows, run, verb
 
 # Everybody who is the same person as one principal, themselves included; nothing for whom nobody linked.
 KIN = """
@@ -64,7 +65,8 @@ insert into withdrawal (agent, n) values (:agent, 1) on conflict (agent) do upda
 # --- links -------------------------------------------------------------------------------------------
 
 
-def link(request: LinkRequest, by: By = PROGRAM) -> Script[Link]:
+@verb
+def link_principals(request: LinkRequest, by: By = PROGRAM) -> Script[Link]:
     """Raises `IdentityConflict`. A link that exists already is given back as it is."""
     ends = {"principal": request.principal, "person": request.person}
     before = yield from operation_sql.start(request.operation, "link", request.by)
@@ -98,9 +100,12 @@ def _lock_both(ends: Mapping[str, str]) -> Script[dict[str, Row]]:
     return found
 
 
-def unlink(principal: Principal, owner: str, operation: OperationId, by: By = PROGRAM) -> Script[Link | None]:
+@verb
+def unlink_principal(
+    principal: Principal, *, named: str, operation: OperationId, by: By = PROGRAM
+) -> Script[Link | None]:
     """The link that was taken back; None when there was none."""
-    before = yield from operation_sql.start(operation, "unlink", owner)
+    before = yield from operation_sql.start(operation, "unlink", named)
     if before is not None:
         return Link(principal=principal, person=before["person"], at=Instant(before["at"])) if before else None
     row = yield from one(LINKED, principal=principal)
@@ -113,12 +118,14 @@ def unlink(principal: Principal, owner: str, operation: OperationId, by: By = PR
     return Link(principal=principal, person=Principal(row[0]), at=Instant(row[1]))
 
 
-def links(limit: int) -> Script[tuple[Link, ...]]:
+@verb
+def list_links(*, limit: int = LISTED_MAX) -> Script[tuple[Link, ...]]:
     found = yield from rows(LINKS, limit=limit)
     return tuple(Link(principal=Principal(who), person=Principal(person), at=Instant(at)) for who, person, at in found)
 
 
-def kin(principal: Principal) -> Script[tuple[Principal, ...]]:
+@verb
+def linked_principals(principal: Principal) -> Script[tuple[Principal, ...]]:
     """Everybody who is the same person, themselves included."""
     found = {row[0] for row in (yield from rows(KIN, principal=principal))} | {principal}
     return tuple(Principal(name) for name in sorted(found))
@@ -142,7 +149,8 @@ def moving(agent: str) -> str:
     return f"move:{agent}"
 
 
-def move_address(old: Address, new: Address, owner: str, operation: OperationId, by: By = PROGRAM) -> Script[Moved]:
+@verb
+def move_address(old: Address, new: Address, *, named: str, operation: OperationId, by: By = PROGRAM) -> Script[Moved]:
     """Raises `AddressNotFound`, `AddressTaken` and `InvalidInput`. Nothing happens when it was done before."""
     check_move(old, new)
     row = yield from one(BOX_OF, address=str(old))
@@ -153,11 +161,12 @@ def move_address(old: Address, new: Address, owner: str, operation: OperationId,
         raise AddressTaken(f"{new} has a conversation of its own", address=str(new))
     if not outcome:
         return Moved()
-    yield from record(operation, "move", owner, {"from": str(old), "to": str(new)})
+    yield from record(operation, "move", named, {"from": str(old), "to": str(new)})
     yield from action_sql.record(Act.ADDRESS_MOVED, by, str(new), old=str(old))
     return Moved(aliases=(str(new),))
 
 
+@verb(lock=lambda move: moving(move.agent))
 def move_chat(move: ChatMove) -> Script[Moved]:
     """Every address of the chat; those in use stay where they are and are named."""
     aliases, refused = list[str](), list[str]()

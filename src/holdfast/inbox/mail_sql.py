@@ -6,7 +6,7 @@ from holdfast.inbox.message import Inbound, Kind, MessageState
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import Instant, MessageId, Principal, SessionId
 from holdfast.memory.naming import Whereabouts
-from holdfast.store.script import Row, Script, one, rows
+from holdfast.store.script import Row, Script, one, rows, verb
 from holdfast.turns.fence_sql import stands
 from holdfast.turns.turn_sql import read_turn
 
@@ -21,7 +21,8 @@ select message, seq, event_id, principal, channel, kind, human, hop, body, state
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'waiting' order by seq limit :limit"""
 
 
-def read_mail(claim: Claim, limit: int) -> Script[Mail]:
+@verb
+def read_mail(claim: Claim, *, limit: int) -> Script[Mail]:
     row = yield from one(MAILBOX, mailbox=claim.mailbox)
     if row is None or not stands(claim, row[0]):
         raise ClaimLost(f"fence {claim.fence} is behind {row and row[0]}", mailbox=claim.mailbox)

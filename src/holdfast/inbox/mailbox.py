@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from holdfast.inbox.agent_chain import Chain
 from holdfast.inbox.message import Inbound, Kind
-from holdfast.kernel.ids import AgentName, MailboxId, NodeId, Principal, SessionId
+from holdfast.kernel.ids import AgentName, Instant, MailboxId, NodeId, Principal, SessionId
 from holdfast.memory.naming import Whereabouts
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.turn import Turn
@@ -59,3 +59,15 @@ def take(waiting: Sequence[Inbound], policy: Arrivals) -> tuple[Inbound, ...]:
     """The messages that the next turn answers: one, or the whole run where the policy collects."""
     run = plain_run(waiting)
     return run if policy is Arrivals.COLLECT else run[:1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailboxView:
+    mailbox: MailboxId
+    agent: AgentName
+    address: str
+    session: SessionId | None
+    depth: int
+    owner: str | None
+    fence: int
+    ready_at: Instant | None

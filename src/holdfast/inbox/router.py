@@ -15,8 +15,11 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from holdfast.inbox.accept_sql import was_accepted
 from holdfast.inbox.access import DM, Admit, Knock, Pair, PairingAsk, decide, make_code
+from holdfast.inbox.access_sql import ask_pairing, is_admitted
 from holdfast.inbox.addressing import hash_of, is_answered, place_of, plain_name, principal_of, text_of
+from holdfast.inbox.attachment_sql import count_attachment_bytes, note_position, read_positions
 from holdfast.inbox.channel import (
     ATTACHMENTS_MAX,
     Attachment,
@@ -29,20 +32,19 @@ from holdfast.inbox.channel import (
 from holdfast.inbox.channel_status import LineState
 from holdfast.inbox.gateway import Gateway, Received
 from holdfast.inbox.identity import ChatMove
+from holdfast.inbox.identity_sql import move_chat
 from holdfast.inbox.message import Accepted, Conflict, Duplicate, Enclosure
 from holdfast.inbox.receiver import Line
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError, Remedy
 from holdfast.kernel.ids import AgentName, MailboxId, OperationId, ReplyId, make_id
-from holdfast.kernel.notifier_port import Notifier, Topic
+from holdfast.kernel.notifier import Topic
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 from holdfast.sessions.command_rights import Rank, asks_rank
-from holdfast.store.protocols.reader import Reader
-from holdfast.store.protocols.store import Store
+from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 from holdfast.turns.approval import decided_in
+from holdfast.turns.approval_sql import is_waiting_at
 from holdfast.turns.policy import AgentPolicy
 
 CODE_BITS = 64
@@ -77,11 +79,7 @@ class Reception:
     channel: str
     agents: Agents
     gateway: Gateway
-    store: Store
-    reader: Reader
-    notifier: Notifier
-    clock: Clock
-    entropy: Entropy
+    ports: Ports
     line: Line
     ranks: Ranking | None = None  # a channel whose platform can be asked who is an admin
     tries: Tries = field(default_factory=Tries)
@@ -97,26 +95,28 @@ class Reception:
         self.tries.forget(message)
         if message.position is not None and verdict in {Verdict.STRANGER, Verdict.IGNORED}:
             conversation = conversation_of(message.chat, message.thread)
-            await self.store.note_read(message.account, conversation, message.position, message.event_id)
+            await self.ports.db.write(note_position(message.account, conversation, message.position, message.event_id))
         self.line.took()
         return verdict
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
-        return await self.reader.read_up_to(account)
+        return await self.ports.db.read(read_positions(account))
 
     async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
-        await self.store.note_read(account, conversation, position, event_id)
+        await self.ports.db.write(note_position(account, conversation, position, event_id))
 
     async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
-        await self.store.move_chat(
-            ChatMove(
-                agent=self.agent,
-                channel=self.channel,
-                old_chat=old_chat,
-                new_type=new_type,
-                new_chat=new_chat,
-                by=f"{self.channel} itself",
-                operation=OperationId(self._id("op")),
+        await self.ports.db.write(
+            move_chat(
+                ChatMove(
+                    agent=self.agent,
+                    channel=self.channel,
+                    old_chat=old_chat,
+                    new_type=new_type,
+                    new_chat=new_chat,
+                    by=f"{self.channel} itself",
+                    operation=OperationId(self._id("op")),
+                )
             )
         )
 
@@ -138,28 +138,30 @@ class Reception:
             human=message.human,
         )
         decision = decide(knock, policy.access, admitted=False)
-        if not isinstance(decision, Admit) and await self.reader.admitted(self.agent, knock.principal):
+        if not isinstance(decision, Admit) and await self.ports.db.read(is_admitted(self.agent, knock.principal)):
             return True
         if isinstance(decision, Pair):
             await self._offer_pairing(message, knock, policy)
         return isinstance(decision, Admit)
 
     async def _offer_pairing(self, message: ChatMessage, knock: Knock, policy: AgentPolicy) -> None:
-        asked = await self.store.ask_pairing(
-            PairingAsk(
-                agent=self.agent,
-                channel=self.channel,
-                principal=knock.principal,
-                address=str(place_of(self.agent, self.channel, message, policy.groups)),
-                code=make_code(self.entropy.bits(CODE_BITS)),
-                reply=ReplyId(self._id("rep")),
-                new_mailbox=MailboxId(self._id("box")),
-                name=plain_name(message.sender_name),
+        asked = await self.ports.db.write(
+            ask_pairing(
+                PairingAsk(
+                    agent=self.agent,
+                    channel=self.channel,
+                    principal=knock.principal,
+                    address=str(place_of(self.agent, self.channel, message, policy.groups)),
+                    code=make_code(self.ports.entropy.bits(CODE_BITS)),
+                    reply=ReplyId(self._id("rep")),
+                    new_mailbox=MailboxId(self._id("box")),
+                    name=plain_name(message.sender_name),
+                )
             )
         )
         log.info("intake.refused", agent=self.agent, channel=self.channel, code="stranger", told=asked.told)
         if asked.told:
-            self.notifier.wake(Topic.REPLY)
+            self.ports.notifier.wake(Topic.REPLY)
 
     # --- into the mailbox
 
@@ -186,7 +188,7 @@ class Reception:
         """Whether words said to nobody name what waits for a decision right here: then they were said to us."""
         named = decided_in(message.text) if message.change is Change.NEW else None
         place = place_of(self.agent, self.channel, message, policy.groups)
-        return named is not None and await self.reader.waits_at(str(place), named)
+        return named is not None and await self.ports.db.read(is_waiting_at(str(place), named))
 
     async def _overhears(self, message: ChatMessage, policy: AgentPolicy) -> bool:
         """Whether it is kept though it gets no answer. An edit or deletion is, if what it is about was."""
@@ -195,7 +197,7 @@ class Reception:
         if message.change is Change.NEW:
             return False
         conversation = conversation_of(message.chat, message.thread)
-        return await self.reader.took_in(message.account, conversation, message.of)
+        return await self.ports.db.read(was_accepted(message.account, conversation, message.of, self.ports.secret))
 
     async def _attachments(
         self, message: ChatMessage, policy: AgentPolicy
@@ -209,7 +211,7 @@ class Reception:
         size = sum(len(one.body) for one in kept if one.body is not None)
         if size == 0:
             return kept, notes
-        limit, used = policy.limits.attachments_bytes_max, await self.reader.attachments_bytes(self.agent)
+        limit, used = policy.limits.attachments_bytes_max, await self.ports.db.read(count_attachment_bytes(self.agent))
         if used + size <= limit:
             return kept, notes
         log.warning("attachment.refused", agent=self.agent, channel=self.channel, bytes=size, used=used, limit=limit)
@@ -253,11 +255,11 @@ class Reception:
         return await self._accept(replace(received, unfit=FAULT))
 
     def _refused(self) -> Verdict:
-        self.notifier.wake(Topic.REPLY)  # the sender is told
+        self.ports.notifier.wake(Topic.REPLY)  # the sender is told
         return Verdict.REFUSED
 
     def _id(self, prefix: str) -> str:
-        return make_id(prefix, self.clock.now(), self.entropy.bits(80))
+        return make_id(prefix, self.ports.clock.now(), self.ports.entropy.bits(80))
 
 
 def _is_answered(message: ChatMessage, policy: AgentPolicy) -> bool:

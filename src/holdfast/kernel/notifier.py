@@ -1,13 +1,40 @@
-"""Wake-ups and the live feed of one process. RAM that can vanish: whoever misses a bell polls."""
+"""Wake-ups inside one process, and the live feed that streams are made from.
+
+Nothing here is durable: a lost wake-up costs a poll, and a lost event is read again from the journal.
+"""
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from enum import Enum
 
 from holdfast.kernel.errors import HoldfastError, Remedy
-from holdfast.kernel.notifier_port import Event, Topic
 
 FEED_EVENTS_MAX = 10_000
+
+
+class Topic(Enum):
+    MAIL = "mail"
+    COMPRESS = "compress"
+    DELIVERY = "delivery"
+    FINISH = "finish"
+    FORGET = "forget"
+    REPLY = "reply"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened, with ids and counts; `text` is set on deltas and replies only."""
+
+    name: str
+    session: str = ""
+    mailbox: str = ""
+    turn: int = 0
+    fence: int = 0  # of the claim under which it happened
+    messages: tuple[str, ...] = ()
+    text: str = ""
+    fields: dict[str, object] = field(default_factory=dict)
 
 
 class FeedOverrun(HoldfastError):
@@ -18,29 +45,29 @@ class FeedOverrun(HoldfastError):
     hint = "Read the journal for what was missed, then subscribe again and read faster."
 
 
-class Bell:
-    """Implements `Notifier`."""
-
+class Notifier:
     def __init__(self) -> None:
-        self._bells: dict[Topic, asyncio.Event] = {topic: asyncio.Event() for topic in Topic}
+        self._wakeups: dict[Topic, asyncio.Event] = {topic: asyncio.Event() for topic in Topic}
         self._taps: list[Callable[[Event], None]] = []
         # By what they listen to, so that an event costs only those whom it concerns. Ordered, so that histories replay.
         self._feeds: dict[str, dict[Feed, None]] = {}
 
     def wake(self, topic: Topic) -> None:
-        self._bells[topic].set()
+        self._wakeups[topic].set()
 
     async def wait(self, topic: Topic, *, timeout_ms: float) -> bool:
-        bell = self._bells[topic]
+        """Wait for a wake-up on the topic; False after the timeout. One that came since the last wait counts."""
+        woken = self._wakeups[topic]
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await bell.wait()
+                await woken.wait()
         except TimeoutError:
             return False
-        bell.clear()
+        woken.clear()
         return True
 
     def tap(self, hear: Callable[[Event], None]) -> None:
+        """Have `hear` called with every event, for as long as the process lives. It must be quick and raise nothing."""
         self._taps.append(hear)
 
     def publish(self, event: Event) -> None:
@@ -51,6 +78,8 @@ class Bell:
                 feed.offer(event)
 
     def subscribe(self, *, mailbox: str | None = None, message: str | None = None, name: str | None = None) -> "Feed":
+        """The events of one mailbox, about one message, of one name, or all. A subscriber that falls too far behind
+        gets an error instead of a gap."""
         key = f"message {message}" if message else f"mailbox {mailbox}" if mailbox else ""
         feed = Feed(self, key, name)
         self._feeds.setdefault(key, {})[feed] = None
@@ -66,8 +95,8 @@ class Bell:
 class Feed(AsyncIterator[Event]):
     """One subscriber's queue. It begins when it is made, not when it is first read."""
 
-    def __init__(self, bell: Bell, key: str, name: str | None) -> None:
-        self._bell = bell
+    def __init__(self, notifier: Notifier, key: str, name: str | None) -> None:
+        self._notifier = notifier
         self.key = key
         self._name = name
         self._events: deque[Event] = deque()
@@ -80,7 +109,7 @@ class Feed(AsyncIterator[Event]):
             return
         if len(self._events) >= FEED_EVENTS_MAX:
             self._overrun = True
-            self._bell.leave(self)
+            self._notifier.leave(self)
         else:
             self._events.append(event)
         self._news.set()
@@ -104,7 +133,7 @@ class Feed(AsyncIterator[Event]):
             return None
 
     def close(self) -> None:
-        """End the feed; whoever waits on it learns so."""
+        """End the feed; a task that waits on it is told."""
         self._closed = True
         self._news.set()
-        self._bell.leave(self)
+        self._notifier.leave(self)

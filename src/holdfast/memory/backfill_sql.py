@@ -8,7 +8,7 @@ from holdfast.memory.cursor_sql import BEGIN, add_units, pending_turns
 from holdfast.memory.delivery import DeliveryPolicy, Parcel, due_units
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.parcel_sql import Item, parcel_of
-from holdfast.store.script import Script, one, rows, run
+from holdfast.store.script import Script, one, rows, run, verb
 
 WITHOUT_CURSOR = """
 select id, fork_seq from session
@@ -24,8 +24,9 @@ select n, place, id, stream, from_seq, through_seq, from_turn, through_turn, op,
    and op <> 'erase' order by n limit :limit"""
 
 
-def backfill(
-    agent: AgentName, policy: DeliveryPolicy, after: str, limit: int, by: By = PROGRAM
+@verb
+def backfill_sessions(
+    agent: AgentName, policy: DeliveryPolicy, *, after: str = "", limit: int, by: By = PROGRAM
 ) -> Script[tuple[str, int, bool]]:
     """Schedule all turns of sessions that the provider has no cursor in.
 
@@ -63,7 +64,8 @@ def _fill(session: SessionId, agent: AgentName, policy: DeliveryPolicy, start: i
     return len(units)
 
 
-def delivered_parcels(key: LaneKey, after: int, limit: int) -> Script[tuple[tuple[int, Parcel], ...]]:
+@verb
+def list_delivered_parcels(key: LaneKey, *, after: int = 0, limit: int = 200) -> Script[tuple[tuple[int, Parcel], ...]]:
     """A page of everything that was delivered, in order, rendered again; each with its number."""
     found = yield from rows(DELIVERED, agent=key.agent, provider=key.provider, after=after, limit=limit)
     parcels: list[tuple[int, Parcel]] = []

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
 from holdfast.memory.naming import NamingInputs, PerAddress, Whereabouts
-from holdfast.store.script import Params, Row, Script, many, one, rows, run
+from holdfast.store.script import Params, Row, Script, many, one, rows, run, verb
 from holdfast.turns.journal import Entry, Undone
 from holdfast.turns.journal_sql import chain, undos
 
@@ -178,7 +178,8 @@ def schedule_tail(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -
         yield from _make_units(session, AgentName(row[0]), policy, pending, (scheduled, scheduled), boundary=True)
 
 
-def schedule_overdue(limit: int) -> Script[int]:
+@verb
+def schedule_overdue(*, limit: int) -> Script[int]:
     """Make units of turns that have been pending for longer than their provider may wait; how many cursors."""
     found = yield from rows(OVERDUE, limit=limit)
     for stream in sorted({stream for _, stream, _ in found}):  # all sessions, then all cursors, then lanes (D5)
@@ -201,6 +202,7 @@ def schedule_overdue(limit: int) -> Script[int]:
     return len(found)
 
 
+@verb
 def next_overdue() -> Script[Instant | None]:
     row = yield from one(NEXT_OVERDUE)
     return None if row is None or row[0] is None else Instant(row[0])

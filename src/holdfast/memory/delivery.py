@@ -271,3 +271,24 @@ class Landing(Enum):
     LANDED = "landed"
     ABSENT = "absent"  # counts only after the provider's quiet period since the attempt
     POSSIBLE = "possible"  # nobody can say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryView:
+    n: int
+    id: str
+    agent: str
+    provider: str
+    place: str
+    op: str
+    state: str
+    attempt: int
+    stream: str
+    from_turn: int
+    through_turn: int
+    late: bool
+    at: Instant
+    due_at: Instant
+    receipt: str | None
+    reason: str | None
+    means: str | None = None  # what the provider's `delivered` says, of one that is

@@ -11,14 +11,12 @@ import asyncio
 from collections.abc import Sequence
 
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.kernel.ids import Instant
-from holdfast.kernel.notifier_port import Event, Notifier
+from holdfast.kernel.notifier import Event
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.spans import DELIVER, span
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.tasks import Task
 from holdfast.memory.circuit_breaker import Circuit
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
 from holdfast.memory.lane import (
@@ -36,8 +34,10 @@ from holdfast.memory.lane import (
     settle_all,
     too_early,
 )
+from holdfast.memory.lane_sql import hurry_lanes
 from holdfast.memory.provider import Provider
-from holdfast.store.protocols.store import Store
+from holdfast.memory.settle_sql import settle_lanes
+from holdfast.store.ports import Ports
 from holdfast.turns.model_call import is_cancelled_from_outside
 
 NOTHING_SAID = "nothing was said in it"
@@ -56,26 +56,18 @@ class Carrier:
 
     def __init__(
         self,
+        ports: Ports,
         key: LaneKey,
         provider: Provider,
         *,
-        store: Store,
-        notifier: Notifier,
-        clock: Clock,
-        entropy: Entropy,
-        tasks: Tasks,
         policy: CourierPolicy,
     ) -> None:
+        self._ports = ports
         self.key = key
         self.provider = provider
         self.circuit = Circuit()
         self.claim_name = ""
         self.calls: dict[int, Task] = {}
-        self._store = store
-        self._notifier = notifier
-        self._clock = clock
-        self._entropy = entropy
-        self._tasks = tasks
         self._policy = policy
         self._tally = Tally()
         self._hurries = True  # until the provider's waiting lanes are due; lanes may wait since before a restart
@@ -84,7 +76,7 @@ class Carrier:
     @property
     def room(self) -> int:
         """How many more calls may run now."""
-        allowed = self.circuit.calls_allowed(self._clock.now(), self.provider.capabilities.calls_max)
+        allowed = self.circuit.calls_allowed(self._ports.clock.now(), self.provider.capabilities.calls_max)
         return max(0, allowed - len(self.calls))
 
     async def carry(self, claims: Sequence[LaneClaim], taken_at: Instant) -> None:
@@ -93,7 +85,7 @@ class Carrier:
         sent = [claim for claim in claims if not claim.packages[0].ask]
         for claim in asked:
             await self._keep([(claim, [await self._ask(claim.packages[0])])])
-        if sent and self._clock.now() - taken_at > self._policy.send_within_ms:
+        if sent and self._ports.clock.now() - taken_at > self._policy.send_within_ms:
             await self._keep([(claim, [_untried(package) for package in claim.packages]) for claim in sent])
         elif sent:
             await self._keep(await self._send(sent))
@@ -126,7 +118,7 @@ class Carrier:
             landing,
             self._policy,
             quiet_ms=0 if self.provider.capabilities.repeats else self.provider.capabilities.quiet_ms,
-            chance=self._entropy.fraction(),
+            chance=self._ports.entropy.fraction(),
             known=await self._wellness(package),
         )
 
@@ -170,7 +162,7 @@ class Carrier:
             packages = [package for package in claim.packages if package.n not in idle]
             results = [next(outcomes) for _ in packages]
             known = await self._wellness(packages[0]) if packages else UNKNOWN
-            chance = self._entropy.fraction()
+            chance = self._ports.entropy.fraction()
             decided = settle_all(packages, results, self._policy, chance, known)
             settled.append((claim, [*(idle[package.n] for package in claim.packages if package.n in idle), *decided]))
         return settled
@@ -229,7 +221,7 @@ class Carrier:
 
     def _learn(self, outcome: Outcome, place: str) -> None:
         before = self.circuit
-        self.circuit = before.after(outcome, self._clock.now(), self._entropy.fraction(), place)
+        self.circuit = before.after(outcome, self._ports.clock.now(), self._ports.entropy.fraction(), place)
         self._hurries |= before.is_open and not self.circuit.is_open
 
     def _failed(self, parcel: Parcel, error: Exception) -> None:
@@ -241,11 +233,11 @@ class Carrier:
         attempt = 0
         while True:
             try:
-                await self._store.settle_lanes(settled)
+                await self._ports.db.write(settle_lanes(settled))
             except (StoreUnavailable, StoreFull, StoreReadOnly) as error:
                 attempt += 1
                 log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
-                await self._tasks.sleep(self._unsettled.delay_ms(attempt, self._entropy.fraction()))
+                await self._ports.tasks.sleep(self._unsettled.delay_ms(attempt, self._ports.entropy.fraction()))
             except LaneLost as lost:
                 log.info("lane.lost", provider=self.key.provider, why=str(lost))
                 if len(settled) > 1:  # one lost lane must not keep the others taken
@@ -262,7 +254,7 @@ class Carrier:
     async def _hurry(self) -> None:
         """The provider is back: its other lanes need not wait any longer. A part of them with each delivery."""
         try:
-            self._hurries = await self._store.hurry_lanes(self.key, limit=HURRIED_MAX) == HURRIED_MAX
+            self._hurries = await self._ports.db.write(hurry_lanes(self.key, limit=HURRIED_MAX)) == HURRIED_MAX
         except (StoreUnavailable, StoreFull, StoreReadOnly) as error:  # with the next delivery, then
             log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
 
@@ -282,7 +274,7 @@ class Carrier:
                 "retry_in_ms": settlement.delay_ms or None,
             }
             log.info("delivery.settled", **fields, **settlement.vendor.fields)
-            self._notifier.publish(Event(name="delivery.settled", session=parcel.session, fields=fields))
+            self._ports.notifier.publish(Event(name="delivery.settled", session=parcel.session, fields=fields))
 
 
 def _untried(package: Package) -> Settlement:

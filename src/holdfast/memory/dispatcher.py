@@ -10,19 +10,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.ids import Instant, make_id
+from holdfast.kernel.ids import Instant
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier_port import Event, Notifier, Topic
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.notifier import Event, Topic
+from holdfast.kernel.tasks import Task
+from holdfast.memory.cursor_sql import next_overdue, schedule_overdue
 from holdfast.memory.delivery_call import Carrier
 from holdfast.memory.lane import CourierPolicy, LaneClaim, LaneKey
+from holdfast.memory.lane_sql import claim_lanes, list_lane_keys, next_due
 from holdfast.memory.provider import Indexed
 from holdfast.memory.providers import Providers
 from holdfast.store.membership import Member
-from holdfast.store.protocols.store import Store
+from holdfast.store.ports import Ports
 
 POLL_MS = 1_000
 POLL_MS_MIN = 20
@@ -37,23 +37,17 @@ class Courier(Loop):
 
     def __init__(
         self,
+        ports: Ports,
         *,
-        store: Store,
         providers: Providers,
         member: Member,
-        notifier: Notifier,
-        clock: Clock,
-        entropy: Entropy,
-        tasks: Tasks,
         policy: CourierPolicy | None = None,
         refill: Refill | None = None,
     ) -> None:
-        super().__init__(tasks, entropy)
-        self._store = store
+        super().__init__(ports.tasks, ports.entropy)
+        self._ports = ports
         self._providers = providers
         self._member = member
-        self._notifier = notifier
-        self._clock = clock
         self._policy = policy or CourierPolicy()
         self._carriers: dict[LaneKey, Carrier] = {}
         self._refill = refill
@@ -66,30 +60,30 @@ class Courier(Loop):
         self._looked_at = self._overdue_at = -LOOK_ROUND_MS
 
     async def step(self) -> bool:
-        now = self._clock.now()
+        now = self._ports.clock.now()
         for key in self._providers.lane_keys():
             self._carrier(key)
         if now - self._looked_at >= LOOK_ROUND_MS:
             self._looked_at = now
             # First also at those whose work is done: an index may have been lost while no process was there.
-            for key in await self._store.lane_keys(ever=not self._has_looked):
+            for key in await self._ports.db.read(list_lane_keys(ever=not self._has_looked)):
                 self._carrier(key)
             self._has_looked = True
             for key in self._carriers:
                 self._look_into(key)
         if now - self._overdue_at >= OVERDUE_EVERY_MS:
             self._overdue_at = now
-            due_at = await self._store.next_overdue()
+            due_at = await self._ports.db.read(next_overdue())
             if due_at is not None and due_at <= now:
-                await self._store.schedule_overdue(limit=OVERDUE_BATCH)
+                await self._ports.db.write(schedule_overdue(limit=OVERDUE_BATCH))
         return await self._take()
 
     async def _take(self) -> bool:
         """Lanes for everybody who has room; True when any was taken."""
         able = [carrier for key, carrier in self._carriers.items() if carrier.room and key not in self._refilling]
-        due = await self._store.next_due([carrier.key for carrier in able])
+        due = await self._ports.db.read(next_due([carrier.key for carrier in able]))
         self._next_due = min((at for at in due if at is not None), default=None)
-        now, taken = self._clock.now(), False
+        now, taken = self._ports.clock.now(), False
         for carrier, due_at in zip(able, due, strict=True):
             if (due_at is not None and due_at <= now) or carrier.claim_name:
                 taken = await self._claim(carrier) or taken
@@ -98,22 +92,24 @@ class Courier(Loop):
     async def _claim(self, carrier: Carrier) -> bool:
         able = carrier.provider.capabilities
         # The name is kept until an answer is heard: lanes whose claim was lost are given again, not left taken.
-        carrier.claim_name = carrier.claim_name or make_id("lane", self._clock.now(), self._entropy.bits(80))
-        asked_at = self._clock.now()
-        claims = await self._store.claim_lanes(
-            self._member.node,
-            carrier.key,
-            name=carrier.claim_name,
-            lanes=able.lanes_per_call,
-            units=able.units_per_lane,
-            renderer=able.renderer,
-            passing=able.notes_pass,
+        carrier.claim_name = carrier.claim_name or self._ports.new_id("lane")
+        asked_at = self._ports.clock.now()
+        claims = await self._ports.db.write(
+            claim_lanes(
+                self._member.node,
+                carrier.key,
+                name=carrier.claim_name,
+                lanes=able.lanes_per_call,
+                units=able.units_per_lane,
+                renderer=able.renderer,
+                passing=able.notes_pass,
+            )
         )
         carrier.claim_name = ""
         if claims:
             self._calls += 1
             call = self._calls
-            carrier.calls[call] = self._tasks.start(
+            carrier.calls[call] = self._ports.tasks.start(
                 self._run(carrier, call, claims, asked_at), name=f"carry {carrier.key}"
             )
         return bool(claims)
@@ -129,7 +125,7 @@ class Courier(Loop):
             finally:
                 carrier.calls.pop(call, None)
                 self._ended.set()
-                self._notifier.wake(Topic.DELIVERY)
+                self._ports.notifier.wake(Topic.DELIVERY)
 
     def _look_into(self, key: LaneKey) -> None:
         """Once, and whenever it says so itself: whether the provider's own index was lost."""
@@ -138,7 +134,7 @@ class Courier(Loop):
             return
         if provider.needs_rebuild or key not in self._looked_into:
             self._looked_into.add(key)
-            self._refilling[key] = self._tasks.start(self._fill_again(key, self._refill), name=f"refill {key}")
+            self._refilling[key] = self._ports.tasks.start(self._fill_again(key, self._refill), name=f"refill {key}")
 
     async def _fill_again(self, key: LaneKey, refill: Refill) -> None:
         """A top of its own. What is broken off is begun again at the next look round."""
@@ -151,7 +147,7 @@ class Courier(Loop):
                 if parcels is not None:
                     log.info("memory.refilled", parcels=parcels)
                     fields = {"provider": key.provider, "agent": key.agent, "parcels": parcels}
-                    self._notifier.publish(Event(name="memory.refilled", fields=fields))
+                    self._ports.notifier.publish(Event(name="memory.refilled", fields=fields))
             except Exception as error:  # noqa: BLE001
                 self._looked_into.discard(key)
                 known = isinstance(error, HoldfastError)
@@ -159,27 +155,18 @@ class Courier(Loop):
                 log.error("loop.failed", failure=None if known else error, loop=self.name, code=code, why=str(error))
             finally:
                 self._refilling.pop(key, None)
-                self._notifier.wake(Topic.DELIVERY)
+                self._ports.notifier.wake(Topic.DELIVERY)
 
     def _carrier(self, key: LaneKey) -> Carrier | None:
         if key not in self._carriers and (provider := self._providers.get(key)) is not None:
-            self._carriers[key] = Carrier(
-                key,
-                provider,
-                store=self._store,
-                notifier=self._notifier,
-                clock=self._clock,
-                entropy=self._entropy,
-                tasks=self._tasks,
-                policy=self._policy,
-            )
+            self._carriers[key] = Carrier(self._ports, key, provider, policy=self._policy)
         return self._carriers.get(key)
 
     async def rest(self) -> None:
         """Until something is due, as the step before has just seen; whoever makes something due rings."""
         due_at = self._next_due
-        wait_ms = POLL_MS if due_at is None else max(POLL_MS_MIN, min(POLL_MS, due_at - self._clock.now()))
-        await self._notifier.wait(Topic.DELIVERY, timeout_ms=wait_ms)
+        wait_ms = POLL_MS if due_at is None else max(POLL_MS_MIN, min(POLL_MS, due_at - self._ports.clock.now()))
+        await self._ports.notifier.wait(Topic.DELIVERY, timeout_ms=wait_ms)
 
     async def drain(self, grace_ms: int) -> None:
         """Let running calls end within the grace; what is left goes out after the restart (R7)."""

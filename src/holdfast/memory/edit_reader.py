@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from holdfast.kernel import log
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.tasks import Tasks
+from holdfast.memory.notes_sql import list_memory_subjects
 from holdfast.memory.providers import Providers
-from holdfast.store.protocols.reader import Reader
+from holdfast.store.ports import Ports
 
 LOOK_EVERY_MS = 3_000
 
@@ -16,9 +15,13 @@ LOOK_EVERY_MS = 3_000
 class EditReader(Loop):
     name = "edits"
 
-    def __init__(self, reader: Reader, providers: Providers, tasks: Tasks, entropy: Entropy) -> None:
-        super().__init__(tasks, entropy)
-        self._reader = reader
+    def __init__(
+        self,
+        ports: Ports,
+        providers: Providers,
+    ) -> None:
+        super().__init__(ports.tasks, ports.entropy)
+        self._ports = ports
         self._providers = providers
 
     async def step(self) -> bool:
@@ -33,9 +36,9 @@ class EditReader(Loop):
     async def _subjects(self, agent: AgentName) -> Sequence[str]:
         """All of them, page by page."""
         found: list[str] = []
-        while page := await self._reader.memory_subjects(agent, after=found[-1] if found else None):
+        while page := await self._ports.db.read(list_memory_subjects(agent, after=found[-1] if found else None)):
             found += page
         return found
 
     async def rest(self) -> None:
-        await self._tasks.sleep(LOOK_EVERY_MS)
+        await self._ports.tasks.sleep(LOOK_EVERY_MS)

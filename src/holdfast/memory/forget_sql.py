@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
-from holdfast.inbox.identity_sql import kin, withdraw
+from holdfast.inbox.identity_sql import linked_principals, withdraw
 from holdfast.kernel.errors import ForgetNotFound, IdempotencyConflict, SessionNotFound
 from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, Provider, SessionId
 from holdfast.memory.delivery import DeliveryState
@@ -26,7 +26,7 @@ from holdfast.memory.quotation_sql import find_quotations
 from holdfast.memory.visibility import person_scope
 from holdfast.sessions.delete_sql import blank_session, lock_line
 from holdfast.store.agent_lock_sql import hold_agents
-from holdfast.store.script import Row, Script, many, one, plain, rows, run
+from holdfast.store.script import Row, Script, many, one, plain, rows, run, verb
 
 FIELDS = "id, agent, kind, subject, requested_at, blanked, scrubbed_at, scrub_receipt, swept_at, kept"
 BY_ID = f"select {FIELDS} from forget where id = :id"
@@ -71,7 +71,8 @@ SWEPT = """
 update forget set swept_at = :now, scrubbed_at = case when :found > 0 then null else scrubbed_at end where id = :id"""
 
 
-def forget(request: ForgetRequest, by: By = PROGRAM) -> Script[Forgetting]:
+@verb
+def begin_forgetting(request: ForgetRequest, by: By = PROGRAM) -> Script[Forgetting]:
     """Raises `SessionNotFound`, and `IdempotencyConflict` for an id that named something else before."""
     agent = (yield from _agent(request)) if request.session is not None else request.agent or ""
     made = yield from one(NEW, id=request.id, agent=agent, kind=request.kind.value, subject=request.subject)
@@ -84,7 +85,7 @@ def forget(request: ForgetRequest, by: By = PROGRAM) -> Script[Forgetting]:
     if request.session is not None:
         counts += yield from _forget_session(request.id, AgentName(agent), request.session)
     if request.person is not None:
-        people = yield from kin(request.person)  # the person's principals on other platforms too
+        people = yield from linked_principals(request.person)  # the person's principals on other platforms too
         trail = Trail(frozenset(people), frozenset(agents), set(every))
         counts += yield from _forget_person(request.id, trail)
         agents = [AgentName(name) for name in trail.reached]
@@ -94,7 +95,7 @@ def forget(request: ForgetRequest, by: By = PROGRAM) -> Script[Forgetting]:
     yield from run(BLANKED, id=request.id, blanked=_encoded(counts), kept=_encoded(kept))
     act = Act.SESSION_FORGOTTEN if request.session is not None else Act.PERSON_FORGOTTEN
     yield from action_sql.record(act, by, request.subject, forget=request.id, agent=agent)
-    return (yield from forgetting(request.id))
+    return (yield from read_forgetting(request.id))
 
 
 def _agent(request: ForgetRequest) -> Script[str]:
@@ -109,7 +110,7 @@ def _agents() -> Script[list[AgentName]]:
 
 
 def _repeated(request: ForgetRequest) -> Script[Forgetting]:
-    known = yield from forgetting(request.id)
+    known = yield from read_forgetting(request.id)
     same = (known.kind, known.subject) == (request.kind, request.subject)
     if not same or (request.agent or (known.agent if request.session else None)) != known.agent:
         raise IdempotencyConflict(
@@ -199,25 +200,33 @@ def _blank_echoes(agent: AgentName) -> Script[int]:
 # --- what follows ------------------------------------------------------------------------------------
 
 
-def newest_forgetting() -> Script[ForgetId | None]:
+@verb
+def find_newest_forgetting() -> Script[ForgetId | None]:
     row = yield from one(NEWEST)
     return None if row is None else ForgetId(row[0])
 
 
-def open_forgettings() -> Script[tuple[ForgetId, ...]]:
+@verb
+def list_open_forgettings() -> Script[tuple[ForgetId, ...]]:
     return tuple(ForgetId(id_) for (id_,) in (yield from rows(OPEN, limit=OPEN_MAX)))
 
 
-def unscrubbed() -> Script[tuple[ForgetId, ...]]:
+@verb
+def list_unscrubbed() -> Script[tuple[ForgetId, ...]]:
     """Requests whose bytes may still be in the store's files."""
     return tuple(ForgetId(id_) for (id_,) in (yield from rows(UNSCRUBBED)))
 
 
+@verb
 def mark_scrubbed(requests: Sequence[ForgetId], receipt: str) -> Script[None]:
     yield from many(SCRUBBED, [{"id": id_, "receipt": plain(receipt)} for id_ in requests])
 
 
-def sweep_forgotten(quiet_ms: int, limit: int) -> Script[int]:
+SWEPT_MAX = 100  # requests in one transaction
+
+
+@verb
+def sweep_forgotten(*, quiet_ms: int, limit: int = SWEPT_MAX) -> Script[int]:
     """Blank what recall copied between a request and the last receipt of its providers; how many requests.
 
     The files are scrubbed once more where anything was found.
@@ -231,7 +240,8 @@ def sweep_forgotten(quiet_ms: int, limit: int) -> Script[int]:
     return len(found)
 
 
-def forgetting(id_: ForgetId) -> Script[Forgetting]:
+@verb
+def read_forgetting(id_: ForgetId) -> Script[Forgetting]:
     row = yield from one(BY_ID, id=id_)
     if row is None:
         raise ForgetNotFound(f"nothing was asked to be forgotten under {id_!r}", forget=id_)

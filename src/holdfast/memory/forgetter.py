@@ -5,18 +5,35 @@ provider still had the words, and copies in the RAM of this process: another one
 """
 
 from holdfast.kernel import log
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.ids import ForgetId
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier_port import Notifier, Topic
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.notifier import Topic
+from holdfast.memory.forget_sql import (
+    find_newest_forgetting,
+    list_open_forgettings,
+    list_unscrubbed,
+    mark_scrubbed,
+    sweep_forgotten,
+)
 from holdfast.memory.notes_service import Briefing
 from holdfast.memory.recaller import Recaller
-from holdfast.store.protocols.reader import Reader
-from holdfast.store.protocols.store import Store
+from holdfast.store.database import Database
+from holdfast.store.ports import Ports
 
 POLL_MS = 15_000  # another process may have taken a request, or carried the last erasure
 QUIET_MS = 10_000  # a recall that was under way when the last provider erased has been journaled by then, or never is
+
+
+async def scrub_forgotten(db: Database) -> int:
+    """Leave no byte of what was forgotten in the store's files, and put that on record; for how many requests.
+
+    Raises `StoreUnavailable` while that cannot be done; it may be repeated at any time.
+    """
+    waiting = await db.read(list_unscrubbed())
+    if waiting:
+        receipt = await db.scrub()
+        await db.write(mark_scrubbed(waiting, receipt))
+    return len(waiting)
 
 
 class Forgetter(Loop):
@@ -24,38 +41,32 @@ class Forgetter(Loop):
 
     def __init__(
         self,
+        ports: Ports,
         *,
-        store: Store,
-        reader: Reader,
         recaller: Recaller,
         briefing: Briefing,
-        notifier: Notifier,
-        tasks: Tasks,
-        entropy: Entropy,
         quiet_ms: int = QUIET_MS,
     ) -> None:
-        super().__init__(tasks, entropy)
-        self._store = store
-        self._reader = reader
+        super().__init__(ports.tasks, ports.entropy)
+        self._ports = ports
         self._recaller = recaller
         self._briefing = briefing
-        self._notifier = notifier
         self._quiet_ms = quiet_ms
         self._newest: ForgetId | None = None
 
     async def step(self) -> bool:
-        newest = await self._reader.newest_forgetting()
+        newest = await self._ports.db.read(find_newest_forgetting())
         if newest != self._newest:
             self._newest = newest
             self._briefing.clear()
-        if not await self._reader.open_forgettings():
+        if not await self._ports.db.read(list_open_forgettings()):
             return False
         self._recaller.close()  # nothing that was asked ahead is shown; the next turn asks again
-        await self._store.sweep_forgotten(quiet_ms=self._quiet_ms)
-        scrubbed = await self._store.scrub_forgotten()
+        await self._ports.db.write(sweep_forgotten(quiet_ms=self._quiet_ms))
+        scrubbed = await scrub_forgotten(self._ports.db)
         if scrubbed:
             log.info("forget.scrubbed", requests=scrubbed)
         return False
 
     async def rest(self) -> None:
-        await self._notifier.wait(Topic.FORGET, timeout_ms=POLL_MS)
+        await self._ports.notifier.wait(Topic.FORGET, timeout_ms=POLL_MS)

@@ -15,7 +15,7 @@ from holdfast.memory.delivery import Op, Parcel
 from holdfast.memory.lane import LaneClaim, LaneKey, Package
 from holdfast.memory.note_order import may_pass
 from holdfast.memory.parcel_sql import Item, parcel_of, payload_hash
-from holdfast.store.script import Row, Script, one, rows, run
+from holdfast.store.script import Row, Script, claim_name, one, rows, run, verb
 
 HELD = """
 select place, fence, cast(:now as int8) - doubted_at from lane
@@ -88,8 +88,16 @@ INTERRUPTED = "a courier was cut off while it was being sent"
 RENDERED_OTHERWISE = "it would be rendered otherwise than when it was first sent"
 
 
+@verb(lock=claim_name)
 def claim_lanes(
-    node: NodeId, key: LaneKey, name: str, *, lanes: int, units: int, renderer: str, passing: bool = False
+    node: NodeId,
+    key: LaneKey,
+    *,
+    name: str = "",
+    lanes: int = 1,
+    units: int = 1,
+    renderer: str = "",
+    passing: bool = False,
 ) -> Script[tuple[LaneClaim, ...]]:
     """Take free lanes whose heads are due, each with up to `units` deliveries from its head, rendered."""
     again = (yield from rows(HELD, node=node, name=name, agent=key.agent, provider=key.provider)) if name else []
@@ -192,6 +200,7 @@ def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins:
     )
 
 
+@verb
 def hurry_lanes(key: LaneKey, *, limit: int) -> Script[int]:
     """The provider is back: up to `limit` of its waiting lanes, on whatever node they failed, are due now; how many."""
     found = yield from rows(WAITING, agent=key.agent, provider=key.provider, limit=limit)
@@ -201,6 +210,7 @@ def hurry_lanes(key: LaneKey, *, limit: int) -> Script[int]:
     return len(found)
 
 
+@verb
 def next_due(keys: Sequence[LaneKey]) -> Script[tuple[Instant | None, ...]]:
     """When each provider's next free lane is due; None without one."""
     found: list[Instant | None] = []
@@ -210,7 +220,8 @@ def next_due(keys: Sequence[LaneKey]) -> Script[tuple[Instant | None, ...]]:
     return tuple(found)
 
 
-def lane_keys(*, ever: bool = False) -> Script[tuple[LaneKey, ...]]:
+@verb
+def list_lane_keys(*, ever: bool = False) -> Script[tuple[LaneKey, ...]]:
     """Whose lanes have work, or with `ever` had some, configured or not."""
     found = yield from rows(PAIRS_EVER if ever else PAIRS)
     return tuple(LaneKey(AgentName(agent), Provider(provider)) for agent, provider in found)

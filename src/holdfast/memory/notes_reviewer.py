@@ -6,22 +6,24 @@ that answers. What was said stays: `forget` is for that.
 
 from collections.abc import Iterable
 
+from holdfast.inbox.identity_sql import linked_principals
 from holdfast.kernel.errors import InvalidInput, StoreUnavailable
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.notes import Memory, MemoryBatch, NotApplied
 from holdfast.memory.notes_review import CHANGES_MAX, NoteForReview, Revoked, for_review, removals, to_revoke
 from holdfast.memory.notes_service import Keeper
+from holdfast.memory.notes_sql import list_memory_subjects
 from holdfast.memory.visibility import chat_scope
-from holdfast.store.protocols.reader import Reader
+from holdfast.store.database import Database
 from holdfast.turns.policy import AccessPolicy
 
 ATTEMPTS_MAX = 20  # of one memory that is changed while its notes are revoked
 
 
 class NoteReview:
-    def __init__(self, keeper: Keeper, reader: Reader) -> None:
+    def __init__(self, keeper: Keeper, db: Database) -> None:
         self._keeper = keeper
-        self._reader = reader
+        self._db = db
 
     async def listed(self, agent: AgentName, access: AccessPolicy) -> tuple[NoteForReview, ...]:
         """Every note that a model made in a group or of a stranger's words, newest first."""
@@ -38,7 +40,7 @@ class NoteReview:
         """
         if bool(author) == bool(chat):
             raise InvalidInput("name an author or a chat, and not both: that is whose notes are revoked")
-        authors = {author, *(await self._reader.kin(Principal(author)))} if author else set[str]()
+        authors = {author, *(await self._db.read(linked_principals(Principal(author))))} if author else set[str]()
         subject = chat_scope(chat) if chat else ""
         removed = 0
         for memory in await self._memories(agent):
@@ -67,6 +69,6 @@ class NoteReview:
 
     async def _memories(self, agent: AgentName) -> list[Memory]:
         found: list[Memory] = []
-        while page := await self._reader.memory_subjects(agent, after=found[-1].subject if found else None):
+        while page := await self._db.read(list_memory_subjects(agent, after=found[-1].subject if found else None)):
             found += [await self._keeper.memory(agent, subject) for subject in page]
         return found

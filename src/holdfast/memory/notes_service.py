@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
+from holdfast.audit.actor import acting
+from holdfast.inbox.access_sql import is_admitted
 from holdfast.kernel import log
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, Principal
@@ -25,10 +27,10 @@ from holdfast.memory.notes import (
 from holdfast.memory.notes_plan import entry_named
 from holdfast.memory.notes_prompt import notes_block, soul_text
 from holdfast.memory.notes_review import may_be_stranger
+from holdfast.memory.notes_sql import apply_memory, read_memory, read_shown_notes, undo_memory
 from holdfast.memory.providers import Providers
 from holdfast.memory.visibility import Audience, ShownNotes, holder_of, is_group
-from holdfast.store.protocols.reader import Reader
-from holdfast.store.protocols.store import Store
+from holdfast.store.database import Database
 from holdfast.turns.context import Context
 from holdfast.turns.policy import AccessPolicy, AgentPolicy
 
@@ -42,26 +44,29 @@ def _nobody() -> None:
 class Keeper:
     """Implements `MemoryKeeper`."""
 
-    def __init__(self, store: Store, reader: Reader, providers: Providers) -> None:
-        self._store = store
-        self._reader = reader
+    def __init__(self, db: Database, providers: Providers) -> None:
+        self._db = db
         self._providers = providers
         self.changed: Callable[[], None] = _nobody  # rung after every change
 
     async def memory(self, agent: AgentName, subject: str) -> Memory:
-        return await self._reader.memory(agent, subject)
+        return await self._db.read(read_memory(agent, subject))
 
     async def shown(self, audience: Audience) -> ShownNotes:
         """The notes that an audience may be shown, those of linked accounts included."""
-        return await self._reader.notes_shown(audience)
+        return await self._db.read(read_shown_notes(audience))
 
     async def apply(self, batch: MemoryBatch) -> MemoryOutcome:
-        outcome = await self._store.apply_memory(replace(batch, policies=self._providers.policies(batch.agent)))
+        outcome = await self._db.write(
+            apply_memory(replace(batch, policies=self._providers.policies(batch.agent)), by=acting())
+        )
         self.changed()
         return outcome
 
     async def undo(self, undo: MemoryUndo) -> MemoryOutcome:
-        outcome = await self._store.undo_memory(replace(undo, policies=self._providers.policies(undo.agent)))
+        outcome = await self._db.write(
+            undo_memory(replace(undo, policies=self._providers.policies(undo.agent)), by=acting())
+        )
         self.changed()
         return outcome
 
@@ -87,7 +92,7 @@ class Keeper:
     ) -> frozenset[Principal]:
         """Those of the principals whom no operator let in by name (memory/notes_review.py)."""
         asked = sorted(one for one in principals if may_be_stranger(one, access))
-        return frozenset([one for one in asked if not await self._reader.admitted(agent, one)])
+        return frozenset([one for one in asked if not await self._db.read(is_admitted(agent, one))])
 
     async def soul(self, agent: AgentName) -> str | None:
         """What people wrote into SOUL.md, where the agent has files; a file that cannot be read is not shown."""

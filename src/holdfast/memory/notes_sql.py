@@ -10,7 +10,7 @@ from dataclasses import replace
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.inbox.address import agent_name, check_part
-from holdfast.inbox.identity_sql import kin, withdraw
+from holdfast.inbox.identity_sql import linked_principals, withdraw
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.memory.cursor_sql import schedule_notes
 from holdfast.memory.delivery import MemoryNote
@@ -30,7 +30,7 @@ from holdfast.memory.notes import (
 from holdfast.memory.notes_plan import Gone, MemoryPlan, PlannedOperation, plan_batch, undo_batch, undo_origin
 from holdfast.memory.visibility import SHARED, Audience, ShownNotes, holder_of, shown_notes
 from holdfast.store.agent_lock_sql import hold_agents, share_agent
-from holdfast.store.script import Params, Row, Script, many, one, rows, run
+from holdfast.store.script import Params, Row, Script, many, one, rows, run, verb
 
 NEW_STREAM = """
 insert into memory (stream, agent, subject, head) values (:stream, :agent, :subject, 0)
@@ -71,6 +71,7 @@ SUBJECTS_FIRST = "select subject from memory where agent = :agent and head > 0 o
 SUBJECTS_PAGE = 500
 
 
+@verb
 def apply_memory(batch: MemoryBatch, by: By = PROGRAM) -> Script[MemoryOutcome]:
     """The whole batch or nothing of it. A repeated origin gets the first result."""
     check_part("origin", batch.origin)
@@ -96,6 +97,7 @@ def apply_memory(batch: MemoryBatch, by: By = PROGRAM) -> Script[MemoryOutcome]:
     return outcome
 
 
+@verb
 def undo_memory(undo: MemoryUndo, by: By = PROGRAM) -> Script[MemoryOutcome]:
     """Reverse one operation, once; `stale` when its entry was changed again since."""
     stream = _stream(undo.agent, undo.subject)
@@ -200,13 +202,15 @@ def _row(stream: str, batch: MemoryBatch, operation: PlannedOperation, live: set
 # --- reading -------------------------------------------------------------------------------------------
 
 
-def read_memory(agent: AgentName, subject: str) -> Script[Memory]:
+@verb
+def read_memory(agent: AgentName, subject: str = "") -> Script[Memory]:
     stream = _stream(agent, subject)
     row = yield from one(HEAD, stream=stream)
     return (yield from _memory(stream, agent, subject, int(row[0]) if row else 0))
 
 
-def memory_subjects(agent: AgentName, after: str | None, limit: int) -> Script[Sequence[str]]:
+@verb
+def list_memory_subjects(agent: AgentName, *, after: str | None = None, limit: int = 1_000) -> Script[Sequence[str]]:
     """Everybody the agent ever kept a note about, the agent itself as ''. `after` is the last of the page before."""
     if after is None:
         found = yield from rows(SUBJECTS_FIRST, agent=agent, limit=limit)
@@ -217,20 +221,24 @@ def memory_subjects(agent: AgentName, after: str | None, limit: int) -> Script[S
 
 def _all_subjects(agent: AgentName) -> Script[Sequence[str]]:
     found: list[str] = []
-    while page := (yield from memory_subjects(agent, found[-1] if found else None, SUBJECTS_PAGE)):
+    while page := (yield from list_memory_subjects(agent, after=found[-1] if found else None, limit=SUBJECTS_PAGE)):
         found += page
     return found
 
 
-def memory_history(agent: AgentName, subject: str, after: int, limit: int) -> Script[Sequence[MemoryOperation]]:
+@verb
+def list_memory_operations(
+    agent: AgentName, subject: str = "", *, after: int = 0, limit: int = 200
+) -> Script[Sequence[MemoryOperation]]:
     """Operations after one, oldest first."""
     found = yield from rows(HISTORY, stream=_stream(agent, subject), after=after, limit=limit)
     return [operation_of(row) for row in found]
 
 
-def notes_shown(audience: Audience) -> Script[ShownNotes]:
+@verb
+def read_shown_notes(audience: Audience) -> Script[ShownNotes]:
     """What the audience may be shown, with the linked accounts that its principal has now."""
-    linked = yield from kin(audience.principal)
+    linked = yield from linked_principals(audience.principal)
     audience = replace(audience, kin=tuple(one for one in linked if one != audience.principal))
     found: dict[str, Memory] = {}
     subjects = (yield from _all_subjects(audience.agent)) if audience.sees_all else ()

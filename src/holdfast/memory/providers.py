@@ -7,11 +7,10 @@ from holdfast.kernel.errors import AgentNotFound
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.circuit_breaker import Circuit
-from holdfast.memory.delivery import DeliveryPolicy, DeliveryState
+from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, DeliveryView
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.notes_port import MemoryKeeper
 from holdfast.memory.provider import Configured, Provider
-from holdfast.store.protocols.reader import DeliveryView
 
 DONE = frozenset({DeliveryState.DELIVERED.value})
 Make = Callable[[AgentName], Mapping[ProviderName, Configured]]

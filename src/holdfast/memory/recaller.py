@@ -8,11 +8,11 @@ Rule 4: what was asked ahead for the next turn counts only if nothing was said i
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TypeAlias
 
+from holdfast.inbox.identity_sql import linked_principals
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError
@@ -27,12 +27,12 @@ from holdfast.memory.providers import Providers
 from holdfast.memory.recall import Found, RecallKey, RecallPolicy, RecallQuery, Recollection, choose, frame
 from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.visibility import is_chat_alone
+from holdfast.store.database import Database
 from holdfast.turns.journal import Entry, Recalled, UserSaid, storable
 from holdfast.turns.turn import Turn
 
 PREFETCHED_MAX = 1_024  # keys; the oldest go first
 PREFETCH_WAIT_MS = 30_000
-Kin: TypeAlias = Callable[[Principal], Awaitable[Sequence[Principal]]]  # everybody who somebody is
 
 
 @dataclass(slots=True)
@@ -52,11 +52,11 @@ class _Asked:
 
 
 class Recaller:
-    def __init__(self, providers: Providers, tasks: Tasks, breaker: RecallBreaker, kin: Kin | None = None) -> None:
+    def __init__(self, providers: Providers, tasks: Tasks, breaker: RecallBreaker, db: Database | None = None) -> None:
         self._providers = providers
         self._tasks = tasks
         self._breaker = breaker
-        self._kin = kin
+        self._db = db
         self._prefetched: OrderedDict[RecallKey, _Asked] = OrderedDict()
         self._probes: dict[LaneKey, Task] = {}
 
@@ -162,9 +162,9 @@ class Recaller:
 
     async def _widened(self, query: RecallQuery) -> RecallQuery:
         """The question with everybody who its asker is now; a link that was taken back no longer counts."""
-        if self._kin is None:
+        if self._db is None:
             return query
-        kin = await self._kin(query.key.principal)
+        kin = await self._db.read(linked_principals(query.key.principal))
         return replace(query, kin=tuple(one for one in kin if one != query.key.principal))
 
 

@@ -3,30 +3,33 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+from holdfast.audit.actor import acting
 from holdfast.kernel.errors import HoldfastError, InvalidInput, ProviderFailed
+from holdfast.memory.backfill_sql import backfill_sessions, list_delivered_parcels
 from holdfast.memory.delivery import DeliveryPolicy, Landing, Parcel
 from holdfast.memory.lane import CourierPolicy, LaneKey
 from holdfast.memory.provider import Indexed, Provider
 from holdfast.memory.providers import Providers
-from holdfast.store.protocols.reader import Reader
-from holdfast.store.protocols.store import Store
+from holdfast.store.database import Database
 
 SESSIONS_PAGE = 50
 PARCELS_PAGE = 200
 
 
-async def backfill(store: Store, providers: Providers, key: LaneKey) -> int:
+async def backfill(db: Database, providers: Providers, key: LaneKey) -> int:
     """Schedule what was said before the provider was configured; how many units."""
     made, after, more = 0, "", True
     while more:
-        after, units, more = await store.backfill(key.agent, _policy(providers, key), after=after, limit=SESSIONS_PAGE)
+        after, units, more = await db.write(
+            backfill_sessions(key.agent, _policy(providers, key), after=after, limit=SESSIONS_PAGE, by=acting())
+        )
         made += units
     return made
 
 
-async def rebuild(reader: Reader, providers: Providers, key: LaneKey) -> int:
+async def rebuild(db: Database, providers: Providers, key: LaneKey) -> int:
     """Fill a provider's own index again from the journal; how many parcels."""
-    return await check_indexed(providers, key).rebuild(_delivered(reader, key))
+    return await check_indexed(providers, key).rebuild(_delivered(db, key))
 
 
 def check_indexed(providers: Providers, key: LaneKey) -> Indexed:
@@ -38,13 +41,15 @@ def check_indexed(providers: Providers, key: LaneKey) -> Indexed:
     return provider
 
 
-async def refill(reader: Reader, providers: Providers, key: LaneKey, policy: CourierPolicy | None = None) -> int | None:
+async def refill(db: Database, providers: Providers, key: LaneKey, policy: CourierPolicy | None = None) -> int | None:
     """Rebuild a provider's index if it is damaged or gone; None when nothing was missing. Raises `ProviderFailed`.
 
     A new index says that it needs it too. It lacks nothing if it has the first parcel that was ever delivered.
     """
     provider = providers.get(key)
-    if not isinstance(provider, Indexed) or not (oldest := await reader.delivered_parcels(key, after=0, limit=1)):
+    if not isinstance(provider, Indexed) or not (
+        oldest := await db.read(list_delivered_parcels(key, after=0, limit=1))
+    ):
         return None
     wait_ms = (policy or CourierPolicy()).call_wait_ms
     try:
@@ -58,7 +63,7 @@ async def refill(reader: Reader, providers: Providers, key: LaneKey, policy: Cou
         raise ProviderFailed(f"{type(error).__name__}: {error}", provider=key.provider) from error
     if landing is None:
         return None
-    taken = await rebuild(reader, providers, key)
+    taken = await rebuild(db, providers, key)
     return None if landing is Landing.LANDED else taken
 
 
@@ -70,9 +75,9 @@ async def _first_landing(provider: Provider, key: LaneKey, oldest: Parcel) -> La
     return await provider.landed(oldest) if needs_rebuild else None
 
 
-async def _delivered(reader: Reader, key: LaneKey) -> AsyncIterator[Parcel]:
+async def _delivered(db: Database, key: LaneKey) -> AsyncIterator[Parcel]:
     after = 0
-    while page := await reader.delivered_parcels(key, after=after, limit=PARCELS_PAGE):
+    while page := await db.read(list_delivered_parcels(key, after=after, limit=PARCELS_PAGE)):
         for after, parcel in page:  # noqa: B007 - the last one is where the next page begins
             yield parcel
 

@@ -10,7 +10,7 @@ from holdfast.memory.cursor_sql import DROP, MARK, SHORTEN
 from holdfast.memory.delivery import DeliveryState
 from holdfast.memory.lane import LaneClaim, LaneKey, Settlement
 from holdfast.memory.lane_sql import free_lane
-from holdfast.store.script import Script, many, one, plain, rows, run
+from holdfast.store.script import Script, many, one, plain, rows, run, verb
 
 STREAMS = """
 select distinct stream from delivery
@@ -65,6 +65,7 @@ WAKE = (
 FINAL = frozenset({DeliveryState.DELIVERED, DeliveryState.PARKED, DeliveryState.DROPPED})
 
 
+@verb
 def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> Script[None]:
     """Make the outcomes of one call durable and give the lanes back. Raises `LaneLost`; then nothing is changed."""
     ordered = sorted(settled, key=lambda pair: (pair[0].key, pair[0].place))
@@ -132,6 +133,7 @@ def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
     }
 
 
+@verb
 def replay_delivery(delivery: DeliveryId, by: By = PROGRAM) -> Script[str]:
     """Put a parked delivery back at the head of its lane, late and marked as such. Returns its state now."""
     provider, stream = split_id(delivery)

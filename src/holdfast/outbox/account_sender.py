@@ -5,19 +5,17 @@ restart the platform says so once more.
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from holdfast.inbox.channel import Channel, Editing
 from holdfast.inbox.channels import ChannelKey
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import Instant
-from holdfast.kernel.notifier_port import Event, Notifier
+from holdfast.kernel.notifier import Event
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.spans import POST, span
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.tasks import Task
 from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
 from holdfast.outbox.reply import (
     BEYOND_DOUBT,
@@ -28,8 +26,9 @@ from holdfast.outbox.reply import (
     after_send,
     untried,
 )
+from holdfast.outbox.reply_sql import settle_reply
 from holdfast.outbox.splitting import split
-from holdfast.store.protocols.store import Store
+from holdfast.store.ports import Ports
 from holdfast.turns.model_call import is_cancelled_from_outside
 from holdfast.turns.policy import DAY_MS
 
@@ -39,25 +38,16 @@ NO_OUTCOME = "the channel's code failed: it did not say what became of it"
 NEVER_DOUBLES_MS = DAY_MS  # a platform that knows a nonce for that long needs no policy for doubts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """What all posters of a process share."""
-
-    store: Store
-    notifier: Notifier
-    clock: Clock
-    entropy: Entropy
-    tasks: Tasks
-    policy: PostmanPolicy
-
-
 class Poster:
-    def __init__(self, key: ChannelKey, channel: Channel, desk: Desk, *, on_doubt: OnDoubt) -> None:
+    def __init__(
+        self, key: ChannelKey, channel: Channel, ports: Ports, policy: PostmanPolicy, *, on_doubt: OnDoubt
+    ) -> None:
         self.key = key
         self.claim_name = ""
         self.sending: dict[int, Task] = {}
         self._channel = channel
-        self._desk = desk
+        self._ports = ports
+        self._policy = policy
         self._on_doubt = on_doubt
         self._unsettled = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
         self._failures = 0
@@ -72,20 +62,20 @@ class Poster:
     @property
     def room(self) -> int:
         """How many more replies may be sent now."""
-        if self._desk.clock.now() < self._account_rests_until:
+        if self._ports.clock.now() < self._account_rests_until:
             return 0
-        allowed = 1 if self._failures >= FAILURES_MAX else self._desk.policy.sends_max
+        allowed = 1 if self._failures >= FAILURES_MAX else self._policy.sends_max
         return max(0, allowed - len(self.sending))
 
     def resting(self) -> frozenset[str]:
         """The chats that were written to a moment ago."""
-        now = self._desk.clock.now()
+        now = self._ports.clock.now()
         self._chats_rest_until = {chat: at for chat, at in self._chats_rest_until.items() if at > now}
         return frozenset(self._chats_rest_until)
 
     def rested_at(self) -> Instant | None:
         """When something that rests now may be used again."""
-        now = self._desk.clock.now()
+        now = self._ports.clock.now()
         return min(
             (at for at in (self._account_rests_until, *self._chats_rest_until.values()) if at > now), default=None
         )
@@ -98,7 +88,7 @@ class Poster:
         self._rest(claim.chat, able.chat_interval_ms)
         pieces = split(claim.text, able.text_chars_max, able.text_length)
         while True:
-            if self._desk.clock.now() - asked_at > self._desk.policy.send_within_ms:
+            if self._ports.clock.now() - asked_at > self._policy.send_within_ms:
                 await self._keep(claim, untried(claim))
                 return
             outcome = await self._post(claim, pieces)
@@ -109,14 +99,14 @@ class Poster:
                 on_doubt=self.on_doubt,
                 nonce_lasts_ms=able.nonce_lasts_ms,
                 pace_ms=able.chat_interval_ms,
-                elapsed_ms=self._desk.clock.now() - asked_at,
-                policy=self._desk.policy,
-                chance=self._desk.entropy.fraction(),
+                elapsed_ms=self._ports.clock.now() - asked_at,
+                policy=self._policy,
+                chance=self._ports.entropy.fraction(),
             )
             if not isinstance(outcome, Sent):
                 settlement = replace(settlement, vendor=outcome.vendor)
             self._learn(claim, outcome)
-            asked_at = self._desk.clock.now()
+            asked_at = self._ports.clock.now()
             if await self._keep(claim, settlement) is not Kept.GOES_ON:
                 return
             claim = claim.after(settlement)
@@ -124,7 +114,7 @@ class Poster:
     async def _post(self, claim: ReplyClaim, pieces: tuple[str, ...]) -> SendOutcome:
         if claim.part >= len(pieces):
             return Declined("there is nothing in it to send") if not pieces else Sent("")
-        post, wait_ms = claim.post(pieces), self._desk.policy.send_wait_ms
+        post, wait_ms = claim.post(pieces), self._policy.send_wait_ms
         try:
             with span(
                 POST,
@@ -166,18 +156,18 @@ class Poster:
             case NotSent():
                 self._failures += 1
                 if self._failures >= FAILURES_MAX:
-                    delay_ms = PROBES.delay_ms(self._failures - FAILURES_MAX + 1, self._desk.entropy.fraction())
+                    delay_ms = PROBES.delay_ms(self._failures - FAILURES_MAX + 1, self._ports.entropy.fraction())
                     self._rest_account(delay_ms)
             case Sent() | Declined():
                 self._failures = 0
 
     def _rest_account(self, wait_ms: int) -> None:
         """Several requests are under way at once: the longest wait that any of them was told of holds."""
-        self._account_rests_until = max(self._account_rests_until, Instant(self._desk.clock.now() + wait_ms))
+        self._account_rests_until = max(self._account_rests_until, Instant(self._ports.clock.now() + wait_ms))
 
     def _rest(self, chat: str, wait_ms: int) -> None:
         if wait_ms:
-            self._chats_rest_until[chat] = Instant(self._desk.clock.now() + wait_ms)
+            self._chats_rest_until[chat] = Instant(self._ports.clock.now() + wait_ms)
 
     # --- keeping
 
@@ -193,11 +183,11 @@ class Poster:
         attempt = 0
         while True:
             try:
-                kept = await self._desk.store.settle_reply(claim, settlement)
+                kept = await self._ports.db.write(settle_reply(claim, settlement))
             except HoldfastError as error:
                 attempt += 1
                 log.warning("loop.failed", loop="postman", code=error.code, why=str(error))
-                await self._desk.tasks.sleep(self._unsettled.delay_ms(attempt, self._desk.entropy.fraction()))
+                await self._ports.tasks.sleep(self._unsettled.delay_ms(attempt, self._ports.entropy.fraction()))
             else:
                 break
         if kept is Kept.VOID:
@@ -218,4 +208,4 @@ class Poster:
         }
         log.info("reply.settled", **fields, why=settlement.reason, **settlement.vendor.fields)
         if settlement.state not in {ReplyState.ATTEMPTING, ReplyState.PENDING}:
-            self._desk.notifier.publish(Event(name="reply.settled", messages=(claim.message,), fields=fields))
+            self._ports.notifier.publish(Event(name="reply.settled", messages=(claim.message,), fields=fields))

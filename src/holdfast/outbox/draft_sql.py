@@ -9,7 +9,7 @@ from holdfast.inbox.address import parse
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import DraftId
 from holdfast.outbox.draft import HOLD_MS, Draft, DraftFate, DraftIntent, DraftState, StrayDraft
-from holdfast.store.script import Script, one, plain, rows, run
+from holdfast.store.script import Script, one, plain, rows, run, verb
 
 HOLD = "select fence, session_id from mailbox where id = :mailbox /*lock*/"
 OPEN_TURN = "select open_turn from session where id = :session"
@@ -70,6 +70,7 @@ update reply set draft = 'unknown'
 RETRACTED = "update reply set draft = :fate where id = :id and draft = 'standing' and length(body) = 0"
 
 
+@verb
 def intend_draft(intent: DraftIntent) -> Script[Draft | None]:
     """The turn's draft, held by this claim; None while it must wait."""
     yield from _require_open(intent)
@@ -112,7 +113,8 @@ def _turn(intent: DraftIntent) -> dict[str, object]:
     return {"session": intent.session, "turn": intent.turn}
 
 
-def note_draft(draft: Draft, state: DraftState | None, receipt: str) -> Script[None]:
+@verb
+def note_draft(draft: Draft, state: DraftState | None, *, receipt: str = "") -> Script[None]:
     """What came of sending it; no state means that it was certainly not posted. Said once; later news is void."""
     if state is None:
         yield from run(WITHDRAW, id=draft.id, fence=draft.fence)
@@ -120,7 +122,8 @@ def note_draft(draft: Draft, state: DraftState | None, receipt: str) -> Script[N
         yield from run(NOTE, id=draft.id, fence=draft.fence, state=state.value, receipt=plain(receipt) or None)
 
 
-def release_draft(draft: Draft, quiet_ms: int) -> Script[None]:
+@verb
+def release_draft(draft: Draft, *, quiet_ms: int = 0) -> Script[None]:
     yield from run(RELEASE, id=draft.id, fence=draft.fence, quiet_ms=quiet_ms)
 
 
@@ -135,7 +138,8 @@ def hand_over(n: int) -> Script[None]:
         yield from run(TAKEN_OVER, n=n, fate=fate.value, receipt=row[0])
 
 
-def stray_drafts(limit: int) -> Script[tuple[StrayDraft, ...]]:
+@verb
+def take_stray_drafts(*, limit: int) -> Script[tuple[StrayDraft, ...]]:
     """Those that stand in a chat and that no reply will replace. The others are let go: nothing can be done.
 
     Each is given to one caller at a time; one that could not be retracted is given again when its hold is over.
@@ -153,6 +157,7 @@ def stray_drafts(limit: int) -> Script[tuple[StrayDraft, ...]]:
     return tuple(standing)
 
 
+@verb
 def drop_draft(stray: StrayDraft) -> Script[None]:
     yield from run(DROP, id=stray.id)
     yield from run(RETRACTED, id=stray.id, fate=DraftFate.RETRACTED.value)

@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import Channel, Editing
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ClaimLost, HoldfastError
-from holdfast.kernel.ids import DraftId, Instant, MailboxId, MessageId, ReplyId, SessionId, make_id
-from holdfast.kernel.notifier_port import Notifier, Topic
+from holdfast.kernel.ids import DraftId, Instant, MailboxId, MessageId, ReplyId, SessionId
+from holdfast.kernel.notifier import Topic
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.tasks import Tasks
 from holdfast.outbox.draft import (
     HOLD_MS,
     QUIET_MS,
@@ -25,8 +22,9 @@ from holdfast.outbox.draft import (
     drafted,
     may_write,
 )
+from holdfast.outbox.draft_sql import drop_draft, intend_draft, note_draft, release_draft
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
-from holdfast.store.protocols.store import Store
+from holdfast.store.ports import Ports
 
 KEEP_ATTEMPTS_MAX = 5
 NOT_HELD = "somebody else may write to it, or a reply before it is on its way"
@@ -66,12 +64,8 @@ class Sketch:
 
 
 class Pen:
-    def __init__(self, store: Store, notifier: Notifier, clock: Clock, entropy: Entropy, tasks: Tasks) -> None:
-        self._store = store
-        self._notifier = notifier
-        self._clock = clock
-        self._entropy = entropy
-        self._tasks = tasks
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
         self._retry = RetryPolicy(delay_ms_base=250, delay_ms_max=2_000)
 
     async def write(self, one: Sketch, place: Place) -> NotSent | None:
@@ -88,7 +82,9 @@ class Pen:
         if one.ended or one.over:
             return None
         outcome: SendOutcome = NotSent(NOT_HELD, QUIET_MS)
-        if draft is not None and may_write(one.held_until, self._clock.now()):  # this process may have slept meanwhile
+        if draft is not None and may_write(
+            one.held_until, self._ports.clock.now()
+        ):  # this process may have slept meanwhile
             outcome = await self._put(one, place, draft, text)
         if isinstance(outcome, Sent):
             one.shown, one.in_doubt = text, False
@@ -98,12 +94,12 @@ class Pen:
 
     async def _hold(self, one: Sketch, place: Place) -> Draft | None:
         """On record, and ours for long enough; None while it must wait. One that a reply took over is not made anew."""
-        asked_at = self._clock.now()
+        asked_at = self._ports.clock.now()
         if one.draft is not None and may_write(one.held_until, asked_at):
             return one.draft
         mine = one.draft = one.draft or self._new(one, place)
         try:
-            found = await self._store.intend_draft(_intent(one, mine))
+            found = await self._ports.db.write(intend_draft(_intent(one, mine)))
         except ClaimLost:
             one.over = True
             return None
@@ -115,7 +111,7 @@ class Pen:
         return found
 
     def _new(self, one: Sketch, place: Place) -> Draft:
-        id_ = DraftId(make_id("dra", self._clock.now(), self._entropy.bits(80)))
+        id_ = DraftId(self._ports.new_id("dra"))
         return Draft(id=id_, fence=one.fence, state=DraftState.INTENDED, address=place.address)
 
     # --- requests
@@ -136,16 +132,18 @@ class Pen:
         """Durable, so that the reply can take its place whatever becomes of this process."""
         match outcome:
             case Sent(receipt) if receipt:
-                kept = await self._keep(lambda: self._store.note_draft(draft, DraftState.STANDING, receipt=receipt))
+                kept = await self._keep(
+                    lambda: self._ports.db.write(note_draft(draft, DraftState.STANDING, receipt=receipt))
+                )
                 one.over = not kept
                 if kept:
                     one.draft = replace(draft, state=DraftState.STANDING, receipt=receipt)
             case NotSent() | Declined():
                 one.draft, one.held_until, one.over = draft, Instant(0), isinstance(outcome, Declined)
-                await self._keep(lambda: self._store.note_draft(draft, None))
+                await self._keep(lambda: self._ports.db.write(note_draft(draft, None)))
             case _:
                 one.over = True
-                await self._keep(lambda: self._store.note_draft(draft, DraftState.UNKNOWN))
+                await self._keep(lambda: self._ports.db.write(note_draft(draft, DraftState.UNKNOWN)))
 
     async def let_go(self, one: Sketch) -> None:
         """The reply may take its place; after an edit whose answer was lost, when that has landed or never will."""
@@ -153,11 +151,11 @@ class Pen:
         if draft is None:
             return
         if draft.state is DraftState.INTENDED:  # nothing was posted
-            await self._keep(lambda: self._store.note_draft(draft, None))
+            await self._keep(lambda: self._ports.db.write(note_draft(draft, None)))
         else:
             quiet_ms = QUIET_MS if one.in_doubt else 0
-            await self._keep(lambda: self._store.release_draft(draft, quiet_ms=quiet_ms))
-        self._notifier.wake(Topic.REPLY)
+            await self._keep(lambda: self._ports.db.write(release_draft(draft, quiet_ms=quiet_ms)))
+        self._ports.notifier.wake(Topic.REPLY)
 
     async def _keep(self, verb: Callable[[], Awaitable[None]]) -> bool:
         """However often the store is away for a moment. What is not kept is unknown when the hold is over."""
@@ -166,7 +164,7 @@ class Pen:
                 await verb()
             except HoldfastError as error:
                 log.warning("loop.failed", loop="drafter", code=error.code, why=str(error))
-                await self._tasks.sleep(self._retry.delay_ms(attempt, self._entropy.fraction()))
+                await self._ports.tasks.sleep(self._retry.delay_ms(attempt, self._ports.entropy.fraction()))
             else:
                 return True
         return False
@@ -176,7 +174,7 @@ class Pen:
         if isinstance(channel, Editing):
             outcome = await _answered(channel.retract(stray.address, stray.receipt))
         if isinstance(outcome, Sent | Declined):
-            await self._store.drop_draft(stray)
+            await self._ports.db.write(drop_draft(stray))
             log.info("draft.retracted", draft=stray.id, outcome=type(outcome).__name__)
 
 

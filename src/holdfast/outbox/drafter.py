@@ -15,19 +15,18 @@ from holdfast.inbox.address import parse
 from holdfast.inbox.channel import Editing
 from holdfast.inbox.channels import Channels
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import Instant, MessageId
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier_port import Event, Notifier
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.notifier import Event
+from holdfast.kernel.tasks import Task
 from holdfast.outbox.draft import EVERY_MS_MIN, FIRST_AFTER_CHARS, first_due
+from holdfast.outbox.draft_sql import take_stray_drafts
 from holdfast.outbox.draft_writer import Pen, Place, Sketch
 from holdfast.outbox.post import PULLED
 from holdfast.outbox.reply import chat_of
-from holdfast.store.protocols.reader import Reader
-from holdfast.store.protocols.store import Store
+from holdfast.sessions.history_sql import trace_message
+from holdfast.store.ports import Ports
 from holdfast.turns.turn import TurnEvent
 
 DELTA = "turn.delta"
@@ -46,28 +45,21 @@ class Drafter(Loop):
 
     def __init__(
         self,
+        ports: Ports,
         *,
-        store: Store,
-        reader: Reader,
         channels: Channels,
-        notifier: Notifier,
-        clock: Clock,
-        entropy: Entropy,
-        tasks: Tasks,
     ) -> None:
-        super().__init__(tasks, entropy)
-        self._store = store
-        self._reader = reader
+        super().__init__(ports.tasks, ports.entropy)
+        self._ports = ports
         self._channels = channels
-        self._clock = clock
-        self._pen = Pen(store, notifier, clock, entropy, tasks)
+        self._pen = Pen(ports)
         self._sketches: dict[tuple[str, int], Sketch] = {}
         self._rest_until: dict[Hashable, Instant] = {}  # by chat, and by account
         self._running: dict[int, Task] = {}
         self._calls = 0
-        self._sweep_at = clock.now()
+        self._sweep_at = ports.clock.now()
         self._news = asyncio.Event()
-        notifier.tap(self._hear)
+        ports.notifier.tap(self._hear)
 
     # --- hearing
 
@@ -89,7 +81,7 @@ class Drafter(Loop):
             return
         had = len(one.text)
         one.text += event.text
-        one.heard_at = self._clock.now()
+        one.heard_at = self._ports.clock.now()
         if not one.is_new or had < FIRST_AFTER_CHARS <= len(one.text):
             one.is_new = True
             self._news.set()
@@ -109,15 +101,15 @@ class Drafter(Loop):
             mailbox=event.mailbox,
             fence=event.fence,
             message=event.messages[-1],
-            began_at=self._clock.now(),
-            heard_at=self._clock.now(),
+            began_at=self._ports.clock.now(),
+            heard_at=self._ports.clock.now(),
         )
         return made
 
     # --- showing
 
     async def step(self) -> bool:
-        now = self._clock.now()
+        now = self._ports.clock.now()
         self._rest_until = {what: at for what, at in self._rest_until.items() if at > now}
         for one in tuple(self._sketches.values()):
             if now - one.heard_at > STALE_MS:
@@ -143,7 +135,7 @@ class Drafter(Loop):
             is_group = one.place.address.type != "dm"
             each_ms = max(EVERY_MS_MIN, able.group_edit_interval_ms if is_group else able.edit_interval_ms)
             for what, wait_ms in zip(_limits(one.place), (each_ms, able.account_edit_interval_ms), strict=True):
-                self._rest_until[what] = Instant(self._clock.now() + wait_ms)
+                self._rest_until[what] = Instant(self._ports.clock.now() + wait_ms)
         self._start(partial(self._go_on, one), name=f"draft {one.session}/{one.turn}")
 
     def _end(self, one: Sketch) -> None:
@@ -174,7 +166,7 @@ class Drafter(Loop):
     async def _find(self, one: Sketch) -> None:
         """Where the reply will go, and whether drafts are wanted there. Mostly they are not, and that is all."""
         try:
-            message = await self._reader.message(MessageId(one.message))
+            message = await self._ports.db.read(trace_message(MessageId(one.message)))
         except HoldfastError:
             one.over = True  # forgotten or pruned meanwhile: there is nothing to show
             return
@@ -186,7 +178,7 @@ class Drafter(Loop):
             one.place = Place(channel, channel, address, message.event_id)
 
     def _pause(self, one: Sketch, place: Place, wait_ms: int, *, whole_account: bool) -> None:
-        until = Instant(self._clock.now() + (wait_ms or TROUBLE_MS))
+        until = Instant(self._ports.clock.now() + (wait_ms or TROUBLE_MS))
         chat, account = _limits(place)
         limited = account if whole_account else chat
         # Another request may have been told of a longer wait while this one was under way.
@@ -197,7 +189,7 @@ class Drafter(Loop):
 
     async def _sweep(self) -> None:
         """Best effort: what cannot be deleted now is tried again, what never can be stays."""
-        for stray in await self._store.stray_drafts(limit=STRAYS_MAX):
+        for stray in await self._ports.db.write(take_stray_drafts(limit=STRAYS_MAX)):
             channel = self._channels.get(stray.address.agent, stray.address.channel)
             if channel is not None:
                 self._start(partial(self._pen.retract, channel, stray), name=f"stray {stray.id}")
@@ -207,7 +199,7 @@ class Drafter(Loop):
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
         """Work is made when its task begins: a task that is cut off before that leaves no coroutine behind."""
         self._calls += 1
-        self._running[self._calls] = self._tasks.start(self._tracked(self._calls, work), name=name)
+        self._running[self._calls] = self._ports.tasks.start(self._tracked(self._calls, work), name=name)
 
     async def _tracked(self, call: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """A top of its own: whatever is raised here concerns one draft only."""
@@ -226,7 +218,7 @@ class Drafter(Loop):
         soonest = min((*due, self._sweep_at))
         self._news.clear()
         try:
-            async with asyncio.timeout(max(0, soonest - self._clock.now()) / 1000):
+            async with asyncio.timeout(max(0, soonest - self._ports.clock.now()) / 1000):
                 await self._news.wait()
         except TimeoutError:
             return

@@ -18,7 +18,7 @@ from enum import Enum
 from holdfast.inbox.address import Address
 from holdfast.inbox.agent_chain import NOBODY, Chain
 from holdfast.kernel.errors import InvalidInput
-from holdfast.kernel.ids import MessageId, NodeId, ReplyId
+from holdfast.kernel.ids import Instant, MessageId, NodeId, ReplyId
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 from holdfast.outbox.draft import DraftFate
@@ -263,3 +263,24 @@ def reply_state(text: str | None) -> str | None:
 def short(text: str) -> str:
     """A platform's words, as they can be kept in a column and shown on a line."""
     return " ".join(text.replace("\0", "").split())[:REASON_CHARS_MAX]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostedReply:
+    """One row of the ledger, without its words."""
+
+    n: int
+    id: str
+    agent: str
+    channel: str
+    address: str
+    message: str
+    state: str
+    attempt: int
+    parts_sent: int
+    possible_duplicate: bool  # the platform may show some piece of it twice
+    at: Instant
+    due_at: Instant | None
+    receipt: str | None
+    reason: str | None
+    draft: str | None = None  # what became of the draft that was shown before it, if there was one (`DraftFate`)

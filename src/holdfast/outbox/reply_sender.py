@@ -9,17 +9,15 @@ from collections.abc import Iterable
 
 from holdfast.inbox.channels import ChannelKey, Channels
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import AgentNotFound
-from holdfast.kernel.ids import Instant, make_id
+from holdfast.kernel.ids import Instant
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier_port import Notifier, Topic
-from holdfast.kernel.tasks import Tasks
-from holdfast.outbox.account_sender import Desk, Poster
+from holdfast.kernel.notifier import Topic
+from holdfast.outbox.account_sender import Poster
 from holdfast.outbox.reply import PostmanPolicy, ReplyClaim
+from holdfast.outbox.reply_sql import claim_replies, next_reply_due
 from holdfast.store.membership import Member
-from holdfast.store.protocols.store import Store
+from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 
 POLL_MS = 1_000
@@ -31,32 +29,19 @@ class Postman(Loop):
 
     def __init__(
         self,
+        ports: Ports,
         *,
-        store: Store,
         channels: Channels,
         agents: Agents,
         member: Member,
-        notifier: Notifier,
-        clock: Clock,
-        entropy: Entropy,
-        tasks: Tasks,
         policy: PostmanPolicy | None = None,
     ) -> None:
-        super().__init__(tasks, entropy)
-        self._store = store
+        super().__init__(ports.tasks, ports.entropy)
+        self._ports = ports
         self._channels = channels
         self._agents = agents
         self._member = member
-        self._notifier = notifier
-        self._clock = clock
-        self._desk = Desk(
-            store=store,
-            notifier=notifier,
-            clock=clock,
-            entropy=entropy,
-            tasks=tasks,
-            policy=policy or PostmanPolicy(),
-        )
+        self._policy = policy or PostmanPolicy()
         self._posters: dict[ChannelKey, Poster] = {}
         self._calls = 0
         self._next_due: Instant | None = None
@@ -64,8 +49,8 @@ class Postman(Loop):
 
     async def step(self) -> bool:
         """Replies for every account that has room; True when any was taken."""
-        due = await self._store.next_reply_due()
-        now, taken = self._clock.now(), False
+        due = await self._ports.db.read(next_reply_due())
+        now, taken = self._ports.clock.now(), False
         self._next_due = min((at for at in due.values() if at > now), default=None)
         ready = [ChannelKey(*key) for key, at in due.items() if at <= now]
         unheard = [key for key, poster in self._posters.items() if poster.claim_name]
@@ -77,21 +62,23 @@ class Postman(Loop):
 
     async def _claim(self, poster: Poster) -> bool:
         # The name is kept until an answer is heard: replies whose claim was lost are given again, not left taken.
-        poster.claim_name = poster.claim_name or make_id("post", self._clock.now(), self._entropy.bits(80))
-        asked_at = self._clock.now()
-        claims = await self._store.claim_replies(
-            self._member.node,
-            poster.key.agent,
-            poster.key.channel,
-            name=poster.claim_name,
-            limit=poster.room,
-            on_doubt=poster.on_doubt,
-            resting=poster.resting(),
+        poster.claim_name = poster.claim_name or self._ports.new_id("post")
+        asked_at = self._ports.clock.now()
+        claims = await self._ports.db.write(
+            claim_replies(
+                self._member.node,
+                poster.key.agent,
+                poster.key.channel,
+                name=poster.claim_name,
+                limit=poster.room,
+                on_doubt=poster.on_doubt,
+                resting=poster.resting(),
+            )
         )
         poster.claim_name = ""
         for claim in claims:
             self._calls += 1
-            poster.sending[self._calls] = self._tasks.start(
+            poster.sending[self._calls] = self._ports.tasks.start(
                 self._run(poster, self._calls, claim, asked_at), name=f"post {claim.id}"
             )
         return bool(claims)
@@ -107,7 +94,7 @@ class Postman(Loop):
             finally:
                 poster.sending.pop(call, None)
                 self._ended.set()
-                self._notifier.wake(Topic.REPLY)
+                self._ports.notifier.wake(Topic.REPLY)
 
     def _poster(self, key: ChannelKey) -> Poster | None:
         """None for an account that is not configured (any more), or whose agent is not: its replies wait."""
@@ -116,12 +103,12 @@ class Postman(Loop):
                 on_doubt = self._agents.policy(key.agent).on_doubt
             except AgentNotFound:
                 return None
-            self._posters[key] = Poster(key, channel, self._desk, on_doubt=on_doubt)
+            self._posters[key] = Poster(key, channel, self._ports, self._policy, on_doubt=on_doubt)
         return self._posters.get(key)
 
     async def rest(self) -> None:
         """Until something is due or rested, as the step before has just seen; whoever commits a reply rings."""
-        await self._notifier.wait(Topic.REPLY, timeout_ms=self._wait_ms(self._wakes()))
+        await self._ports.notifier.wait(Topic.REPLY, timeout_ms=self._wait_ms(self._wakes()))
 
     def _wakes(self) -> Iterable[Instant]:
         rested = (poster.rested_at() for poster in self._posters.values())
@@ -129,7 +116,7 @@ class Postman(Loop):
 
     def _wait_ms(self, wakes: Iterable[Instant]) -> int:
         soonest = min(wakes, default=None)
-        return POLL_MS if soonest is None else max(POLL_MS_MIN, min(POLL_MS, soonest - self._clock.now()))
+        return POLL_MS if soonest is None else max(POLL_MS_MIN, min(POLL_MS, soonest - self._ports.clock.now()))
 
     async def drain(self, grace_ms: int) -> None:
         """Let what is being sent end within the grace; what is cut off is in doubt, what waits goes out later."""

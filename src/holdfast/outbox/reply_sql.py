@@ -19,13 +19,13 @@ from holdfast.outbox.reply import (
     NOBODY_KNOWS,
     POSSIBLE_DUPLICATE,
     Kept,
+    PostedReply,
     ReplyClaim,
     ReplySettlement,
     chat_of,
     is_possible_duplicate,
 )
-from holdfast.store.protocols.reply_store import PostedReply
-from holdfast.store.script import Row, Script, one, plain, rows, run
+from holdfast.store.script import Row, Script, claim_name, one, plain, rows, run, verb
 
 FIRST_OF_ITS_ADDRESS = """
 not exists (select 1 from reply as earlier
@@ -113,15 +113,16 @@ HEADS_PAGES_MAX = 8  # each twice as long as the one before: a chat with many th
 OVER = frozenset({ReplyState.DELIVERED, ReplyState.UNCERTAIN, ReplyState.FAILED})
 
 
+@verb(lock=claim_name)
 def claim_replies(
     node: NodeId,
     agent: AgentName,
     channel: str,
-    name: str,
     *,
+    name: str,
     limit: int,
-    on_doubt: OnDoubt,
-    resting: Collection[str],
+    on_doubt: OnDoubt = OnDoubt.RESEND,
+    resting: Collection[str] = (),
 ) -> Script[tuple[ReplyClaim, ...]]:
     """Take the first due reply of each address, at most one of each chat and none of a chat that rests."""
     again = yield from rows(HELD, node=node, name=name)
@@ -177,6 +178,7 @@ def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
     )
 
 
+@verb
 def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]:
     """A claim that is void changes nothing; one that was settled before gets its first result."""
     goes_on, attempts = settlement.state is ReplyState.ATTEMPTING, _attempts(claim, settlement)
@@ -211,6 +213,7 @@ def _attempts(claim: ReplyClaim, settlement: ReplySettlement) -> int:
     return 1 if settlement.state is ReplyState.ATTEMPTING else 0
 
 
+@verb
 def next_reply_due() -> Script[dict[tuple[AgentName, str], Instant]]:
     """When the next reply of each bot account is due, configured or not. Mostly there is none."""
     due: dict[tuple[AgentName, str], Instant] = {}
@@ -221,6 +224,7 @@ def next_reply_due() -> Script[dict[tuple[AgentName, str], Instant]]:
     return due
 
 
+@verb
 def resend_reply(wanted: ReplyId, by: By = PROGRAM) -> Script[str]:
     row = yield from one(FIND, id=wanted)
     if row is None:
@@ -237,7 +241,8 @@ def resend_reply(wanted: ReplyId, by: By = PROGRAM) -> Script[str]:
     return "pending"
 
 
-def reply(wanted: ReplyId) -> Script[PostedReply]:
+@verb
+def read_reply(wanted: ReplyId) -> Script[PostedReply]:
     row = yield from one(ONE, id=wanted)
     if row is None:
         raise _not_found(wanted)
@@ -248,8 +253,9 @@ def _not_found(wanted: str) -> ReplyNotFound:
     return ReplyNotFound(f"there is no reply {wanted[:80]!r}", reply=wanted[:80])
 
 
-def replies(
-    state: str | None, agent: str | None, channel: str | None, after: int, limit: int
+@verb
+def list_replies(
+    *, state: str | None = None, agent: str | None = None, channel: str | None = None, after: int = 0, limit: int = 100
 ) -> Script[list[PostedReply]]:
     found = yield from rows(
         PAGE, before=after or NO_LIMIT, state=state or "", agent=agent or "", channel=channel or "", limit=limit

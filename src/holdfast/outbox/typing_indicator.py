@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from holdfast.inbox.address import Address, parse
 from holdfast.inbox.channel import Channel
 from holdfast.inbox.channels import Channels
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import Instant, MessageId
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier_port import Event, Notifier
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.notifier import Event
 from holdfast.outbox.post import PULLED
-from holdfast.store.protocols.reader import Reader
+from holdfast.sessions.history_sql import trace_message
+from holdfast.store.ports import Ports
 from holdfast.turns.turn import TurnEvent
 
 BEGIN = frozenset({"turn.opened", "turn.restarted", TurnEvent.DECIDED.value})
@@ -43,28 +41,25 @@ class Shown:
 class Presence(Loop):
     name = "presence"
 
-    def __init__(
-        self, *, channels: Channels, reader: Reader, notifier: Notifier, clock: Clock, entropy: Entropy, tasks: Tasks
-    ) -> None:
-        super().__init__(tasks, entropy)
+    def __init__(self, ports: Ports, *, channels: Channels) -> None:
+        super().__init__(ports.tasks, ports.entropy)
+        self._ports = ports
         self._channels = channels
-        self._reader = reader
-        self._clock = clock
         self._running: dict[tuple[str, int], Shown] = {}
         self._news = asyncio.Event()
-        notifier.tap(self._hear)
+        ports.notifier.tap(self._hear)
 
     def _hear(self, event: Event) -> None:
         turn = event.session, event.turn
         if event.name in END:
             self._running.pop(turn, None)
         elif event.name in BEGIN and turn not in self._running and event.messages and len(self._running) < SHOWN_MAX:
-            now = self._clock.now()
+            now = self._ports.clock.now()
             self._running[turn] = Shown(now, now, event.messages[-1])
             self._news.set()
 
     async def step(self) -> bool:
-        now = self._clock.now()
+        now = self._ports.clock.now()
         for turn, shown in tuple(self._running.items()):
             if now - shown.began_at > SHOWN_FOR_MS_MAX:
                 self._running.pop(turn, None)
@@ -78,12 +73,12 @@ class Presence(Loop):
         if shown.channel is None or shown.address is None:
             self._running.pop(turn, None)
             return
-        shown.next_at = Instant(self._clock.now() + int(shown.channel.capabilities.typing_lasts_ms * SHARE))
-        self._tasks.start(self._type(shown.channel, shown.address), name="typing")
+        shown.next_at = Instant(self._ports.clock.now() + int(shown.channel.capabilities.typing_lasts_ms * SHARE))
+        self._ports.tasks.start(self._type(shown.channel, shown.address), name="typing")
 
     async def _find(self, shown: Shown) -> None:
         try:
-            address = parse((await self._reader.message(MessageId(shown.message))).address)
+            address = parse((await self._ports.db.read(trace_message(MessageId(shown.message)))).address)
         except HoldfastError:
             return  # forgotten or pruned meanwhile: there is nothing to show
         channel = None if address.channel in PULLED else self._channels.get(address.agent, address.channel)
@@ -103,7 +98,7 @@ class Presence(Loop):
         soonest = min((shown.next_at for shown in self._running.values()), default=None)
         self._news.clear()
         try:
-            wait_s = None if soonest is None else max(0, soonest - self._clock.now()) / 1000
+            wait_s = None if soonest is None else max(0, soonest - self._ports.clock.now()) / 1000
             async with asyncio.timeout(wait_s):
                 await self._news.wait()
         except TimeoutError:

@@ -8,7 +8,6 @@ from typing import Any
 from holdfast.audit.actor import acting
 from holdfast.inbox.channels import Channels
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import (
@@ -21,26 +20,29 @@ from holdfast.kernel.errors import (
 from holdfast.kernel.hardening import umask_before, variables
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.notifier import Notifier
 from holdfast.models.choose import make_models, make_models_or_none
 from holdfast.models.detect import detect_model
 from holdfast.models.settings import ModelSettings
 from holdfast.runtime.assembly import assemble
-from holdfast.runtime.channel_factory import Switchboard, make_channels
-from holdfast.runtime.memory_factory import Ground, make_memory
+from holdfast.runtime.channel_factory import make_channels
+from holdfast.runtime.environment import Environment
+from holdfast.runtime.memory_factory import make_memory
 from holdfast.runtime.runtime import Runtime
-from holdfast.runtime.tool_factory import Workshop, silent_notes, with_servers
+from holdfast.runtime.tool_factory import silent_notes, with_servers
+from holdfast.store.damage import WatchedDatabase
 from holdfast.store.data_folder import check_owner, make_private
 from holdfast.store.database import Database
 from holdfast.store.encryption.changing import Changed, change_key
 from holdfast.store.encryption.marker import key_files, key_of
 from holdfast.store.encryption.source import KeySource, write_new_key
 from holdfast.store.location import postgres_address
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.ports import Ports
 from holdfast.store.sqlite.migrate import is_migrated
 from holdfast.store.sqlite.owner import OwnerLock
 from holdfast.store.sqlite.recorder import recorder
 from holdfast.store.sqlite.writer import ThreadedDatabase
+from holdfast.store.upkeep_sql import load_secret
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.model import Model
@@ -100,17 +102,6 @@ async def find_crew(listed: Mapping[str, AgentPolicy] | None) -> Crew:
     return Crew(agents, f"{', '.join(speakers)}.", tuple(silent_notes(listed)))
 
 
-class _Owned(SqlStore):
-    """A store whose owner lock goes with it."""
-
-    lock: OwnerLock | None = None
-
-    async def close(self) -> None:
-        await super().close()
-        if self.lock is not None:
-            self.lock.release()
-
-
 async def open_runtime(
     data: Path | str,
     *,
@@ -128,99 +119,91 @@ async def open_runtime(
     With `connect`, the folder of the configuration, the agents' channels are connected to their platforms.
     `hidden` are files that no MCP program may reach, beside those of the data folder and the file of its key.
     """
-    clock, entropy, tasks = SystemClock(), SystemEntropy(), AsyncTasks()
-    database = postgres_address(data)
-    in_databases: bytes | None = None
-    if database is not None:
-        store = await _open_postgres(database, entropy)
-    else:
-        folder = secure_folder(Path(data)) if serve else data_folder(Path(data))
-        key = key_of(Path(data))
-        in_databases = key.of_databases if key is not None else None
-        store = await _open_sqlite(folder, clock, entropy, serve=serve, on_broken=on_broken, key=in_databases)
-    ground = Ground(
-        folder=Path(data) if database is None else None, clock=clock, entropy=entropy, tasks=tasks, key=in_databases
+    address = postgres_address(data)
+    folder = None if address is not None else (secure_folder if serve else data_folder)(Path(data))
+    key = key_of(folder) if folder is not None else None
+    in_databases = key.of_databases if key is not None else None
+    environment = Environment(
+        clock=SystemClock(),
+        entropy=SystemEntropy(),
+        tasks=AsyncTasks(),
+        folder=Path(data) if address is None else None,
+        config_folder=connect,
+        key=in_databases,
+        hidden=(*hidden, *(() if folder is None else key_files(folder))),
+        umask=umask_before(),
     )
+    if address is not None:
+        ports = await _ports(await _open_postgres(address, environment.entropy), environment)
+    else:
+        ports = await _open_sqlite(environment, serve=serve, on_broken=on_broken)
     try:
-        who, providers, keeper = make_memory(store, agents or make_agents(), ground)
-        who, servers = with_servers(who, _workshop(ground, hidden)) if serve else (who, ())
+        who, providers, keeper = make_memory(ports.db, agents or make_agents(), environment)
+        who, servers = with_servers(who, environment) if serve else (who, ())
         runtime = assemble(
-            store,
+            ports,
             who,
-            clock=clock,
-            entropy=entropy,
-            tasks=tasks,
             serve=serve,
-            sole=database is None,
+            sole=address is None,
             providers=providers,
             keeper=keeper,
-            channels=_channels(who, connect, clock, entropy, tasks) if serve else None,
+            channels=_channels(who, environment) if serve else None,
             receive=connect is not None,
             attached=servers,
         )
         return await runtime.start()
     except BaseException:
-        await store.close()  # the threads and the lock go with it
+        await ports.db.close()  # the threads and the lock go with it
         raise
 
 
-def _channels(agents: Agents, connect: Path | None, clock: Clock, entropy: Entropy, tasks: Tasks) -> Channels:
+def _channels(agents: Agents, environment: Environment) -> Channels:
     """Those that are configured, or none: agents can talk to each other either way."""
-    if connect is None:
-        return Channels()
-    return make_channels(agents, Switchboard(clock=clock, entropy=entropy, tasks=tasks, folder=connect))
-
-
-def _workshop(ground: Ground, hidden: Sequence[Path]) -> Workshop:
-    return Workshop(
-        environment=variables(),
-        clock=ground.clock,
-        entropy=ground.entropy,
-        tasks=ground.tasks,
-        folder=ground.folder,
-        hidden=(*hidden, *(() if ground.folder is None else key_files(ground.folder))),
-        umask=umask_before(),
-    )
+    return Channels() if environment.config_folder is None else make_channels(agents, environment)
 
 
 async def _open_sqlite(
-    folder: Path,
-    clock: Clock,
-    entropy: Entropy,
-    *,
-    serve: bool,
-    on_broken: Callable[[StoreBroken], None] | None,
-    key: bytes | None = None,
-) -> SqlStore:
+    environment: Environment, *, serve: bool, on_broken: Callable[[StoreBroken], None] | None
+) -> Ports:
+    folder = environment.folder or Path()
     lock = OwnerLock(folder) if serve else None
     if lock is not None:
         lock.acquire()
     try:
-        database = ThreadedDatabase.open(folder / DATABASE, clock, shared=not serve, on_broken=on_broken, key=key)
-        store = await _store_on(database, entropy)
+        database = ThreadedDatabase.open(
+            folder / DATABASE, environment.clock, shared=not serve, on_broken=on_broken, key=environment.key
+        )
+        return await _ports(database, environment, lock)
     except BaseException:
         if lock is not None:
             lock.release()
         raise
-    store.lock = lock
-    return store
 
 
-async def _open_postgres(address: str, entropy: Entropy) -> SqlStore:
+async def _open_postgres(address: str, entropy: Entropy) -> Database:
     try:
         from holdfast.store.postgres import PostgresDatabase  # noqa: PLC0415 - an extra that most do not have
     except ModuleNotFoundError as error:
         raise ConfigInvalid("PostgreSQL needs the extra: pip install 'holdfast[postgres]'") from error
-    return await _store_on(await PostgresDatabase.open(address, entropy=entropy), entropy)
+    return await PostgresDatabase.open(address, entropy=entropy)
 
 
-async def _store_on(database: Database, entropy: Entropy) -> _Owned:
-    """The store over an open database, which is closed again when it cannot be read."""
+async def _ports(database: Database, environment: Environment, lock: OwnerLock | None = None) -> Ports:
+    """The ports over an open database, which is closed again when it cannot be read."""
+    db = WatchedDatabase(database, on_close=lock.release if lock is not None else None)
     try:
-        return await _Owned.open(database, entropy.bits(256).to_bytes(32, "big"))
+        secret = await db.write(load_secret("tombstone", environment.entropy.bits(256).to_bytes(32, "big")))
     except BaseException:
         await database.close()
         raise
+    return Ports(
+        db=db,
+        secret=secret,
+        clock=environment.clock,
+        entropy=environment.entropy,
+        tasks=environment.tasks,
+        notifier=Notifier(),
+    )
 
 
 def change_encryption(

@@ -5,7 +5,6 @@ the entry point is the name of the table in holdfast.toml. Nothing is imported b
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.channels.agent import CHANNEL as AGENT_CHANNEL
@@ -14,12 +13,9 @@ from holdfast.config.secrets import equal_tokens, read_reference, references
 from holdfast.inbox.address import agent_name
 from holdfast.inbox.channel import GROUP, Channel, ChannelFactory, ChannelSetup
 from holdfast.inbox.channels import Channels
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ConfigInvalid
-from holdfast.kernel.hardening import variables
 from holdfast.kernel.ids import AgentName
-from holdfast.kernel.tasks import Tasks
+from holdfast.runtime.environment import Environment
 from holdfast.runtime.plugins import BuiltIn, find_factory
 from holdfast.turns.agents import Agents
 
@@ -31,50 +27,38 @@ BUILT_IN = {
 ALWAYS_THERE = frozenset({"http", "openai", "terminal", AGENT_CHANNEL})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Switchboard:
-    """What every channel of this process is made with."""
-
-    clock: Clock
-    entropy: Entropy
-    tasks: Tasks
-    folder: Path  # of holdfast.toml; relative files of secrets begin there
-    environment: Mapping[str, str] | None = None  # that of the process unless said
-
-
-def make_channels(agents: Agents, board: Switchboard) -> Channels:
+def make_channels(agents: Agents, environment: Environment) -> Channels:
     """The channels that the configuration names. Raises `ConfigInvalid`; connects to nothing."""
     made = Channels()
     for name, agent in agents.listed.items():
         for channel, settings in agent.policy.channels.items():
-            made.add(name, channel, make_channel(name, channel, settings, board))
-    equal_tokens(None, _tokens(agents, board))
+            made.add(name, channel, make_channel(name, channel, settings, environment))
+    equal_tokens(None, _tokens(agents, environment))
     return made
 
 
-def _tokens(agents: Agents, board: Switchboard) -> dict[str, str]:
+def _tokens(agents: Agents, environment: Environment) -> dict[str, str]:
     """Every bot's tokens. Two variables may hold one token, which the configuration alone does not show."""
     tables = {f"agents.{name}.channels": agent.policy.channels for name, agent in agents.listed.items()}
     found = [named for key, channels in tables.items() for named in references(channels, key)]
-    read = {key: read_reference(board.folder / FILE, how, name, _variables(board)) for key, how, name in found}
+    read = {
+        key: read_reference((environment.config_folder or Path()) / FILE, how, name, environment.variables)
+        for key, how, name in found
+    }
     return {key: value for key, value in read.items() if value and key.endswith(("token_env", "token_file"))}
 
 
-def _variables(board: Switchboard) -> Mapping[str, str]:
-    return variables() if board.environment is None else board.environment
-
-
-def make_channel(agent: AgentName, name: str, settings: Mapping[str, object], board: Switchboard) -> Channel:
+def make_channel(agent: AgentName, name: str, settings: Mapping[str, object], environment: Environment) -> Channel:
     key = f"agents.{agent}.channels.{name}"
     setup = ChannelSetup(
         name=agent_name(name, what="channel"),
         agent=agent,
         settings=settings,
-        environment=_variables(board),
-        folder=board.folder,
-        clock=board.clock,
-        entropy=board.entropy,
-        tasks=board.tasks,
+        environment=environment.variables,
+        folder=environment.config_folder or Path(),
+        clock=environment.clock,
+        entropy=environment.entropy,
+        tasks=environment.tasks,
     )
     try:
         return _factory(name, key)(setup)

@@ -22,7 +22,7 @@ from holdfast.memory.visibility import AGENTS
 from holdfast.models.choose import make_models, models_in
 from holdfast.models.detect import detect_model
 from holdfast.models.settings import parse_settings
-from holdfast.runtime.channel_factory import Switchboard, make_channel
+from holdfast.runtime.channel_factory import make_channel
 from holdfast.runtime.connection_check import (
     Attempt,
     Attemptable,
@@ -32,7 +32,8 @@ from holdfast.runtime.connection_check import (
     ask_provider,
     attempt_all,
 )
-from holdfast.runtime.memory_factory import EMBEDDED, Ground, make_provider
+from holdfast.runtime.environment import Environment
+from holdfast.runtime.memory_factory import EMBEDDED, make_provider
 from holdfast.runtime.tool_factory import check_talks_of, silent_notes, wanted_tools
 from holdfast.tools.mcp.confinement import Confine
 from holdfast.tools.mcp.settings import McpSettings
@@ -82,14 +83,13 @@ class Inspector:
         self._environment = environment
         self._problems: list[HoldfastError] = []
         self._notes: list[str] = []
-        tasks = AsyncTasks()
-        self._ground = Ground(folder=data, clock=SystemClock(), entropy=SystemEntropy(), tasks=tasks)
-        self._board = Switchboard(
-            clock=self._ground.clock,
-            entropy=self._ground.entropy,
-            tasks=tasks,
-            folder=config.folder,
-            environment=environment,
+        self._made_with = Environment(
+            clock=SystemClock(),
+            entropy=SystemEntropy(),
+            tasks=AsyncTasks(),
+            folder=data,
+            config_folder=config.folder,
+            variables=environment,
         )
 
     async def inspect(self) -> Inspection:
@@ -98,7 +98,9 @@ class Inspector:
         secrets, attempts = self._secrets(listed), None
         own = [note for name, policy in listed.items() for note in _notes(name, policy)]
         if self._connect_wait_s is not None:
-            attempts = await attempt_all(self._wanted, self._connect_wait_s, self._ground.clock, self._ground.tasks)
+            attempts = await attempt_all(
+                self._wanted, self._connect_wait_s, self._made_with.clock, self._made_with.tasks
+            )
         self._check_token()
         return Inspection(
             plans=tuple(plans),
@@ -113,14 +115,14 @@ class Inspector:
         self._try(partial(check_talks_of, agent, policy, self._config.agents))
         memory = EMBEDDED if policy.memory is None else policy.memory
         for name, settings in memory.items():
-            made = self._try(partial(make_provider, agent, name, settings, self._ground))
+            made = self._try(partial(make_provider, agent, name, settings, self._made_with))
             if made is not None and name in EMBEDDED:
                 await made.provider.close()  # it lives in the data folder: there is nobody to connect to
             elif made is not None:
                 made_ask, made_close = partial(ask_provider, made.provider), made.provider.close
                 await self._later(Attemptable(agent, "memory", name, made_ask, made_close))
         for name, settings in policy.channels.items():
-            channel = self._try(partial(make_channel, agent, name, settings, self._board))
+            channel = self._try(partial(make_channel, agent, name, settings, self._made_with))
             if channel is not None:
                 ask, load = partial(ask_channel, channel), _load_of(channel)
                 await self._later(Attemptable(agent, "channel", name, ask, channel.close, load))
@@ -147,7 +149,9 @@ class Inspector:
     async def _model(self, agent: AgentName, policy: AgentPolicy) -> str:
         where = f"agents.{agent}.model"
         found = None if policy.model else (await detect_model(self._environment)).settings
-        made = self._try(partial(make_models, policy, self._environment, self._ground.tasks, found=found, where=where))
+        made = self._try(
+            partial(make_models, policy, self._environment, self._made_with.tasks, found=found, where=where)
+        )
         for model in models_in(made or ()) if self._connect_wait_s is not None else ():
             close = model.close if isinstance(model, Connected) else _nothing
             ask = partial(ask_model, model)

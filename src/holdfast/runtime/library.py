@@ -8,15 +8,16 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.api.protocols.service import Delta
+from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import MessageId, SessionId
-from holdfast.kernel.notifier_port import Event, Feed
+from holdfast.kernel.notifier import Event, Feed
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.runtime.runtime import Runtime
+from holdfast.runtime.views import Delta
 from holdfast.sessions.session import Session
-from holdfast.store.protocols.reader import EntryView, MessageTrace
 from holdfast.turns.context import Context
+from holdfast.turns.journal import EntryView
 from holdfast.turns.model import Model
 from holdfast.turns.policy import AgentPolicy
 

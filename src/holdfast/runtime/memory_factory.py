@@ -5,25 +5,23 @@ the entry point is the name of the table in holdfast.toml. Nothing is imported b
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.hardening import variables
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.kernel.tasks import Tasks
 from holdfast.memory.notes import NotesPolicy
 from holdfast.memory.notes_service import Keeper
 from holdfast.memory.provider import GROUP, Configured, Factory, ProviderSetup
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.providers.files.provider import FilesProvider
+from holdfast.runtime.environment import Environment
 from holdfast.runtime.plugins import BuiltIn, find_factory
 from holdfast.runtime.tool_factory import MEMORY, wanted_tools, with_tools
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.database import Database
 from holdfast.tools.joined_tools import JoinedTools
 from holdfast.tools.memory import make_memory_tool
 from holdfast.tools.toolbox import ToolBox
@@ -40,35 +38,24 @@ EMBEDDED: Mapping[str, Mapping[str, object]] = {"local": {}, "files": {}}  # wit
 FOLDER = "agents"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What every provider of this process stands on."""
-
-    folder: Path | None  # None where there is no data folder: PostgreSQL, several machines
-    clock: Clock
-    entropy: Entropy
-    tasks: Tasks
-    key: bytes | None = field(default=None, repr=False)  # of the databases in the folder, where it is encrypted
-
-
-def make_memory(store: SqlStore, agents: Agents, ground: Ground) -> tuple[Agents, Providers, Keeper]:
+def make_memory(db: Database, agents: Agents, environment: Environment) -> tuple[Agents, Providers, Keeper]:
     """The agents with their providers, the notes they keep and their built-in tools."""
-    providers = make_providers(agents, ground)
-    keeper = Keeper(store, store, providers)
+    providers = make_providers(agents, environment)
+    keeper = Keeper(db, providers)
     providers.attach(keeper)
-    breaker = RecallBreaker(providers.recall_circuits, ground.clock, ground.entropy)
-    equipped = with_tools(with_memory(agents, providers, keeper), store, providers, ground.tasks, breaker)
+    breaker = RecallBreaker(providers.recall_circuits, environment.clock, environment.entropy)
+    equipped = with_tools(with_memory(agents, providers, keeper), db, providers, environment.tasks, breaker)
     return equipped, providers, keeper
 
 
-def make_providers(agents: Agents, ground: Ground) -> Providers:
+def make_providers(agents: Agents, environment: Environment) -> Providers:
     """Providers that are made when an agent first needs them. Wrong settings are an error at once."""
 
     def make(name: AgentName) -> Mapping[ProviderName, Configured]:
         wanted = agents.get(name).policy.memory
         if wanted is None:
-            wanted = EMBEDDED if ground.folder is not None else {}
-        return {ProviderName(one): make_provider(name, one, settings, ground) for one, settings in wanted.items()}
+            wanted = EMBEDDED if environment.folder is not None else {}
+        return {ProviderName(one): make_provider(name, one, settings, environment) for one, settings in wanted.items()}
 
     return Providers(make)
 
@@ -102,23 +89,23 @@ def with_memory(agents: Agents, providers: Providers, keeper: Keeper) -> Agents:
     return Agents(default, {name: equipped(name, agent) for name, agent in agents.listed.items()})
 
 
-def make_provider(agent: AgentName, name: str, settings: Mapping[str, object], ground: Ground) -> Configured:
+def make_provider(agent: AgentName, name: str, settings: Mapping[str, object], environment: Environment) -> Configured:
     """One provider from its table. Raises `ConfigInvalid`; reaches nobody."""
     key = f"agents.{agent}.memory.{name}"
     factory: Factory = find_factory("provider", name, key, BUILT_IN, GROUP)
-    if ground.folder is None and name in EMBEDDED:
+    if environment.folder is None and name in EMBEDDED:
         raise ConfigInvalid(f"{key}: it lives in a data folder, and there is none with PostgreSQL", key=key)
-    home = (ground.folder or Path()) / FOLDER / agent
+    home = (environment.folder or Path()) / FOLDER / agent
     setup = ProviderSetup(
         name=ProviderName(name),
         agent=agent,
         settings=settings,
         folder=home if name == "files" else home / name,
         environment=variables(),
-        clock=ground.clock,
-        entropy=ground.entropy,
-        tasks=ground.tasks,
-        key=ground.key,
+        clock=environment.clock,
+        entropy=environment.entropy,
+        tasks=environment.tasks,
+        key=environment.key,
     )
     try:
         made = factory(setup)

@@ -10,51 +10,72 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from holdfast.api.protocols.service import Delta, Health, Prompt
 from holdfast.audit.action import Act
-from holdfast.audit.action_desk import ActionDesk
+from holdfast.audit.action_log import ActionLog
+from holdfast.audit.action_sql import record_action
+from holdfast.audit.actor import acting
 from holdfast.inbox.access import PLATFORMS
-from holdfast.inbox.access_desk import Desk
+from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import Address, agent_name, check_part, sender_of_chat
+from holdfast.inbox.attachment_sql import find_attachment, read_attachment
 from holdfast.inbox.channel_status import ServerStanding, Standing
 from holdfast.inbox.directory import locate
-from holdfast.inbox.gateway import Gateway, Received
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.identity_sql import linked_principals
+from holdfast.inbox.mailbox import MailboxView
 from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Origin, accepted_message
+from holdfast.inbox.message_trace import EnclosureView, MessageTrace
 from holdfast.inbox.receiver import Exchange
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError, OperationBusy
-from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId, make_id
+from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.kernel.notifier_port import Event, Feed, Notifier, Topic
-from holdfast.kernel.tasks import Tasks
-from holdfast.memory.delivery import Outcome
+from holdfast.kernel.notifier import Event, Feed, Topic
+from holdfast.memory.delivery import DeliveryView, Outcome
 from holdfast.memory.forget import ForgetRequest, Forgetting
+from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
+from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
 from holdfast.memory.notes_review import NoteForReview, Revoked
 from holdfast.memory.notes_reviewer import NoteReview
-from holdfast.memory.notes_service import Briefing, Keeper, audience_of
-from holdfast.memory.providers import Providers
+from holdfast.memory.notes_service import audience_of
+from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects, read_memory
 from holdfast.memory.recall import Found, RecallKey, RecallQuery, choose
-from holdfast.memory.recaller import Recaller
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
-from holdfast.outbox.reply_desk import ReplyDesk
+from holdfast.memory.settle_sql import replay_delivery
+from holdfast.outbox.replies import Replies
+from holdfast.runtime.parts import Parts
 from holdfast.runtime.supervisor import Supervisor
 from holdfast.runtime.temporary_lease import Visit
-from holdfast.sessions.compression import Operation
-from holdfast.sessions.compressor import Compressor
-from holdfast.sessions.finish_desk import FinishDesk
+from holdfast.runtime.views import Delta, Health, Prompt
+from holdfast.sessions.compression import Busy, Operation, Summary
+from holdfast.sessions.conversation import ChatLine
+from holdfast.sessions.conversation_sql import read_conversation
+from holdfast.sessions.finalisations import Finalisations
+from holdfast.sessions.history_sql import (
+    find_mailbox,
+    find_unanswered,
+    list_deliveries,
+    list_entries,
+    list_operations,
+    list_sessions,
+    read_session,
+    read_snapshot,
+    trace_message,
+)
 from holdfast.sessions.session import Session
-from holdfast.store.membership import Member
+from holdfast.store.gauges import Gauges
+from holdfast.store.gauges_sql import read_gauges
 from holdfast.store.page_check import PageCheck
-from holdfast.store.protocols.reader import DeliveryView, EntryView, MessageTrace, Reader
-from holdfast.store.protocols.store import Busy, Store
-from holdfast.turns.agents import Agents
-from holdfast.turns.approval_desk import ApprovalDesk
+from holdfast.store.upkeep_sql import prove_write
+from holdfast.turns.approvals import Approvals
 from holdfast.turns.context import Context, is_named, render
+from holdfast.turns.journal import EntryView
+from holdfast.turns.record_sql import record_turn
+from holdfast.turns.spend import SpendTotal
+from holdfast.turns.spend_sql import sum_spend_by_model
 from holdfast.turns.tool import Attached
 from holdfast.turns.turn import Recorded, TurnRecord
 
@@ -65,55 +86,40 @@ PROVE_WAIT_MS = 5_000
 
 
 class Runtime:
-    """Implements `Service`."""
-
     def __init__(
         self,
+        parts: Parts,
         *,
-        store: Store,
-        reader: Reader,
-        agents: Agents,
-        member: Member,
-        gateway: Gateway,
-        compressor: Compressor,
         supervisor: Supervisor | None,
         exchange: Exchange,
-        providers: Providers,
-        recaller: Recaller,
-        keeper: Keeper,
-        briefing: Briefing,
-        notifier: Notifier,
-        clock: Clock,
-        entropy: Entropy,
-        tasks: Tasks,
         attached: Sequence[Attached] = (),
     ) -> None:
-        self.store = store
-        self._attached = attached
-        self.reader = reader
-        self.gateway = gateway
+        self.ports = ports = parts.ports
+        self.db = ports.db
+        self.clock = ports.clock
+        self.entropy = ports.entropy
+        self.tasks = ports.tasks
+        self.gateway = parts.gateway
         self.exchange = exchange
-        self.clock = clock
-        self.entropy = entropy
-        self.tasks = tasks
-        self._agents = agents
-        self._member = member
-        self._compressor = compressor
+        self.approvals = Approvals(ports)
+        self.replies = Replies(ports)
+        self.finalisations = Finalisations(ports)
+        self.access = AccessControl(ports, self._platforms)
+        self.actions = ActionLog(ports)
+        self._notifier = ports.notifier
+        self._attached = attached
+        self._agents = parts.agents
+        self._contexts = parts.contexts
+        self._compressor = parts.compressor
         self._supervisor = supervisor
-        self._providers = providers
-        self._recaller = recaller
-        self._keeper = keeper
-        self._briefing = briefing
-        self._notifier = notifier
-        self._visit = Visit(member, store, tasks)
-        self.approvals = ApprovalDesk(store, reader, notifier)
-        self.replies = ReplyDesk(store, reader, notifier)
-        self.finalisations = FinishDesk(store, reader, notifier)
-        self.access = Desk(store, reader, notifier, clock, entropy, self._platforms)
-        self.actions = ActionDesk(store, reader)
+        self._providers = parts.providers
+        self._recaller = parts.recaller
+        self._keeper = parts.keeper
+        self._briefing = parts.briefing
+        self._visit = Visit(ports, parts.member)
         self._proving = asyncio.Lock()
         self._proved: Health | None = None
-        self._pages = PageCheck(self.store, self.clock, self.tasks)
+        self._pages = PageCheck(ports)
 
     # --- life
 
@@ -135,7 +141,7 @@ class Runtime:
         try:
             await self._end()
         finally:
-            await self.store.close()
+            await self.db.close()
         log.info("runtime.closed")
 
     async def _end(self) -> None:
@@ -250,7 +256,7 @@ class Runtime:
         feed = self._notifier.subscribe(message=message)
         try:
             while True:
-                trace = await self.reader.message(message)
+                trace = await self.db.read(trace_message(message))
                 if trace.is_over or (or_asked and trace.awaiting is not None):
                     return trace
                 while (event := await feed.next_within(LOOK_EVERY_MS)) is not None and event.name == "turn.delta":
@@ -287,7 +293,7 @@ class Runtime:
             if message != wanted:  # a repeat: the message has an older id
                 feed.close()
                 feed = self._notifier.subscribe(message=message)
-                trace = await self.reader.message(message)
+                trace = await self.db.read(trace_message(message))
                 if trace.state not in UNFINISHED:
                     yield Delta(trace.reply.text if trace.reply else "")
                     return
@@ -312,7 +318,7 @@ class Runtime:
                 continue
             if event is not None and message not in event.messages:
                 continue
-            trace = await self.reader.message(message)
+            trace = await self.db.read(trace_message(message))
             if trace.state not in UNFINISHED:
                 final = trace.reply.text if trace.reply else ""
                 if final != heard:
@@ -324,12 +330,12 @@ class Runtime:
 
     async def record_turn(self, record: TurnRecord) -> Recorded:
         """A whole turn from a writer that runs its own conversation (D8)."""
-        return await self.store.record_turn(record)
+        return await self.db.write(record_turn(record))
 
     # --- asking what happened
 
     async def trace(self, message: MessageId) -> MessageTrace:
-        found = await self.reader.message(message)
+        found = await self.db.read(trace_message(message))
         return replace(found, deliveries=tuple(self._providers.explained(found.deliveries)))
 
     async def sessions(
@@ -345,19 +351,57 @@ class Runtime:
         address = None
         if chat is not None:
             address = str(Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat))
-        return await self.reader.sessions(agent=agent, address=address, after=after, limit=limit)
+        return await self.db.read(list_sessions(agent=agent, address=address, after=after, limit=limit))
+
+    async def session(self, session: SessionId) -> Session:
+        """Raises `SessionNotFound`."""
+        return await self.db.read(read_session(session))
+
+    async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
+        """A summary by its public name, and the entries it covers."""
+        return await self.db.read(read_snapshot(session, n))
+
+    async def operations(
+        self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
+    ) -> Sequence[Operation]:
+        return await self.db.read(list_operations(session=session, after=after, limit=limit))
+
+    async def mailbox(self, address: str) -> MailboxView | None:
+        return await self.db.read(find_mailbox(address))
+
+    async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
+        """What was said in an HTTP chat, oldest first: the newest messages before a position, with their replies."""
+        return await self.db.read(read_conversation(address, before=before, limit=limit))
+
+    async def linked(self, principal: Principal) -> Sequence[Principal]:
+        """The accounts of the same person."""
+        return await self.db.read(linked_principals(principal))
+
+    async def find_attachment(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:
+        """What the newest message (of that agent) that brought these bytes says of them."""
+        return await self.db.read(find_attachment(hash, agent=agent))
+
+    async def read_attachment(self, hash: str) -> bytes | None:
+        return await self.db.read(read_attachment(hash))
+
+    async def spend(self, *, days: int = 1, agent: AgentName | None = None) -> Sequence[SpendTotal]:
+        return await self.db.read(sum_spend_by_model(days=days, agent=agent))
+
+    async def gauges(self) -> Gauges:
+        """How much there is to do now."""
+        return await self.db.read(read_gauges())
 
     async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
-        return await self.reader.entries(session, after=after, limit=limit)
+        return await self.db.read(list_entries(session, after=after, limit=limit))
 
     async def context(self, session: SessionId) -> Context:
-        return await self.reader.context(session)
+        return await self._contexts.read(session)
 
     async def prompt(self, session: SessionId) -> Prompt:
         """What the model would be sent if a turn began now: what stands before the conversation, and all committed."""
-        context = await self.reader.context(session)
+        context = await self._contexts.read(session)
         policy = self._agents.policy(context.agent)
-        found = await self.reader.session(session)
+        found = await self.db.read(read_session(session))
         audience = audience_of(policy, context, found.principal, context.address)
         brief = await self._briefing.read(policy, context, audience)
         settled = replace(context, entries=context.committed, open_turn=None)
@@ -410,12 +454,12 @@ class Runtime:
         self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
     ) -> Sequence[DeliveryView]:
         """Newest first."""
-        found = await self.reader.deliveries(provider=provider, state=state, after=after, limit=limit)
+        found = await self.db.read(list_deliveries(provider=provider, state=state, after=after, limit=limit))
         return self._providers.explained(found)
 
     async def replay(self, delivery: DeliveryId) -> str:
         """Put a parked delivery back on its lane, late; its state now."""
-        state = await self.store.replay_delivery(delivery)
+        state = await self.db.write(replay_delivery(delivery, by=acting()))
         self._notifier.wake(Topic.DELIVERY)
         return state
 
@@ -432,7 +476,8 @@ class Runtime:
             session=SessionId(session) if session is not None else None,
             person=Principal(person) if person is not None else None,
         )
-        found = await self.store.forget(request)
+        found = await self.db.write(begin_forgetting(request, by=acting()))
+        self._contexts.clear()
         self._recaller.close()  # what was asked ahead, and what sessions were briefed with, may hold the words
         self._briefing.clear()
         log.info("forget.requested", forget=found.id, kind=found.kind.value, parts=len(found.parts), **found.blanked)
@@ -443,22 +488,22 @@ class Runtime:
     async def _scrub(self, found: Forgetting) -> Forgetting:
         """Nobody else in this process does it. What does not succeed now is done by the process that serves."""
         try:
-            await self.store.scrub_forgotten()
+            await scrub_forgotten(self.db)
         except HoldfastError as error:
             log.warning("forget.pending", forget=found.id, code=error.code, why=str(error))
-        return await self.reader.forgetting(found.id)
+        return await self.db.read(read_forgetting(found.id))
 
     async def forget_status(self, id: str) -> Forgetting:
         """Where a request to forget stands. Raises `ForgetNotFound`."""
-        return await self.reader.forgetting(ForgetId(check_part("forget id", id)))
+        return await self.db.read(read_forgetting(ForgetId(check_part("forget id", id))))
 
     async def memory(self, agent: str | None = None, subject: str = "") -> Memory:
-        return await self.reader.memory(self.named(agent), subject)
+        return await self.db.read(read_memory(self.named(agent), subject))
 
     async def memory_history(
         self, agent: str | None = None, subject: str = "", *, after: int = 0, limit: int = 200
     ) -> Sequence[MemoryOperation]:
-        return await self.reader.memory_history(self.named(agent), subject, after=after, limit=limit)
+        return await self.db.read(list_memory_operations(self.named(agent), subject, after=after, limit=limit))
 
     async def apply_memory(self, batch: MemoryBatch) -> MemoryOutcome:
         """Change the agent's memory as a whole or not at all; the change is mirrored to its providers."""
@@ -472,18 +517,18 @@ class Runtime:
 
     async def memory_subjects(self, agent: str | None = None, *, after: str | None = None) -> Sequence[str]:
         """The scopes in which an agent keeps notes, a page at a time; the shared ones are ''."""
-        return await self.reader.memory_subjects(self.named(agent), after=after)
+        return await self.db.read(list_memory_subjects(self.named(agent), after=after))
 
     async def review_notes(self, agent: str | None = None) -> Sequence[NoteForReview]:
         """The notes that were made in a group or of a stranger's words, newest first."""
         name = self.named(agent)
-        return await NoteReview(self._keeper, self.reader).listed(name, self._agents.policy(name).access)
+        return await NoteReview(self._keeper, self.db).listed(name, self._agents.policy(name).access)
 
     async def revoke_notes(self, agent: str | None = None, *, author: str = "", chat: str = "") -> Revoked:
         """Remove the notes that were made of an author's words, or in a chat. Raises `InvalidInput`."""
         name, origin = self.named(agent), self._new_id("revoke")
         access = self._agents.policy(name).access
-        review = NoteReview(self._keeper, self.reader)
+        review = NoteReview(self._keeper, self.db)
         return await review.revoke(name, access, author=author, chat=chat, by="user", origin=origin)
 
     async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
@@ -493,7 +538,7 @@ class Runtime:
 
     async def backfill(self, provider: str, *, agent: str | None = None) -> int:
         """Send a provider what was said before it was configured; how many units are on their way."""
-        made = await backfill(self.store, self._providers, LaneKey(self.named(agent), ProviderName(provider)))
+        made = await backfill(self.db, self._providers, LaneKey(self.named(agent), ProviderName(provider)))
         self._notifier.wake(Topic.DELIVERY)
         return made
 
@@ -501,13 +546,13 @@ class Runtime:
         """Fill a provider's own index again from the journal; how many parcels it took."""
         key = LaneKey(self.named(agent), ProviderName(provider))
         check_indexed(self._providers, key)
-        await self.store.record_action(Act.PROVIDER_REBUILT, provider, agent=key.agent)
-        return await rebuild(self.reader, self._providers, key)
+        await self.db.write(record_action(Act.PROVIDER_REBUILT, provider, agent=key.agent, by=acting()))
+        return await rebuild(self.db, self._providers, key)
 
     async def migrate_memory(self, agent: str | None = None, subject: str = "") -> dict[str, dict[str, Outcome]]:
         """What became of each memory file at each provider that takes files over; each goes at most once."""
         name = self.named(agent)
-        await self.store.record_action(Act.PROVIDER_MIGRATED, stream_of(name, subject), agent=name)
+        await self.db.write(record_action(Act.PROVIDER_MIGRATED, stream_of(name, subject), agent=name, by=acting()))
         return await self._keeper.migrate(name, subject)
 
     def named(self, agent: str | None) -> AgentName:
@@ -563,7 +608,7 @@ class Runtime:
         """The newest message that is not over and was made by the same request, in the chat or, without one, in any."""
         whom = self._whom(agent)
         address = str(Address(agent=whom, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
-        return await self.reader.unanswered(address, request)
+        return await self.db.read(find_unanswered(address, request))
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
         return self._notifier.subscribe(message=message, mailbox=mailbox)
@@ -587,17 +632,17 @@ class Runtime:
     async def _prove(self, started: Instant) -> Health:
         try:
             async with asyncio.timeout(PROVE_WAIT_MS / 1000):
-                await self.store.prove_write()
+                await self.db.write(prove_write())
         except TimeoutError:
             return Health(ok=False, at=started, code="store_unavailable", why=f"no write within {PROVE_WAIT_MS} ms")
         except HoldfastError as error:
             return Health(ok=False, at=started, code=error.code, why=str(error))
         took_ms = self.clock.now() - started
-        return Health(ok=True, at=started, proved_write_ms=took_ms, wal_bytes=self.store.wal_bytes())
+        return Health(ok=True, at=started, proved_write_ms=took_ms, wal_bytes=self.db.wal_bytes())
 
     async def begin_compression(self, session: SessionId) -> Operation:
         """Start compressing a session beside its mailbox; raises `OperationBusy` while one runs."""
-        found = await self.reader.session(session)
+        found = await self.db.read(read_session(session))
         self._agents.get(found.agent)  # an agent that is gone is said before an operation is opened
         if self._supervisor is None:
             await self._visit.begin()
@@ -607,4 +652,4 @@ class Runtime:
         return begun
 
     def _new_id(self, prefix: str) -> str:
-        return make_id(prefix, self.clock.now(), self.entropy.bits(80))
+        return self.ports.new_id(prefix)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier_port import Notifier, Topic
+from holdfast.kernel.notifier import Notifier, Topic
 from holdfast.kernel.tasks import Task, Tasks
 from holdfast.memory.dispatcher import Courier
 from holdfast.outbox.reply_sender import Postman

@@ -2,16 +2,20 @@
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, NodeLost
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.tasks import Task
 from holdfast.store.membership import RENEW_EVERY_MS, Member
-from holdfast.store.protocols.store import Store
+from holdfast.store.node_sql import renew_node
+from holdfast.store.ports import Ports
 
 
 class Visit:
-    def __init__(self, member: Member, store: Store, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        member: Member,
+    ) -> None:
+        self._ports = ports
         self._member = member
-        self._store = store
-        self._tasks = tasks
         self._staying: Task | None = None
 
     @property
@@ -21,13 +25,13 @@ class Visit:
     async def begin(self) -> None:
         if self._staying is None:
             await self._member.join(sole=False)
-            self._staying = self._tasks.start(self._stay(), name="visit")
+            self._staying = self._ports.tasks.start(self._stay(), name="visit")
 
     async def _stay(self) -> None:
         while True:
-            await self._tasks.sleep(RENEW_EVERY_MS)
+            await self._ports.tasks.sleep(RENEW_EVERY_MS)
             try:
-                await self._store.renew_node(self._member.node)
+                await self._ports.db.write(renew_node(self._member.node))
             except NodeLost as lost:
                 log.warning("node.lost", node=self._member.node, why=str(lost))
                 return

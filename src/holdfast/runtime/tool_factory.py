@@ -5,15 +5,12 @@ offered only where `talks_to` lists somebody.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 
 from holdfast.inbox.address import is_name
 from holdfast.inbox.agent_chain import described
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.tasks import Tasks
@@ -23,7 +20,8 @@ from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery
 from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.recaller import Recaller, shown_of
 from holdfast.memory.visibility import is_chat_alone
-from holdfast.store.protocols.reader import Reader
+from holdfast.runtime.environment import Environment
+from holdfast.store.database import Database
 from holdfast.tools import history, recall, send_message
 from holdfast.tools.joined_tools import JoinedTools
 from holdfast.tools.mcp.server import Connect, McpServer
@@ -97,18 +95,18 @@ def silent_notes(listed: Mapping[str, AgentPolicy]) -> list[str]:
     return [f"{whom} no other agent: nobody is in talks_to, which lets none unless set; {fix}"]
 
 
-def with_tools(agents: Agents, reader: Reader, providers: Providers, tasks: Tasks, breaker: RecallBreaker) -> Agents:
+def with_tools(agents: Agents, db: Database, providers: Providers, tasks: Tasks, breaker: RecallBreaker) -> Agents:
     """The agents with `recall`, `history` and `send_message`, as far as they want them. Raises `ConfigInvalid`."""
     any_name = agents.default.policy if agents.default is not None else None
     check_talks({name: agent.policy for name, agent in agents.listed.items()}, any_name)
-    recaller = Recaller(providers, tasks, breaker, reader.kin)
+    recaller = Recaller(providers, tasks, breaker, db)
 
     def equipped(name: AgentName, agent: Agent) -> Agent:
         wanted = wanted_tools(agent.policy, name)
         box = ToolBox()
         made: Mapping[str, Callable[[], Callable[..., Awaitable[object]]]] = {
             recall.NAME: lambda: recall.make_recall_tool(_look_up(recaller, agent.policy.recall)),
-            history.NAME: lambda: history.make_history_tool(reader),
+            history.NAME: lambda: history.make_history_tool(db),
         }
         for tool, make in made.items():
             if tool in wanted:
@@ -152,20 +150,7 @@ def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
 # --- MCP servers -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
-    """What the MCP servers of this process are started with."""
-
-    environment: Mapping[str, str]
-    clock: Clock
-    entropy: Entropy
-    tasks: Tasks
-    folder: Path | None = None  # the data folder, where there is one
-    hidden: tuple[Path, ...] = ()  # files beside it that no program may reach: the configuration, secrets
-    umask: int | None = None  # for programs; None: that of the process
-
-
-def with_servers(agents: Agents, workshop: Workshop) -> tuple[Agents, tuple[McpTools, ...]]:
+def with_servers(agents: Agents, environment: Environment) -> tuple[Agents, tuple[McpTools, ...]]:
     """The agents with the tools of their MCP servers, and what is to be started and closed. Raises `ConfigInvalid`."""
     made: list[McpTools] = []
 
@@ -173,7 +158,7 @@ def with_servers(agents: Agents, workshop: Workshop) -> tuple[Agents, tuple[McpT
         if not agent.policy.mcp:
             return agent
         tables = agent.policy.mcp
-        box = McpTools([_server(name, one, table, workshop, frozenset(tables)) for one, table in tables.items()])
+        box = McpTools([_server(name, one, table, environment, frozenset(tables)) for one, table in tables.items()])
         made.append(box)
         return replace(agent, tools=JoinedTools(agent.tools, box))
 
@@ -182,17 +167,17 @@ def with_servers(agents: Agents, workshop: Workshop) -> tuple[Agents, tuple[McpT
 
 
 def _server(
-    agent: AgentName, server: str, table: Mapping[str, object], workshop: Workshop, others: frozenset[str]
+    agent: AgentName, server: str, table: Mapping[str, object], environment: Environment, others: frozenset[str]
 ) -> McpServer:
     key = f"agents.{agent}.mcp.{server}"
-    settings = replace(read_settings(key, server, table, workshop.environment), others=others)
-    settings = replace(settings, hidden=workshop.hidden, umask=workshop.umask)
-    if workshop.folder is not None:
+    settings = replace(read_settings(key, server, table, environment.variables), others=others)
+    settings = replace(settings, hidden=environment.hidden, umask=environment.umask)
+    if environment.folder is not None:
         settings = replace(
             settings,
-            errors_file=workshop.folder / f"mcp.{agent}.{server}.log",
-            home=workshop.folder / HOMES / f"{agent}.{server}" if settings.user is None else settings.user.home,
-            hidden=(workshop.folder, *workshop.hidden),
+            errors_file=environment.folder / f"mcp.{agent}.{server}.log",
+            home=environment.folder / HOMES / f"{agent}.{server}" if settings.user is None else settings.user.home,
+            hidden=(environment.folder, *environment.hidden),
         )
     try:
         connect: Connect = import_module("holdfast.tools.mcp.connection").Connection
@@ -200,4 +185,6 @@ def _server(
         if (error.name or "").startswith("holdfast"):
             raise
         raise ConfigInvalid(f"{key} needs the extra: pip install 'holdfast[mcp]'", key=key) from error
-    return McpServer(agent, settings, connect, clock=workshop.clock, entropy=workshop.entropy, tasks=workshop.tasks)
+    return McpServer(
+        agent, settings, connect, clock=environment.clock, entropy=environment.entropy, tasks=environment.tasks
+    )

@@ -8,7 +8,7 @@ before or after.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from holdfast.inbox.identity_sql import KIN, kin
+from holdfast.inbox.identity_sql import KIN, linked_principals
 from holdfast.inbox.message import Arrival
 from holdfast.kernel.ids import Principal, SessionId
 from holdfast.memory.visibility import AGENTS
@@ -89,7 +89,7 @@ def giver(verb: Verb, given: Given) -> Script[Giver]:
     if not given.human or NEEDS[verb] in {Needs.NOTHING, Needs.PERSON}:
         speaker = Speaker(human=given.human, place=place_of(given.address, several=False), rank=given.rank)
         return Giver(speaker, given.principal, frozenset({given.principal}))
-    everybody = frozenset((yield from kin(given.principal)))
+    everybody = frozenset((yield from linked_principals(given.principal)))
     several = False
     if is_over_http(given.address):
         several = (

@@ -22,7 +22,7 @@ from holdfast.sessions.finalisation_sql import close_epoch, reopen
 from holdfast.sessions.session import CommandDone, CommandRun, clean_title, title_key
 from holdfast.sessions.session_sql import go_live, new_session, pick_turns, undo_turns
 from holdfast.store.agent_lock_sql import hold_agents, share_agent
-from holdfast.store.script import Row, Script, one, run
+from holdfast.store.script import Row, Script, one, run, verb
 from holdfast.turns.fence_sql import Held, hold, lighten
 from holdfast.turns.turn import Reply
 
@@ -90,6 +90,7 @@ class Live:
 Handler: TypeAlias = Callable[[Claim, CommandRun, Live | None], Script[CommandDone]]
 
 
+@verb
 def run_command(claim: Claim, run_: CommandRun) -> Script[CommandDone]:
     deletes = run_.command.verb is Verb.DELETE and bool(run_.command.argument)
     yield from hold_agents([claim.agent]) if deletes else share_agent(claim.agent)

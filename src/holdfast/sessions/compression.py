@@ -140,3 +140,10 @@ def fault_of(text: str, thresholds: Thresholds) -> str | None:
     if tokens > most:
         return f"the summary has about {tokens} tokens; at most {most} are useful"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """An operation of the kind is open for the session."""
+
+    operation: OperationId

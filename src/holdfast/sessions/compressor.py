@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError, ModelFailed, SessionNotFound, StoreUnavailable, SummaryStale
-from holdfast.kernel.ids import AgentName, NodeId, OperationId, SessionId, make_id
+from holdfast.kernel.ids import AgentName, NodeId, OperationId, SessionId
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier_port import Event, Notifier, Topic
+from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.spans import COMPRESS as COMPRESS_SPAN
 from holdfast.kernel.spans import span
 from holdfast.kernel.tasks import Task as RunningTask
-from holdfast.kernel.tasks import Tasks
 from holdfast.sessions.compression import (
     COMPRESS,
+    Busy,
     Operation,
     Pressure,
     Summary,
@@ -34,10 +32,12 @@ from holdfast.sessions.compression import (
     fault_of,
     pressure,
 )
+from holdfast.sessions.summary_sql import begin_operation, commit_summary, end_operation, find_open_operation
 from holdfast.store.membership import Member
-from holdfast.store.protocols.store import Busy, Store
+from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.context import Context, is_named, summary_request
+from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.model import ModelRequest, Task
 from holdfast.turns.model_call import hear
 
@@ -76,21 +76,17 @@ class Compressor(Loop):
 
     def __init__(
         self,
+        ports: Ports,
+        contexts: ContextCache,
         *,
-        store: Store,
         agents: Agents,
         member: Member,
-        notifier: Notifier,
-        clock: Clock,
-        entropy: Entropy,
-        tasks: Tasks,
     ) -> None:
-        super().__init__(tasks, entropy)
-        self._store = store
+        super().__init__(ports.tasks, ports.entropy)
+        self._ports = ports
+        self._contexts = contexts
         self._agents = agents
         self._member = member
-        self._notifier = notifier
-        self._clock = clock
         # RAM that can vanish: the next turn of the session asks again.
         self._wanted: OrderedDict[SessionId, AgentName] = OrderedDict()
         self._failed_at: OrderedDict[SessionId, int] = OrderedDict()
@@ -108,12 +104,12 @@ class Compressor(Loop):
         self._wanted[session] = agent
         if len(self._wanted) > REQUESTS_MAX:
             self._wanted.popitem(last=False)
-        self._notifier.wake(Topic.COMPRESS)
+        self._ports.notifier.wake(Topic.COMPRESS)
 
     def rests(self, session: SessionId, agent: AgentName) -> bool:
         """Whether the last compression of the session failed so recently that another would be in vain."""
         pause_ms = self._agents.policy(agent).thresholds.failed_pause_ms
-        return self._clock.now() - self._failed_at.get(session, -pause_ms) < pause_ms
+        return self._ports.clock.now() - self._failed_at.get(session, -pause_ms) < pause_ms
 
     async def step(self) -> bool:
         for operation, result in list(self._unended.values()):
@@ -130,7 +126,7 @@ class Compressor(Loop):
         return True
 
     async def rest(self) -> None:
-        await self._notifier.wait(Topic.COMPRESS, timeout_ms=REST_MS)
+        await self._ports.notifier.wait(Topic.COMPRESS, timeout_ms=REST_MS)
 
     def cut_off(self) -> None:
         """Drop what still runs. Leaving ends the operations of this node; the next turns ask again."""
@@ -155,12 +151,12 @@ class Compressor(Loop):
 
     async def running(self, session: SessionId) -> OperationId | None:
         """The compression that is under way for the session, if any."""
-        return await self._store.open_operation(session, COMPRESS)
+        return await self._ports.db.read(find_open_operation(session, COMPRESS))
 
     # --- an errand, in its own task
 
     def _start(self, errand: Errand) -> None:
-        self._working[errand] = self._tasks.start(self._run(errand), name=f"compress {errand.session}")
+        self._working[errand] = self._ports.tasks.start(self._run(errand), name=f"compress {errand.session}")
 
     async def _run(self, errand: Errand) -> None:
         """A top of its own: whoever waits hears how it ended, and if nobody does the log says it."""
@@ -190,7 +186,7 @@ class Compressor(Loop):
 
     async def _is_worth_it(self, errand: Errand) -> bool:
         """Asked before an operation is opened: one that has just ended may have left nothing to do."""
-        context, agent = await self._store.read_context(errand.session), self._agents.get(errand.agent)
+        context, agent = await self._contexts.read(errand.session), self._agents.get(errand.agent)
         used = context.used_tokens(agent.policy.instructions)
         if not errand.forced and pressure(used, agent.policy.thresholds) is Pressure.NONE:
             return False
@@ -212,19 +208,19 @@ class Compressor(Loop):
             )
 
     async def _begin(self, session: SessionId) -> Operation | Busy:
-        operation = OperationId(make_id("op", self._clock.now(), self._entropy.bits(80)))
+        operation = OperationId(self._ports.new_id("op"))
         try:
-            return await self._store.begin_operation(operation, COMPRESS, session, self._member.node)
+            return await self._ports.db.write(begin_operation(operation, COMPRESS, session, self._member.node))
         except StoreUnavailable:
             self._unsure[operation] = session, self._member.node
-            self._notifier.wake(Topic.COMPRESS)
+            self._ports.notifier.wake(Topic.COMPRESS)
             raise
 
     async def _end_unsure(self) -> None:
         """End operations that may have begun although nobody heard of it: asked again, the store says which did."""
         for operation, (session, node) in list(self._unsure.items()):
             try:
-                begun = await self._store.begin_operation(operation, COMPRESS, session, node)
+                begun = await self._ports.db.write(begin_operation(operation, COMPRESS, session, node))
             except SessionNotFound:  # deleted, and the operation never began
                 begun = Busy(operation)
             if isinstance(begun, Operation) and begun.ended_at is None:
@@ -249,7 +245,7 @@ class Compressor(Loop):
             return result
 
     async def _see_through(self, operation: Operation, agent: AgentName, *, focus: str, forced: bool) -> Compressed:
-        started = self._clock.now()
+        started = self._ports.clock.now()
         log.info("compress.started", forced=forced)
         try:
             result = await self._attempt(operation, self._agents.get(agent), focus=focus, forced=forced)
@@ -259,7 +255,7 @@ class Compressor(Loop):
             result = Compressed("failed", reason=f"{error.code}: {error}")
         except Exception as error:  # a bug of ours; it travels, and the operation does not stay open behind it
             self._unended[operation.id] = operation, Compressed("failed", reason=type(error).__name__)
-            self._notifier.wake(Topic.COMPRESS)
+            self._ports.notifier.wake(Topic.COMPRESS)
             raise
         self._remember(operation.session, result)
         if result.outcome != "done":
@@ -268,9 +264,9 @@ class Compressor(Loop):
             "compress.done",
             outcome=result.outcome,
             summary=result.summary.n if result.summary else None,
-            duration_ms=self._clock.now() - started,
+            duration_ms=self._ports.clock.now() - started,
         )
-        self._notifier.publish(
+        self._ports.notifier.publish(
             Event(name="compress.done", session=operation.session, fields={"outcome": result.outcome})
         )
         return result
@@ -282,23 +278,23 @@ class Compressor(Loop):
             await self._end(operation, result)
         except HoldfastError as error:
             log.warning("loop.failed", loop=self.name, code=error.code, why=str(error))
-            self._notifier.wake(Topic.COMPRESS)
+            self._ports.notifier.wake(Topic.COMPRESS)
 
     async def _end(self, operation: Operation, result: Compressed) -> None:
-        await self._store.end_operation(operation, result.outcome, {"reason": result.reason})
+        await self._ports.db.write(end_operation(operation, result.outcome, {"reason": result.reason}))
         self._unended.pop(operation.id, None)
 
     def _remember(self, session: SessionId, result: Compressed) -> None:
         self._failed_at.pop(session, None)
         if result.outcome == "failed":
-            self._failed_at[session] = self._clock.now()
+            self._failed_at[session] = self._ports.clock.now()
             if len(self._failed_at) > REQUESTS_MAX:
                 self._failed_at.popitem(last=False)
 
     # --- the work itself
 
     async def _attempt(self, operation: Operation, agent: Agent, *, focus: str, forced: bool) -> Compressed:
-        context = await self._store.read_context(operation.session)
+        context = await self._contexts.read(operation.session)
         cut = self._cut(context, agent, forced=forced)
         if cut is None:
             return Compressed("nothing", reason=NOTHING_TO_COVER)
@@ -311,7 +307,9 @@ class Compressor(Loop):
         if fault:
             return Compressed("failed", reason=fault)
         try:
-            summary = await self._store.commit_summary(operation, _draft(context, cut, text, agent.summariser.name))
+            summary = await self._ports.db.write(
+                commit_summary(operation, _draft(context, cut, text, agent.summariser.name))
+            )
         except SummaryStale as error:
             return Compressed("stale", reason=str(error))
         return Compressed("done", summary)

@@ -7,10 +7,11 @@ pruned or forgotten are absent.
 
 from collections.abc import Sequence
 
+from holdfast.inbox.address import parse
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
-from holdfast.store.protocols.reader import ChatLine
-from holdfast.store.script import Row, Script, one, rows
+from holdfast.sessions.conversation import ChatLine
+from holdfast.store.script import Row, Script, one, rows, verb
 from holdfast.turns.approval_sql import waited_for
 from holdfast.turns.journal import Undone
 from holdfast.turns.journal_sql import chain, undos
@@ -29,9 +30,11 @@ select reply.id, reply.message, reply.body, reply.state, reply.session, reply.tu
 TURN_LAST = "select message from inbound where session = :session and turn = :turn order by seq desc limit 1"
 
 
-def conversation(address: str, account: str, conversation: str, before: int, limit: int) -> Script[Sequence[ChatLine]]:
+@verb
+def read_conversation(address: str, *, before: int, limit: int) -> Script[Sequence[ChatLine]]:
     """The newest messages before a position, with their replies, oldest first."""
-    place = {"account": account, "conversation": conversation}
+    at = parse(address)  # over HTTP the account is the agent and the conversation the chat (D38)
+    place = {"account": at.agent, "conversation": at.chat}
     said = yield from rows(SAID, address=address, before=before, limit=limit, **place)
     if not said:
         return []

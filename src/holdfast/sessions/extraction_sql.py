@@ -12,7 +12,7 @@ from holdfast.sessions.extraction_rules import Bounds, ExtractionResult, encode_
 from holdfast.sessions.finalisation import Finalisation, FinishEvent
 from holdfast.sessions.finalisation_sql import Recorded, given_back, hold_end, read_end, write_end
 from holdfast.store.agent_lock_sql import share_agent
-from holdfast.store.script import Script, one, rows
+from holdfast.store.script import Script, one, rows, verb
 from holdfast.turns.journal_sql import chain, entry_of, undos
 
 RANGE = """
@@ -28,6 +28,7 @@ select target, old_text from memory_op where stream = :stream and op <> 'add' an
 EXCERPT_ENTRIES_MAX = 4_000
 
 
+@verb
 def read_excerpt(held: Finalisation) -> Script[Excerpt]:
     found = yield from rows(
         RANGE,
@@ -53,6 +54,7 @@ def _origin(held: Finalisation) -> Script[tuple[str, Principal]]:
     return scope_of_turns(turns, held.session), Principal(speakers.pop() if len(speakers) == 1 else "")
 
 
+@verb
 def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes: Notes) -> Script[Finalisation]:
     """Write to memory what fits and say so, together. What misses or does not fit is kept in the result."""
     yield from share_agent(held.agent)  # a stream of notes may be made

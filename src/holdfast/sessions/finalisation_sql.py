@@ -24,7 +24,7 @@ from holdfast.sessions.finalisation import (
     advance,
 )
 from holdfast.sessions.session import Purpose
-from holdfast.store.script import Row, Script, one, plain, rows, run
+from holdfast.store.script import Row, Script, claim_name, one, plain, rows, run, verb
 
 # Agents with open sessions, by one step through the index for each: it costs nothing that some have many.
 OPEN_AGENTS = """
@@ -115,16 +115,19 @@ class Recorded(NamedTuple):
 # --- ending and reopening an epoch -----------------------------------------------------------------
 
 
-def open_agents() -> Script[tuple[Instant, tuple[AgentName, ...]]]:
+@verb
+def list_open_agents() -> Script[tuple[Instant, tuple[AgentName, ...]]]:
     found = yield from rows(OPEN_AGENTS)
     return Instant(found[0][1] if found else 0), tuple(AgentName(name) for name, _ in found)
 
 
-def expired_sessions(agent: AgentName, before: Instant, limit: int) -> Script[Sequence[Expired]]:
+@verb
+def list_expired_sessions(agent: AgentName, *, before: Instant, limit: int) -> Script[Sequence[Expired]]:
     found = yield from rows(EXPIRED, agent=agent, before=before, limit=limit)
     return [Expired(session=SessionId(row[0]), epoch=row[1], active_at=Instant(row[2])) for row in found]
 
 
+@verb
 def begin_finalisation(ending: Ending) -> Script[Finalisation | NotEnded]:
     live = yield from one(LIVE_IN, session=ending.session)
     row = yield from one(SESSION, session=ending.session)
@@ -182,21 +185,32 @@ def reopen(session: SessionId) -> Script[int | None]:
 # --- the steps -------------------------------------------------------------------------------------
 
 
-def claim_finalisation(node: NodeId, name: str) -> Script[Finalisation | None]:
+@verb(lock=claim_name)
+def claim_finalisation(node: NodeId, *, name: str = "") -> Script[Finalisation | None]:
     row = yield from one(CLAIM, node=node, name=name)
     if row is None:
         return None
     return (yield from read_end(SessionId(row[0]), row[1]))
 
 
-def record_finalisation(held: Finalisation, recorded: Recorded) -> Script[Finalisation]:
-    closing = advance(held.step, recorded.event) in ENDED
+@verb
+def record_finalisation(
+    held: Finalisation,
+    event: FinishEvent,
+    *,
+    answer: bytes | None = None,
+    model: str | None = None,
+    reason: str = "",
+    retry_in_ms: int = 0,
+) -> Script[Finalisation]:
+    recorded = Recorded(event, answer, model, reason, retry_in_ms)
+    closing = advance(held.step, event) in ENDED
     live = (yield from one(LIVE_IN, session=held.session)) if closing else None
     current = yield from hold_end(held, with_session=closing)
     if current.step is not held.step:
         return current  # an earlier call of this claim was committed, although nobody heard of it
     if current.owner is None:
-        return given_back(current, recorded.event)
+        return given_back(current, event)
     yield from write_end(current, recorded)
     if closing:
         yield from _leave_session(held, live)
@@ -210,6 +224,7 @@ def given_back(current: Finalisation, event: FinishEvent) -> Finalisation:
     return current
 
 
+@verb
 def retry_finalisation(session: SessionId, epoch: int, by: By = PROGRAM) -> Script[Finalisation]:
     if (yield from one(LOCK, session=session, epoch=epoch)) is None:
         why = f"{session[:80]} has no finalisation of epoch {epoch}"
@@ -275,8 +290,9 @@ def forget_answers(session: SessionId) -> Script[None]:
     yield from run(BLANK, session=session, blank=b"{}")
 
 
-def finalisations(
-    session: SessionId | None, limit: int, *, agent: str | None = None, state: str | None = None
+@verb
+def list_finalisations(
+    *, session: SessionId | None = None, agent: str | None = None, state: str | None = None, limit: int = 100
 ) -> Script[Sequence[Finalisation]]:
     found = yield from rows(LISTED, session=session or "", agent=agent or "", step=state or "", limit=limit)
     return [finalisation_of(row) for row in found]

@@ -12,24 +12,29 @@ One finisher works on one epoch at a time; run as many as extractions may run at
 from collections.abc import Awaitable, Callable, Mapping
 
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.dates import Offset
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import AgentNotFound, ClaimLost, HoldfastError, ModelFailed
-from holdfast.kernel.ids import AgentName, Instant, make_id
+from holdfast.kernel.ids import AgentName, Instant
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier_port import Notifier, Topic
+from holdfast.kernel.notifier import Topic
 from holdfast.kernel.spans import FINISH, span
-from holdfast.kernel.tasks import Tasks
 from holdfast.kernel.time_zones import UTC, zone_offset
+from holdfast.memory.notes_sql import read_memory
 from holdfast.sessions.expiry import cutoffs
 from holdfast.sessions.extraction import Notes, Unusable, extraction_request, parse_answer
 from holdfast.sessions.extraction_rules import ExtractionResult, decode_result
+from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
 from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishPolicy, FinishStep, put_off
+from holdfast.sessions.finalisation_sql import (
+    begin_finalisation,
+    claim_finalisation,
+    list_expired_sessions,
+    list_open_agents,
+    record_finalisation,
+)
 from holdfast.sessions.session import Purpose
 from holdfast.store.membership import Member
-from holdfast.store.protocols.reader import Reader
-from holdfast.store.protocols.store import Store
+from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 from holdfast.turns.model import ModelRequest, Task
 from holdfast.turns.model_call import hear
@@ -44,25 +49,17 @@ class Finisher(Loop):
 
     def __init__(
         self,
+        ports: Ports,
         *,
-        store: Store,
-        reader: Reader,
         agents: Agents,
         member: Member,
-        notifier: Notifier,
-        clock: Clock,
-        entropy: Entropy,
-        tasks: Tasks,
         policy: FinishPolicy | None = None,
         offset_of: Callable[[str], Offset] = zone_offset,
     ) -> None:
-        super().__init__(tasks, entropy)
-        self._store = store
-        self._reader = reader
+        super().__init__(ports.tasks, ports.entropy)
+        self._ports = ports
         self._agents = agents
         self._member = member
-        self._clock = clock
-        self._notifier = notifier
         self._policy = policy or FinishPolicy()
         self._offset_of = offset_of
         # RAM that can vanish: a restart looks at once, and takes up whatever is due.
@@ -75,27 +72,29 @@ class Finisher(Loop):
         if held is not None:
             await self._carry(held)
             return True
-        if self._clock.now() < self._look_at:
+        if self._ports.clock.now() < self._look_at:
             return False
         ended = await self._end_expired()
         if not ended:  # otherwise there may be more of them
-            self._look_at = Instant(self._clock.now() + self._policy.look_every_ms)
+            self._look_at = Instant(self._ports.clock.now() + self._policy.look_every_ms)
         return ended
 
     async def rest(self) -> None:
-        await self._notifier.wait(Topic.FINISH, timeout_ms=REST_MS)
+        await self._ports.notifier.wait(Topic.FINISH, timeout_ms=REST_MS)
 
     # --- expiry
 
     async def _end_expired(self) -> bool:
         """End the epochs of sessions that have expired; True when there was one."""
-        now, agents = await self._store.open_agents()
+        now, agents = await self._ports.db.read(list_open_agents())
         ended = False
         for agent in agents:
             limits = cutoffs(*self._expiry(agent, now))
             if limits.latest is None:
                 continue
-            for found in await self._store.expired_sessions(agent, before=limits.latest, limit=ENDINGS_AT_ONCE_MAX):
+            for found in await self._ports.db.read(
+                list_expired_sessions(agent, before=limits.latest, limit=ENDINGS_AT_ONCE_MAX)
+            ):
                 cause = limits.cause(found.active_at)
                 ended |= await self._end(
                     Ending(
@@ -117,10 +116,10 @@ class Finisher(Loop):
         return policy, now, self._offset_of(policy.time_zone if policy.daily_at else UTC)
 
     async def _end(self, ending: Ending) -> bool:
-        begun = await self._store.begin_finalisation(ending)
+        begun = await self._ports.db.write(begin_finalisation(ending))
         if not isinstance(begun, Finalisation):
             return False
-        self._notifier.wake(Topic.DELIVERY)
+        self._ports.notifier.wake(Topic.DELIVERY)
         log.info("finish.begun", session=ending.session, epoch=ending.epoch, cause=ending.cause)
         return True
 
@@ -128,8 +127,8 @@ class Finisher(Loop):
 
     async def _claim(self) -> Finalisation | None:
         """The name is kept until the work is done: a claim whose answer or step was lost is given again."""
-        self._claim_name = self._claim_name or make_id("claim", self._clock.now(), self._entropy.bits(80))
-        held = await self._store.claim_finalisation(self._member.node, name=self._claim_name)
+        self._claim_name = self._claim_name or self._ports.new_id("claim")
+        held = await self._ports.db.write(claim_finalisation(self._member.node, name=self._claim_name))
         if held is None:
             self._claim_name = ""
         return held
@@ -178,7 +177,7 @@ class Finisher(Loop):
     async def _ask(self, held: Finalisation) -> Finalisation:
         request = await self._request(held)
         if request is None:
-            return await self._store.record_finalisation(held, FinishEvent.EMPTY)
+            return await self._ports.db.write(record_finalisation(held, FinishEvent.EMPTY))
         agent = self._agents.get(held.agent)
         try:
             answer = await hear(agent.summariser, request, agent.policy.thresholds.summariser_wait_ms)
@@ -190,19 +189,19 @@ class Finisher(Loop):
         if isinstance(checked, Unusable):
             log.error("model.failed", task=request.task.value, why=checked.why)
             return await self._put_off(held, checked.why)
-        return await self._store.record_finalisation(
-            held, FinishEvent.ANSWERED, answer=answer.text.encode(), model=agent.summariser.name
+        return await self._ports.db.write(
+            record_finalisation(held, FinishEvent.ANSWERED, answer=answer.text.encode(), model=agent.summariser.name)
         )
 
     async def _request(self, held: Finalisation) -> ModelRequest | None:
         """What the model is asked; None where there is nothing to extract."""
         if held.purpose is not Purpose.CONVERSATION or held.from_seq > held.through_seq:
             return None
-        excerpt = await self._store.read_excerpt(held)
+        excerpt = await self._ports.db.read(read_excerpt(held))
         if excerpt.is_empty:
             return None
         capacity = self._notes(held.agent).capacity
-        memory = await self._reader.memory(held.agent, excerpt.scope)
+        memory = await self._ports.db.read(read_memory(held.agent, excerpt.scope))
         window = self._agents.policy(held.agent).thresholds.context_tokens
         messages = extraction_request(memory, capacity, excerpt, said_at=held.said_at, context_tokens=window)
         return ModelRequest(task=Task.EXTRACT, messages=messages)
@@ -215,18 +214,18 @@ class Finisher(Loop):
         answer = parse_answer(held.answer.decode())
         if isinstance(answer, Unusable):  # an older release took it; this one does not
             return await self._put_off(held, answer.why)
-        after = await self._store.apply_finalisation(held, answer.changes, self._notes(held.agent))
-        self._notifier.wake(Topic.DELIVERY)
+        after = await self._ports.db.write(apply_finalisation(held, answer.changes, self._notes(held.agent)))
+        self._ports.notifier.wake(Topic.DELIVERY)
         return after
 
     async def _close(self, held: Finalisation) -> Finalisation:
-        return await self._store.record_finalisation(held, FinishEvent.CLOSED)
+        return await self._ports.db.write(record_finalisation(held, FinishEvent.CLOSED))
 
     async def _put_off(self, held: Finalisation, why: str, *, logged: str = "") -> Finalisation:
         """`logged` stands in the log in place of a reason that holds a vendor's words."""
         event = put_off(held, self._policy)
-        wait_ms = self._policy.retry.delay_ms(held.attempts, self._entropy.fraction())
-        after = await self._store.record_finalisation(held, event, reason=why, retry_in_ms=wait_ms)
+        wait_ms = self._policy.retry.delay_ms(held.attempts, self._ports.entropy.fraction())
+        after = await self._ports.db.write(record_finalisation(held, event, reason=why, retry_in_ms=wait_ms))
         log.warning(
             "finish.postponed", step=after.step.value, attempt=held.attempts, why=logged or why, retry_in_ms=wait_ms
         )

@@ -2,20 +2,22 @@
 
 from collections.abc import Sequence
 
-from holdfast.inbox.attachment_sql import enclosures
+from holdfast.inbox.attachment_sql import list_attachments
+from holdfast.inbox.mailbox import MailboxView
 from holdfast.inbox.message import UNFINISHED, MessageState
+from holdfast.inbox.message_trace import MessageTrace, ReplyView
 from holdfast.kernel.errors import MessageNotFound, SessionNotFound
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, MailboxId, MessageId, Principal, SessionId
+from holdfast.memory.delivery import DeliveryView
 from holdfast.outbox.reply import is_possible_duplicate
 from holdfast.sessions.compression import Operation, Summary
 from holdfast.sessions.compression_audit import SessionFacts
 from holdfast.sessions.session import Purpose, Session, SessionState, no_place_after
 from holdfast.sessions.summary_sql import OPERATION_FIELDS, SUMMARY_FIELDS, operation_of, summary_of
-from holdfast.store.protocols.reader import DeliveryView, EntryView, MailboxView, MessageTrace, ReplyView
-from holdfast.store.script import Row, Script, one, rows
+from holdfast.store.script import Row, Script, one, rows, verb
 from holdfast.turns.approval import OpenQuestion
 from holdfast.turns.approval_sql import released_by, waited_for
-from holdfast.turns.journal import is_undone
+from holdfast.turns.journal import EntryView, is_undone
 from holdfast.turns.journal_sql import NO_LIMIT, chain, entries, undos
 
 MESSAGE = """
@@ -94,7 +96,8 @@ select count(*), coalesce(max(seq), 0), (select fork_n from session where id = :
 NEXT_READY = "select min(ready_at) from mailbox where owner is null and ready_at is not null"
 
 
-def message(wanted: MessageId) -> Script[MessageTrace]:
+@verb
+def trace_message(wanted: MessageId) -> Script[MessageTrace]:
     row = yield from one(MESSAGE, message=wanted)
     if row is None:
         raise MessageNotFound(f"no message {wanted!r} was accepted here", message=wanted)
@@ -123,7 +126,7 @@ def message(wanted: MessageId) -> Script[MessageTrace]:
         attempt=row[12] or 0,
         reply=reply,
         deliveries=found,
-        enclosures=tuple((yield from enclosures(wanted))) if row[19] else (),
+        enclosures=tuple((yield from list_attachments(wanted))) if row[19] else (),
         hop=row[20],
         token=row[21] or "",
         tokens_in=row[15] or 0,
@@ -144,7 +147,8 @@ def _question(mailbox: str) -> Script[OpenQuestion | None]:
     return OpenQuestion(id=ApprovalId(row[0]), tool=row[1], text=text, due_at=Instant(row[2]), cut=row[5])
 
 
-def unanswered(address: str, request: str) -> Script[MessageId | None]:
+@verb
+def find_unanswered(address: str, request: str) -> Script[MessageId | None]:
     row = yield from one(UNANSWERED, address=address, request=request)
     return MessageId(row[0]) if row else None
 
@@ -200,7 +204,10 @@ def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[R
     )
 
 
-def deliveries(provider: str | None, state: str | None, after: int, limit: int) -> Script[tuple[DeliveryView, ...]]:
+@verb
+def list_deliveries(
+    *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
+) -> Script[tuple[DeliveryView, ...]]:
     found = yield from rows(
         DELIVERY_PAGE, provider=provider or "", state=state or "", before=after or NO_LIMIT, limit=limit
     )
@@ -229,7 +236,8 @@ def delivery_of(row: Row) -> DeliveryView:
     )
 
 
-def mailbox(address: str) -> Script[MailboxView | None]:
+@verb
+def find_mailbox(address: str) -> Script[MailboxView | None]:
     row = yield from one(MAILBOX, address=address)
     if row is None:
         return None
@@ -245,14 +253,18 @@ def mailbox(address: str) -> Script[MailboxView | None]:
     )
 
 
-def session(wanted: SessionId) -> Script[Session]:
+@verb
+def read_session(wanted: SessionId) -> Script[Session]:
     row = yield from one(SESSION, session=wanted)
     if row is None:
         raise SessionNotFound(f"there is no session {wanted}", session=wanted)
     return session_of(row)
 
 
-def sessions(agent: str | None, address: str | None, after: str, limit: int) -> Script[Sequence[Session]]:
+@verb
+def list_sessions(
+    *, agent: str | None = None, address: str | None = None, after: str = "", limit: int = 100
+) -> Script[Sequence[Session]]:
     """Raises `InvalidInput` for an `after` that is not there (any more): an empty page would say that none is left."""
     if after and (yield from one(IS_SESSION, session=after)) is None:
         raise no_place_after(after)
@@ -288,20 +300,23 @@ def session_of(row: Row) -> Session:
     )
 
 
-def entry_page(wanted: SessionId, after: int, limit: int) -> Script[Sequence[EntryView]]:
-    yield from session(wanted)
+@verb
+def list_entries(wanted: SessionId, *, after: int = 0, limit: int = 200) -> Script[Sequence[EntryView]]:
+    yield from read_session(wanted)
     links = yield from chain(wanted)
     page = yield from entries(links, after=after, limit=limit)
     voiding = yield from undos(links, after=after)
     return [EntryView(entry=entry, undone=is_undone(entry, voiding)) for entry in page]
 
 
-def summaries(wanted: SessionId) -> Script[Sequence[Summary]]:
-    yield from session(wanted)
+@verb
+def list_summaries(wanted: SessionId) -> Script[Sequence[Summary]]:
+    yield from read_session(wanted)
     return [summary_of(row) for row in (yield from rows(SUMMARIES, session=wanted))]
 
 
-def snapshot(wanted: SessionId, n: int) -> Script[tuple[Summary, Sequence[EntryView]]]:
+@verb
+def read_snapshot(wanted: SessionId, n: int) -> Script[tuple[Summary, Sequence[EntryView]]]:
     """As it was when the summary was made: later undos do not change a snapshot."""
     row = yield from one(SUMMARY, session=wanted, n=n)
     if row is None:
@@ -313,12 +328,16 @@ def snapshot(wanted: SessionId, n: int) -> Script[tuple[Summary, Sequence[EntryV
     return found, [EntryView(entry=entry, undone=is_undone(entry, voiding)) for entry in covered]
 
 
-def operations(wanted: SessionId | None, after: str, limit: int) -> Script[Sequence[Operation]]:
-    found = yield from rows(OPERATIONS, session=wanted or "", after=after, limit=limit)
+@verb
+def list_operations(
+    *, session: SessionId | None = None, after: str = "", limit: int = 1_000
+) -> Script[Sequence[Operation]]:
+    found = yield from rows(OPERATIONS, session=session or "", after=after, limit=limit)
     return [operation_of(row) for row in found]
 
 
-def facts(after: str, limit: int) -> Script[Sequence[SessionFacts]]:
+@verb
+def list_session_facts(*, after: str = "", limit: int = 100) -> Script[Sequence[SessionFacts]]:
     found = yield from rows(ALL_SESSIONS, after=after, limit=limit)
     result = []
     for row in found:
@@ -327,8 +346,8 @@ def facts(after: str, limit: int) -> Script[Sequence[SessionFacts]]:
         result.append(
             SessionFacts(
                 session=one_session,
-                operations=tuple((yield from operations(one_session.id, "", 10_000))),
-                summaries=tuple((yield from summaries(one_session.id))),
+                operations=tuple((yield from list_operations(session=one_session.id, limit=10_000))),
+                summaries=tuple((yield from list_summaries(one_session.id))),
                 fork_n=fork_n,
                 entries=count,
                 last_seq=max(last_seq, one_session.fork_seq),
@@ -337,6 +356,7 @@ def facts(after: str, limit: int) -> Script[Sequence[SessionFacts]]:
     return result
 
 
+@verb
 def next_ready() -> Script[Instant | None]:
     row = yield from one(NEXT_READY)
     return None if row is None or row[0] is None else Instant(row[0])

@@ -6,9 +6,8 @@ import msgspec
 
 from holdfast.kernel.errors import SessionNotFound, SummaryStale
 from holdfast.kernel.ids import Instant, NodeId, OperationId, SessionId
-from holdfast.sessions.compression import Operation, Summary, SummaryDraft
-from holdfast.store.protocols.store import Busy
-from holdfast.store.script import Row, Script, one, plain, rows, run
+from holdfast.sessions.compression import Busy, Operation, Summary, SummaryDraft
+from holdfast.store.script import Row, Script, one, plain, rows, run, verb
 from holdfast.turns.journal import Entry, Undone, estimate_tokens
 from holdfast.turns.journal_sql import Link, chain, undos
 
@@ -40,6 +39,7 @@ values (:session, :n, :base_n, :covers_from, :covers_through, :head_seq, :model,
 COUNTED = "update session set summaries = :n where id = :session"
 
 
+@verb
 def begin_operation(operation: OperationId, kind: str, session: SessionId, node: NodeId) -> Script[Operation | Busy]:
     found = yield from one(SESSION, session=session)
     known = yield from one(BY_ID, id=operation)
@@ -58,11 +58,13 @@ def begin_operation(operation: OperationId, kind: str, session: SessionId, node:
     return operation_of(made)
 
 
-def open_operation(session: SessionId, kind: str) -> Script[OperationId | None]:
+@verb
+def find_open_operation(session: SessionId, kind: str) -> Script[OperationId | None]:
     row = yield from one(OPEN, session=session, kind=kind)
     return OperationId(row[0]) if row is not None and row[-1] else None
 
 
+@verb
 def commit_summary(operation: Operation, draft: SummaryDraft) -> Script[Summary]:
     session = operation.session
     row = yield from one(SESSION, session=session)
@@ -110,6 +112,7 @@ def _repeated(operation: Operation, known: Row) -> Script[Summary]:
     raise SummaryStale(f"operation {operation.id} ended as {known[7]}", session=operation.session)
 
 
+@verb
 def end_operation(operation: Operation, outcome: str, detail: dict[str, object]) -> Script[None]:
     body = msgspec.json.encode(detail)
     yield from one(END, id=operation.id, fence=operation.fence, outcome=outcome, detail=body)

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from holdfast.kernel import log
 from holdfast.kernel.errors import StoreCorrupt
 from holdfast.store.database import Database
-from holdfast.store.script import R, Script
+from holdfast.store.script import Call, R
 
 
 @runtime_checkable
@@ -29,20 +29,21 @@ class PageChecked(Protocol):
 class WatchedDatabase:
     """Implements `Database` over another one."""
 
-    def __init__(self, inner: Database) -> None:
+    def __init__(self, inner: Database, *, on_close: Callable[[], None] | None = None) -> None:
         self._inner = inner
+        self._on_close = on_close
         self.damage: StoreCorrupt | None = None
 
-    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:
+    async def write(self, call: Call[R]) -> R:
         try:
-            return await self._inner.write(verb, script, name=name)
+            return await self._inner.write(call)
         except StoreCorrupt as error:
             self._note(error)
             raise
 
-    async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
+    async def read(self, call: Call[R]) -> R:
         try:
-            return await self._inner.read(verb, script)
+            return await self._inner.read(call)
         except StoreCorrupt as error:
             self._note(error)
             raise
@@ -58,6 +59,8 @@ class WatchedDatabase:
 
     async def close(self) -> None:
         await self._inner.close()
+        if self._on_close is not None:
+            self._on_close()
 
     # --- looking for damage
 

@@ -1,27 +1,22 @@
 """The contract of an engine: it runs scripts, each as one transaction, and nothing else.
 
-Rule 1: the script is given as a factory, because an engine may run it again from the start.
+Rule 1: the script is given as a `Call`, which can make it anew: an engine may run it again from the start.
 Rule 2: `write` answers only when the script's effects are durable; `read` sees one snapshot.
 Rule 3: a caller that stops waiting (a cancelled task) learns nothing about the outcome: the script may
         still commit. Verbs are idempotent, so it asks again.
 """
 
-from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.store.script import R, Script
+from holdfast.store.script import Call, R
 
 
 class Database(Protocol):
-    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:
-        """Run the script in one transaction and return its value once that is durable.
-
-        `verb` names the script in errors and logs. Of scripts with the same `name` each begins when the one before has
-        ended, also one whose answer was lost on its way: a claim that is repeated must see what it claimed.
-        """
+    async def write(self, call: Call[R]) -> R:
+        """Run the script in one transaction and return its value once that is durable."""
         ...
 
-    async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
+    async def read(self, call: Call[R]) -> R:
         """Run a script that changes nothing, over one snapshot that holds every write answered before."""
         ...
 

@@ -6,14 +6,13 @@ A node that was taken for dead (a long pause) registers again under another id: 
 from dataclasses import dataclass
 
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import NodeLost
-from holdfast.kernel.ids import NodeId, make_id
+from holdfast.kernel.ids import NodeId
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier_port import Notifier, Topic
-from holdfast.kernel.tasks import Tasks
-from holdfast.store.protocols.store import Store
+from holdfast.kernel.notifier import Topic
+from holdfast.store.node_sql import reap_nodes, register_node, renew_node, retire_node
+from holdfast.store.ports import Ports
+from holdfast.store.upkeep_sql import prune_messages
 
 LEASE_MS = 15_000
 RENEW_EVERY_MS = LEASE_MS // 5
@@ -33,21 +32,19 @@ class PrunePolicy:
 class Member:
     """Who this process is at present."""
 
-    def __init__(self, store: Store, clock: Clock, entropy: Entropy, *, host: str) -> None:
-        self._store = store
-        self._clock = clock
-        self._entropy = entropy
+    def __init__(self, ports: Ports, *, host: str) -> None:
+        self._ports = ports
         self._host = host
         self.node = NodeId("")
 
     async def join(self, *, sole: bool) -> None:
-        node = NodeId(make_id("node", self._clock.now(), self._entropy.bits(80)))
-        await self._store.register_node(node, self._host, sole=sole)
+        node = NodeId(self._ports.new_id("node"))
+        await self._ports.db.write(register_node(node, self._host, sole=sole))
         self.node = node
         log.info("node.registered", node=node, sole=sole)
 
     async def leave(self) -> None:
-        await self._store.retire_node(self.node)
+        await self._ports.db.write(retire_node(self.node))
 
 
 class Reaper(Loop):
@@ -57,19 +54,15 @@ class Reaper(Loop):
 
     def __init__(
         self,
-        store: Store,
+        ports: Ports,
         member: Member,
-        notifier: Notifier,
-        tasks: Tasks,
-        entropy: Entropy,
         *,
         lease_ms: int = LEASE_MS,
         prune: PrunePolicy | None = None,
     ) -> None:
-        super().__init__(tasks, entropy)
-        self._store = store
+        super().__init__(ports.tasks, ports.entropy)
+        self._ports = ports
         self._member = member
-        self._notifier = notifier
         self._lease_ms = lease_ms
         self._steps = 0
         self._policy = prune or PrunePolicy()
@@ -77,7 +70,7 @@ class Reaper(Loop):
 
     async def step(self) -> bool:
         try:
-            await self._store.renew_node(self._member.node)
+            await self._ports.db.write(renew_node(self._member.node))
         except NodeLost as lost:
             log.warning("node.lost", node=self._member.node, why=str(lost))
             await self._member.join(sole=False)
@@ -90,39 +83,20 @@ class Reaper(Loop):
 
     async def _prune(self) -> None:
         self._prune_every = self._policy.every_steps  # also where it fails: proving life comes first
-        pruned = await self._store.prune(older_than_ms=self._policy.after_ms, limit=self._policy.batch)
+        pruned = await self._ports.db.write(
+            prune_messages(older_than_ms=self._policy.after_ms, limit=self._policy.batch, secret=self._ports.secret)
+        )
         if pruned >= self._policy.batch:
             self._prune_every = self._policy.on_every_steps
         if pruned:
             log.info("inbound.pruned", count=pruned)
 
     async def _reap(self) -> None:
-        reaped = await self._store.reap_nodes(lease_ms=self._lease_ms)
+        reaped = await self._ports.db.write(reap_nodes(lease_ms=self._lease_ms))
         if reaped.nodes:
             log.warning("node.reaped", nodes=reaped.nodes, claims=reaped.claims, operations=reaped.operations)
             for topic in (Topic.MAIL, Topic.DELIVERY, Topic.REPLY):
-                self._notifier.wake(topic)
+                self._ports.notifier.wake(topic)
 
     async def rest(self) -> None:
-        await self._tasks.sleep(self._lease_ms / 5)
-
-
-class Lookout(Loop):
-    """Notices what other processes wrote (D29): an in-process bell never rings for them."""
-
-    name = "lookout"
-    LOOK_EVERY_MS = 1_000
-
-    def __init__(self, store: Store, notifier: Notifier, tasks: Tasks, entropy: Entropy) -> None:
-        super().__init__(tasks, entropy)
-        self._store = store
-        self._notifier = notifier
-
-    async def step(self) -> bool:
-        if await self._store.changed_elsewhere():
-            for topic in (Topic.MAIL, Topic.DELIVERY, Topic.REPLY):
-                self._notifier.wake(topic)
-        return False
-
-    async def rest(self) -> None:
-        await self._tasks.sleep(self.LOOK_EVERY_MS)
+        await self._ports.tasks.sleep(self._lease_ms / 5)

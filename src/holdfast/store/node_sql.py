@@ -1,11 +1,12 @@
 """Nodes and claims: who is alive, and which mailbox is whose."""
 
+from dataclasses import dataclass
+
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import NodeLost
 from holdfast.kernel.ids import AgentName, MailboxId, NodeId
 from holdfast.outbox.reply_sql import DOUBT_ALL_REPLIES, DOUBT_ORPHANED_REPLIES, DOUBT_REPLIES, ORPHANED_REPLY
-from holdfast.store.protocols.store import Reaped
-from holdfast.store.script import Script, many, one, rows, run
+from holdfast.store.script import Script, claim_name, many, one, rows, run, verb
 
 REGISTER = """
 insert into node (id, host, started_at, heartbeat_at) values (:node, :host, :now, :now)
@@ -72,7 +73,15 @@ update mailbox
  where id = :mailbox and fence = :fence and owner = :node"""
 
 
-def register_node(node: NodeId, host: str, sole: bool) -> Script[None]:
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    nodes: int
+    claims: int
+    operations: int
+
+
+@verb
+def register_node(node: NodeId, host: str, *, sole: bool) -> Script[None]:
     yield from run(REGISTER, node=node, host=host)
     if sole:
         yield from run(FORGET_OTHERS, node=node)  # first, as in reap_nodes
@@ -83,11 +92,13 @@ def register_node(node: NodeId, host: str, sole: bool) -> Script[None]:
         yield from run(END_OTHERS, node=node)
 
 
+@verb
 def renew_node(node: NodeId) -> Script[None]:
     if (yield from one(RENEW, node=node)) is None:
         raise NodeLost(f"node {node} was taken for dead", node=node)
 
 
+@verb
 def retire_node(node: NodeId) -> Script[None]:
     yield from run(FORGET, node=node)  # first, as in reap_nodes: both take the row of the node before what it held
     yield from rows(VOID, node=node)
@@ -97,7 +108,8 @@ def retire_node(node: NodeId) -> Script[None]:
     yield from rows(END, node=node)
 
 
-def reap_nodes(lease_ms: int) -> Script[Reaped]:
+@verb
+def reap_nodes(*, lease_ms: int) -> Script[Reaped]:
     dead = yield from rows(DEAD, lease_ms=lease_ms)
     yield from many(FORGET, [{"node": node} for (node,) in dead])
     if not dead and (yield from one(ORPHANED)) is None:
@@ -110,23 +122,26 @@ def reap_nodes(lease_ms: int) -> Script[Reaped]:
     return Reaped(nodes=len(dead), claims=len(claims), operations=len(operations))
 
 
-def claim_mailbox(node: NodeId, name: str) -> Script[Claim | None]:
+@verb(lock=claim_name)
+def claim_mailbox(node: NodeId, *, name: str = "") -> Script[Claim | None]:
     row = yield from one(CLAIM, node=node, name=name)
     if row is None:
         return None
     return Claim(mailbox=MailboxId(row[0]), fence=row[1], node=node, agent=AgentName(row[2]), address=row[3])
 
 
-def claim_mailboxes(node: NodeId, name: str, limit: int) -> Script[tuple[Claim, ...]]:
+@verb(lock=claim_name)
+def claim_mailboxes(node: NodeId, *, name: str = "", limit: int) -> Script[tuple[Claim, ...]]:
     """Several claims in one transaction, each under a name of its own made from the caller's."""
     claims: list[Claim] = []
     while len(claims) < limit:
-        claim = yield from claim_mailbox(node, f"{name}.{len(claims)}" if name else "")
+        claim = yield from claim_mailbox(node, name=f"{name}.{len(claims)}" if name else "")
         if claim is None:
             break
         claims.append(claim)
     return tuple(claims)
 
 
-def release_claim(claim: Claim, retry_in_ms: int) -> Script[None]:
+@verb
+def release_claim(claim: Claim, *, retry_in_ms: int = 0) -> Script[None]:
     yield from run(RELEASE, mailbox=claim.mailbox, fence=claim.fence, node=claim.node, retry_in_ms=retry_in_ms)

@@ -5,41 +5,21 @@ for a moment only. What was found stands until the process ends.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
 
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import HoldfastError, StoreCorrupt
 from holdfast.kernel.ids import Instant
-from holdfast.kernel.tasks import Tasks
+from holdfast.store.damage import WatchedDatabase
+from holdfast.store.ports import Ports
 
 EVERY_MS = 3_600_000
 WAIT_MS = 250
 
 
-class Pages(Protocol):
-    """The pages of a store, and the first damage of them that was seen."""
-
-    @property
-    def damage(self) -> StoreCorrupt | None: ...
-
-    async def tables(self) -> Sequence[str]: ...
-
-    async def check_table(self, table: str) -> None: ...
-
-
-@runtime_checkable
-class HasPages(Protocol):
-    @property
-    def pages(self) -> Pages: ...
-
-
 class PageCheck:
-    def __init__(self, store: object, clock: Clock, tasks: Tasks) -> None:
-        self._pages = store.pages if isinstance(store, HasPages) else None
-        self._clock = clock
-        self._tasks = tasks
+    def __init__(self, ports: Ports) -> None:
+        self._pages = ports.db if isinstance(ports.db, WatchedDatabase) else None
+        self._ports = ports
         self._began_at: Instant | None = None
         self._ended = asyncio.Event()
 
@@ -47,10 +27,10 @@ class PageCheck:
         """What is known to be wrong. Begins a round when the last one began an hour ago."""
         if self._pages is None:
             return None
-        now = self._clock.now()
+        now = self._ports.clock.now()
         if self._began_at is None or (self._ended.is_set() and now - self._began_at >= EVERY_MS):
             self._began_at, self._ended = now, asyncio.Event()
-            self._tasks.start(self._round(self._pages), name="page-check")
+            self._ports.tasks.start(self._round(self._pages), name="page-check")
         if self._pages.damage is None and not self._ended.is_set():
             try:
                 async with asyncio.timeout(WAIT_MS / 1000):
@@ -59,7 +39,7 @@ class PageCheck:
                 return self._pages.damage
         return self._pages.damage
 
-    async def _round(self, pages: Pages) -> None:
+    async def _round(self, pages: WatchedDatabase) -> None:
         try:
             for table in await pages.tables():
                 await pages.check_table(table)

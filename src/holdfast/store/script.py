@@ -13,14 +13,21 @@ The SQL is the common subset of both engines:
   `/*skip locked*/` locks them or passes over them;
 - bodies are bytes, times and booleans are integers;
 - rows come back as tuples, in the order of the select list.
+
+A caller runs a verb as `await db.write(open_turn(claim, opening))`. Verbs compose: inside another script,
+`yield from open_turn(claim, opening)` makes both one transaction.
 """
 
-from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial, update_wrapper
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
+P = ParamSpec("P")
 Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = dict[str, Any]  # made for one statement; the engine may add to it
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 class Query(NamedTuple):
@@ -39,6 +46,62 @@ class Many(NamedTuple):
 
 Statement: TypeAlias = Query | Many
 Script: TypeAlias = Generator[Statement, list[Row], R]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R_co]):
+    """A script that is about to run: the name of its verb, and how to make it, anew if it has to run again.
+
+    Of the calls with the same `lock`, each begins after the one before has ended, even if its caller stopped waiting.
+    """
+
+    verb: str
+    script: Callable[[], Script[R_co]]
+    lock: str = ""
+
+    def __iter__(self) -> Script[R_co]:
+        return self.script()
+
+
+class Verb(Generic[P, R]):
+    """A named script of the store. Calling it makes a `Call`; the simulator's mutants replace `script`."""
+
+    def __init__(self, script: Callable[P, Script[R]], lock: Callable[..., str] | None = None) -> None:
+        self.script = script
+        self.name = script.__name__
+        self._lock = lock
+        update_wrapper(self, script)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        lock = "" if self._lock is None else self._lock(*args, **kwargs)
+        return Call(self.name, partial(self._make, *args, **kwargs), lock)
+
+    @property
+    def is_locked(self) -> bool:
+        return self._lock is not None
+
+    def _make(self, *args: P.args, **kwargs: P.kwargs) -> Script[R]:
+        return self.script(*args, **kwargs)
+
+
+@overload
+def verb(script: Callable[P, Script[R]]) -> Verb[P, R]: ...
+
+
+@overload
+def verb(*, lock: Callable[..., str]) -> Callable[[Callable[P, Script[R]]], Verb[P, R]]: ...
+
+
+def verb(
+    script: Callable[P, Script[R]] | None = None, *, lock: Callable[..., str] | None = None
+) -> Verb[P, R] | Callable[[Callable[P, Script[R]]], Verb[P, R]]:
+    """Make a script a verb. `lock` derives the name of the lock of a call from its arguments."""
+    return partial(Verb, lock=lock) if script is None else Verb(script, lock)
+
+
+def claim_name(*_: object, name: str = "", **__: object) -> str:
+    """The lock of a verb that claims: a claim repeated under its name must see what it claimed before."""
+    return name
 
 
 def rows(sql: str, **params: Any) -> Script[list[Row]]:  # noqa: ANN401

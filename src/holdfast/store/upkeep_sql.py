@@ -4,7 +4,7 @@ from holdfast.inbox.accept_sql import tombstone_hash
 from holdfast.inbox.attachment_sql import drop_enclosures
 from holdfast.kernel.ids import Instant
 from holdfast.memory.visibility import AGENTS
-from holdfast.store.script import Script, many, one, rows, run
+from holdfast.store.script import Script, many, one, rows, run, verb
 
 KEEP_KEY = "insert into secret (key, value) values (:key, :value) on conflict (key) do nothing"
 FIND_KEY = "select value from secret where key = :key"
@@ -23,6 +23,7 @@ on conflict (hash) do nothing"""
 REMOVE = "delete from inbound where message = :message"
 
 
+@verb
 def load_secret(key: str, candidate: bytes) -> Script[bytes]:
     """The secret kept under the key; the candidate becomes it when there is none yet."""
     yield from run(KEEP_KEY, key=key, value=candidate)
@@ -30,12 +31,14 @@ def load_secret(key: str, candidate: bytes) -> Script[bytes]:
     return bytes(value)
 
 
+@verb
 def prove_write() -> Script[Instant]:
     row = yield from one(PROVE)
     return Instant(row[0] if row else 0)
 
 
-def prune(older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
+@verb
+def prune_messages(*, older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
     old = yield from rows(OLD, older_than_ms=older_than_ms, limit=limit)
     buried = [
         {

@@ -26,9 +26,14 @@ F = TypeVar("F", bound=Fault)
 DULL = frozenset(
     {
         *("renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox", "claim_mailboxes"),
-        *("next_due", "lane_keys", "next_overdue", "open_agents", "claim_finalisation"),
-        *("newest_forgetting", "open_forgettings", "next_reply_due"),
-        *("read_mail", "read_context", "read_excerpt", "memory"),  # reads leave nothing behind when they are cut off
+        *("next_due", "list_lane_keys", "next_overdue", "list_open_agents", "claim_finalisation"),
+        *("find_newest_forgetting", "list_open_forgettings", "next_reply_due"),
+        *(
+            "read_mail",
+            "read_context",
+            "read_excerpt",
+            "read_memory",
+        ),  # reads leave nothing behind when they are cut off
     }
 )
 

@@ -1,44 +1,49 @@
-"""Conformance of a store, for whoever writes one: `await check_store(open_store)`.
+"""Conformance of an engine that runs the store's scripts: `await check_store(open_store)`.
 
-Each check is a sentence, runs against a fresh store and raises `AssertionError` with that sentence. They use nothing
-but the ports `Store` and `Reader`, and no clock but the store's own. The project's own contract suite asks far more;
-a store that fails here is wrong, one that passes has its outline right.
+Each check is a sentence, runs against a fresh database and raises `AssertionError` with that sentence. The checks use
+the port `Database` alone, and no clock but the store's own. The project's own contract suite asks far more: an engine
+that fails here is wrong, one that passes has its outline right.
 """
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
+from holdfast.inbox.accept_sql import accept_message
 from holdfast.inbox.address import Address
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.mailbox import Claim
 from holdfast.inbox.message import Accepted, Arrival, Conflict, Duplicate, Limits, MailboxFull, kind_of
 from holdfast.kernel.errors import ClaimLost, HoldfastError, NodeLost, SessionLive, SessionMoved, SummaryStale
 from holdfast.kernel.ids import AgentName, MailboxId, MessageId, NodeId, OperationId, Principal, ReplyId, SessionId
 from holdfast.sessions.command import parse_command
 from holdfast.sessions.command_rights import delete_word
-from holdfast.sessions.compression import COMPRESS, Operation, SummaryDraft
+from holdfast.sessions.command_sql import run_command
+from holdfast.sessions.compression import COMPRESS, Busy, Operation, SummaryDraft
+from holdfast.sessions.history_sql import list_entries, list_summaries, read_session, trace_message
 from holdfast.sessions.session import CommandDone, CommandRun
-from holdfast.store.protocols.reader import Reader
-from holdfast.store.protocols.store import Busy, Store
+from holdfast.sessions.summary_sql import begin_operation, commit_summary
+from holdfast.store.database import Database
+from holdfast.store.node_sql import claim_mailbox, register_node, release_claim, renew_node, retire_node
+from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import AssistantSaid, UserSaid
+from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn import Reply, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord
+from holdfast.turns.turn_sql import commit_turn, open_turn, resume_turn
 
 NODE = NodeId("node_check")
+SECRET = b"the secret of the checks"
 WORDS = "hello \0 \u200d \U0001f9ff ß"
 
 
-class FullStore(Store, Reader, Protocol):
-    """A store that can be asked what it holds."""
-
-
-OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[FullStore]]
+OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[Database]]
 
 
 class Guest:
     """Somebody who talks to the store under test."""
 
-    def __init__(self, store: FullStore) -> None:
-        self.store = store
+    def __init__(self, db: Database) -> None:
+        self.db = db
         self._made = 0
 
     def id(self, prefix: str) -> str:
@@ -60,17 +65,17 @@ class Guest:
         )
 
     async def say(self, text: str, *, chat: str = "home") -> MessageId:
-        outcome = await self.store.accept(self.arrival(text, chat=chat), Limits())
+        outcome = await self.db.write(accept_message(self.arrival(text, chat=chat), Limits(), SECRET))
         assert isinstance(outcome, Accepted), f"a message is accepted, not {outcome}"
         return outcome.message
 
     async def claim(self) -> Claim:
-        claim = await self.store.claim_mailbox(NODE)
+        claim = await self.db.write(claim_mailbox(NODE))
         assert claim is not None, "a mailbox with mail can be claimed"
         return claim
 
     async def open(self, claim: Claim) -> Turn:
-        mail = await self.store.read_mail(claim, limit=1)
+        mail = await self.db.read(read_mail(claim, limit=1))
         (head,) = mail.waiting
         opening = TurnOpening(
             session=mail.session or SessionId(self.id("ses")),
@@ -78,7 +83,7 @@ class Guest:
             entries=(head.said(),),
             principal=head.principal,
         )
-        turn = await self.store.open_turn(claim, opening)
+        turn = await self.db.write(open_turn(claim, opening))
         assert isinstance(turn, Turn), f"a turn is opened, not {turn}"
         return turn
 
@@ -90,15 +95,15 @@ class Guest:
         await self.say(text, chat=chat)
         claim = await self.claim()
         turn = await self.open(claim)
-        await self.store.commit_turn(claim, turn, self.commit(f"re: {text}"))
-        await self.store.release_claim(claim)
+        await self.db.write(commit_turn(claim, turn, self.commit(f"re: {text}")))
+        await self.db.write(release_claim(claim))
         return turn
 
     async def command(self, text: str) -> CommandDone:
         message = await self.say(text)
         claim = await self.claim()
-        done = await self.store.run_command(claim, self.run(message, text))
-        await self.store.release_claim(claim)
+        done = await self.db.write(run_command(claim, self.run(message, text)))
+        await self.db.write(release_claim(claim))
         return done
 
     def run(self, message: MessageId, text: str) -> CommandRun:
@@ -114,15 +119,15 @@ class Guest:
         )
 
     async def texts(self, session: SessionId) -> list[str]:
-        return [entry.text for entry in (await self.store.read_context(session)).entries]
+        return [entry.text for entry in (await self.db.read(read_context(session))).entries]
 
     async def begin(self, session: SessionId) -> Operation:
-        begun = await self.store.begin_operation(OperationId(self.id("op")), COMPRESS, session, NODE)
+        begun = await self.db.write(begin_operation(OperationId(self.id("op")), COMPRESS, session, NODE))
         assert isinstance(begun, Operation), "an operation begins when none is running"
         return begun
 
     async def draft(self, session: SessionId, through: int) -> SummaryDraft:
-        context = await self.store.read_context(session)
+        context = await self.db.read(read_context(session))
         return SummaryDraft(
             base_n=context.summary.n if context.summary else 0,
             undo_count=context.undo_count,
@@ -147,24 +152,30 @@ async def refuses(call: Awaitable[object], kind: type[HoldfastError]) -> bool:
 
 async def an_event_is_accepted_once(guest: Guest) -> None:
     arrival = guest.arrival("hi", event="e1")
-    await guest.store.accept(arrival, Limits())
-    again = await guest.store.accept(guest.arrival("hi", event="e1"), Limits())
+    await guest.db.write(accept_message(arrival, Limits(), SECRET))
+    again = await guest.db.write(accept_message(guest.arrival("hi", event="e1"), Limits(), SECRET))
     assert isinstance(again, Duplicate)
     assert again.message == arrival.message
 
 
 async def the_same_event_with_another_body_is_a_conflict(guest: Guest) -> None:
-    await guest.store.accept(guest.arrival("hi", event="e1"), Limits())
-    assert isinstance(await guest.store.accept(guest.arrival("ho", event="e1"), Limits()), Conflict)
+    await guest.db.write(accept_message(guest.arrival("hi", event="e1"), Limits(), SECRET))
+    assert isinstance(
+        await guest.db.write(accept_message(guest.arrival("ho", event="e1"), Limits(), SECRET)),
+        Conflict,
+    )
 
 
 async def a_full_mailbox_refuses(guest: Guest) -> None:
     await guest.say("one")
-    assert isinstance(await guest.store.accept(guest.arrival("two"), Limits(mailbox_depth_max=1)), MailboxFull)
+    assert isinstance(
+        await guest.db.write(accept_message(guest.arrival("two"), Limits(mailbox_depth_max=1), SECRET)),
+        MailboxFull,
+    )
 
 
 async def a_signal_is_answered_at_once(guest: Guest) -> None:
-    trace = await guest.store.message(await guest.say("/status"))
+    trace = await guest.db.read(trace_message(await guest.say("/status")))
     assert trace.reply is not None
 
 
@@ -179,29 +190,29 @@ async def every_character_is_kept(guest: Guest) -> None:
 async def a_claimed_mailbox_is_not_claimed_twice(guest: Guest) -> None:
     await guest.say("one")
     await guest.claim()
-    assert await guest.store.claim_mailbox(NODE) is None
+    assert await guest.db.write(claim_mailbox(NODE)) is None
 
 
 async def a_claim_asked_for_again_by_its_name_is_the_same(guest: Guest) -> None:
     await guest.say("one")
-    first = await guest.store.claim_mailbox(NODE, name="mine")
+    first = await guest.db.write(claim_mailbox(NODE, name="mine"))
     assert first is not None
-    assert await guest.store.claim_mailbox(NODE, name="mine") == first
+    assert await guest.db.write(claim_mailbox(NODE, name="mine")) == first
 
 
 async def a_stale_claim_changes_nothing(guest: Guest) -> None:
     await guest.say("one")
     old = await guest.claim()
     turn = await guest.open(old)
-    await guest.store.release_claim(old)
+    await guest.db.write(release_claim(old))
     assert (await guest.claim()).fence > old.fence
-    assert await refuses(guest.store.commit_turn(old, turn, guest.commit()), ClaimLost)
-    assert (await guest.store.read_context(turn.session)).committed_seq == 0
+    assert await refuses(guest.db.write(commit_turn(old, turn, guest.commit())), ClaimLost)
+    assert (await guest.db.read(read_context(turn.session))).committed_seq == 0
 
 
 async def a_node_that_left_cannot_renew(guest: Guest) -> None:
-    await guest.store.retire_node(NODE)
-    assert await refuses(guest.store.renew_node(NODE), NodeLost)
+    await guest.db.write(retire_node(NODE))
+    assert await refuses(guest.db.write(renew_node(NODE)), NodeLost)
 
 
 # --- turns -----------------------------------------------------------------------------------------
@@ -209,16 +220,16 @@ async def a_node_that_left_cannot_renew(guest: Guest) -> None:
 
 async def a_turn_is_answered(guest: Guest) -> None:
     turn = await guest.talk("one")
-    trace = await guest.store.message(turn.messages[0])
+    trace = await guest.db.read(trace_message(turn.messages[0]))
     assert trace.reply is not None
     assert (trace.state.value, trace.reply.text) == ("answered", "re: one")
-    assert await guest.store.claim_mailbox(NODE) is None
+    assert await guest.db.write(claim_mailbox(NODE)) is None
 
 
 async def an_open_turn_is_not_committed(guest: Guest) -> None:
     await guest.say("one")
     turn = await guest.open(await guest.claim())
-    context = await guest.store.read_context(turn.session)
+    context = await guest.db.read(read_context(turn.session))
     assert (context.committed_seq, context.last_seq) == (0, 1)
 
 
@@ -226,16 +237,16 @@ async def a_commit_repeated_changes_nothing(guest: Guest) -> None:
     await guest.say("one")
     claim = await guest.claim()
     turn, commit = await guest.open(claim), guest.commit()
-    first = await guest.store.commit_turn(claim, turn, commit)
-    assert await guest.store.commit_turn(claim, turn, commit) == first
-    assert len(await guest.store.entries(turn.session)) == 2
+    first = await guest.db.write(commit_turn(claim, turn, commit))
+    assert await guest.db.write(commit_turn(claim, turn, commit)) == first
+    assert len(await guest.db.read(list_entries(turn.session))) == 2
 
 
 async def a_resumed_turn_is_another_attempt(guest: Guest) -> None:
     await guest.say("one")
     turn = await guest.open(claim := await guest.claim())
-    await guest.store.release_claim(claim)
-    assert (await guest.store.resume_turn(await guest.claim(), turn)).attempt == 2
+    await guest.db.write(release_claim(claim))
+    assert (await guest.db.write(resume_turn(await guest.claim(), turn))).attempt == 2
 
 
 # --- sessions --------------------------------------------------------------------------------------
@@ -245,21 +256,21 @@ async def new_starts_another_session_and_resume_returns(guest: Guest) -> None:
     old = (await guest.talk("one")).session
     assert (await guest.command("/new")).session != old
     assert (await guest.command(f"/resume {old}")).session == old
-    assert (await guest.store.session(old)).epoch == 2
+    assert (await guest.db.read(read_session(old))).epoch == 2
 
 
 async def a_command_repeated_returns_its_first_result(guest: Guest) -> None:
     await guest.talk("one")
     message = await guest.say("/new")
     claim, run = await guest.claim(), guest.run(message, "/new")
-    assert await guest.store.run_command(claim, run) == await guest.store.run_command(claim, run)
+    assert await guest.db.write(run_command(claim, run)) == await guest.db.write(run_command(claim, run))
 
 
 async def undo_hides_a_turn(guest: Guest) -> None:
     session = (await guest.talk("one")).session
     await guest.command("/undo")
     assert await guest.texts(session) == []
-    assert [view.undone for view in (await guest.store.entries(session))[:2]] == [True, True]
+    assert [view.undone for view in (await guest.db.read(list_entries(session)))[:2]] == [True, True]
 
 
 async def a_branch_sees_its_parent_up_to_the_fork(guest: Guest) -> None:
@@ -275,21 +286,21 @@ async def delete_blanks_what_was_said(guest: Guest) -> None:
     turn = await guest.talk("secret")
     asked = await guest.command("/delete")
     assert (asked.session, asked.switched) == (turn.session, False), "the first /delete asks and deletes nothing"
-    session = await guest.store.session(turn.session)
+    session = await guest.db.read(read_session(turn.session))
     await guest.command(f"/delete {delete_word(session.id, session.committed_seq, session.principal)}")
-    assert [view.entry.text for view in await guest.store.entries(turn.session)] == ["", ""]
+    assert [view.entry.text for view in await guest.db.read(list_entries(turn.session))] == ["", ""]
 
 
 async def a_recorded_turn_is_recorded_once(guest: Guest) -> None:
-    first = await guest.store.record_turn(_record("k1"))
-    again = await guest.store.record_turn(_record("k1"))
+    first = await guest.db.write(record_turn(_record("k1")))
+    again = await guest.db.write(record_turn(_record("k1")))
     assert (first.repeated, again.repeated, again.last_seq) == (False, True, first.last_seq)
-    assert await refuses(guest.store.record_turn(_record("k2", expected_seq=0)), SessionMoved)
+    assert await refuses(guest.db.write(record_turn(_record("k2", expected_seq=0))), SessionMoved)
 
 
 async def a_live_session_is_not_recorded_to(guest: Guest) -> None:
     session = (await guest.talk("one")).session
-    assert await refuses(guest.store.record_turn(_record("k1", session)), SessionLive)
+    assert await refuses(guest.db.write(record_turn(_record("k1", session))), SessionLive)
 
 
 def _record(key: str, session: str = "outside", expected_seq: int | None = None) -> TurnRecord:
@@ -311,16 +322,16 @@ async def a_summary_stands_for_what_it_covers(guest: Guest) -> None:
     await guest.talk("one")
     session = (await guest.talk("two")).session
     operation, draft = await guest.begin(session), await guest.draft(session, through=2)
-    made = await guest.store.commit_summary(operation, draft)
-    assert await guest.store.commit_summary(operation, draft) == made
+    made = await guest.db.write(commit_summary(operation, draft))
+    assert await guest.db.write(commit_summary(operation, draft)) == made
     assert await guest.texts(session) == ["two", "re: two"]
-    assert len(await guest.store.entries(session)) == 4
+    assert len(await guest.db.read(list_entries(session))) == 4
 
 
 async def one_operation_runs_at_a_time(guest: Guest) -> None:
     session = (await guest.talk("one")).session
     running = await guest.begin(session)
-    other = await guest.store.begin_operation(OperationId("op_other"), COMPRESS, session, NODE)
+    other = await guest.db.write(begin_operation(OperationId("op_other"), COMPRESS, session, NODE))
     assert other == Busy(running.id)
 
 
@@ -328,8 +339,8 @@ async def a_summary_of_an_undone_history_is_stale(guest: Guest) -> None:
     session = (await guest.talk("one")).session
     operation, draft = await guest.begin(session), await guest.draft(session, through=2)
     await guest.command("/undo")
-    assert await refuses(guest.store.commit_summary(operation, draft), SummaryStale)
-    assert await guest.store.summaries(session) == []
+    assert await refuses(guest.db.write(commit_summary(operation, draft)), SummaryStale)
+    assert await guest.db.read(list_summaries(session)) == []
 
 
 Check: TypeAlias = Callable[[Guest], Awaitable[None]]
@@ -367,10 +378,10 @@ def sentence(check: Check) -> str:
 async def check_store(open_store: OpenStore) -> int:
     """Run every check against a fresh store each; how many passed. Raises at the first that does not."""
     for check in CHECKS:
-        async with open_store() as store:
-            await store.register_node(NODE, "check", sole=False)
+        async with open_store() as db:
+            await db.write(register_node(NODE, "check", sole=False))
             try:
-                await check(Guest(store))
+                await check(Guest(db))
             except AssertionError as error:
                 raise AssertionError(f"not so: {sentence(check)} ({error})") from error
     return len(CHECKS)

@@ -3,7 +3,7 @@
 A simulator vouches only for what its histories do, so the campaign measures the first `MEASURED_MAX` histories and
 reports what none of them reached.
 
-Verbs: every async verb of the ports `Store` and `Reader` that a node called at least once.
+Verbs: every verb of the store that a node called at least once.
 Loops: every line inside a function of the modules in `LOOPS`, which act where others decide or store. A function is the
 unit of the list of what is missing, since line numbers move with every edit; the percentage counts lines, since a
 function may be entered and hardly used.
@@ -13,6 +13,7 @@ What is left out on purpose stands in `LEFT_OUT` with its reason. It still count
 
 import importlib
 import inspect
+import pkgutil
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,17 +23,17 @@ from functools import cache
 from types import CodeType, FrameType
 from typing import Any
 
-from holdfast.store.protocols.reader import Reader
-from holdfast.store.protocols.store import Store
+import holdfast
+from holdfast.store.script import Verb
 from holdfast.testing.coverage_left_out import LEFT_OUT
-from holdfast.testing.crash import CrashPoint, verbs
+from holdfast.testing.crash import CrashPoint
 
 MEASURED_MAX = 200  # histories of a campaign; tracing lines costs about as much as the histories themselves
 
 LOOPS = (  # the modules that act, beside those that decide and those that store
-    "audit.action_desk",
+    "audit.action_log",
     "channels.agent",
-    "inbox.access_desk",
+    "inbox.access_control",
     "inbox.channels",
     "inbox.directory",
     "inbox.gateway",
@@ -54,20 +55,22 @@ LOOPS = (  # the modules that act, beside those that decide and those that store
     "outbox.account_sender",
     "outbox.draft_writer",
     "outbox.drafter",
-    "outbox.reply_desk",
+    "outbox.replies",
     "outbox.reply_sender",
     "outbox.typing_indicator",
     "runtime.membership",
+    "runtime.change_poller",
     "runtime.supervisor",
     "runtime.temporary_lease",
     "sessions.compressor",
-    "sessions.finish_desk",
+    "sessions.finalisations",
     "sessions.finisher",
     "store.page_check",
     "tools.joined_tools",
     "tools.toolbox",
     "turns.agents",
-    "turns.approval_desk",
+    "turns.approvals",
+    "turns.context_cache",
     "turns.chained_tools",
     "turns.context_window",
     "turns.interruption",
@@ -109,7 +112,10 @@ class Reached:
 
 @cache
 def known_verbs() -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*verbs(Store), *verbs(Reader)]))
+    """Every verb of the store: the scripts that a caller may run."""
+    modules = [one.name for one in pkgutil.walk_packages(holdfast.__path__, "holdfast.") if one.name.endswith("_sql")]
+    found = [member for name in sorted(modules) for member in vars(importlib.import_module(name)).values()]
+    return tuple(dict.fromkeys(one.name for one in found if isinstance(one, Verb)))
 
 
 @cache

@@ -1,6 +1,6 @@
 """Crashes at the edges of the runtime.
 
-Every effect crosses a port, so dying before or after each verb of each port covers every place where a
+Every effect crosses a port, so dying before or after each verb of the store and of each port covers every place where a
 crash can be seen from outside. Production code needs no hooks for it.
 
 `reach(verb, side)` decides. It kills by `die()`, by killing the node, or by raising `Crash`; all three end
@@ -10,11 +10,13 @@ nothing to kill, so the `Crash` travels to the test.
 """
 
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from functools import wraps
 from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
+from holdfast.store.database import Database
+from holdfast.store.script import Call, R
 from holdfast.testing.node import NEVER, NODE, Crash, die, is_dead
 
 __all__ = ["Crash", "CrashPoint", "Reach", "Side", "crashing", "die", "points"]
@@ -37,8 +39,12 @@ class CrashPoint(NamedTuple):  # hashed at every verb, so a tuple
 
 def points(*protocols: type) -> list[CrashPoint]:
     """Before and after every async verb of every port, read from the protocols themselves."""
-    names = [name for protocol in protocols for name in verbs(protocol)]
-    return [CrashPoint(verb, side) for verb in dict.fromkeys(names) for side in SIDES]
+    return points_of(dict.fromkeys(name for protocol in protocols for name in verbs(protocol)))
+
+
+def points_of(names: Iterable[str]) -> list[CrashPoint]:
+    """Before and after every call of the named verbs of the store."""
+    return [CrashPoint(verb, side) for verb in names for side in SIDES]
 
 
 def verbs(protocol: type) -> list[str]:
@@ -63,6 +69,35 @@ def is_async(function: Callable[..., Any]) -> bool:
 def crashing(port: P, reach: Reach) -> P:
     """The port, with `reach` called around every async verb; the rest of it passes through untouched."""
     return cast("P", _Crashing(port, reach))
+
+
+class CrashingDatabase:
+    """Implements `Database` over another one, with `reach` called around every call under the name of its verb."""
+
+    def __init__(self, inner: Database, reach: Reach) -> None:
+        self._inner = inner
+        self._reach = reach
+
+    async def write(self, call: Call[R]) -> R:
+        value: R = await _guard_call(call.verb, self._inner.write, self._reach)(call)
+        return value
+
+    async def read(self, call: Call[R]) -> R:
+        value: R = await _guard_call(call.verb, self._inner.read, self._reach)(call)
+        return value
+
+    async def changed(self) -> bool:
+        found: bool = await _guard_call("changed", self._inner.changed, self._reach)()
+        return found
+
+    async def scrub(self) -> str:
+        return await self._inner.scrub()
+
+    def wal_bytes(self) -> int:
+        return self._inner.wal_bytes()
+
+    async def close(self) -> None:
+        await _guard_call("close", self._inner.close, self._reach)()
 
 
 class _Crashing:

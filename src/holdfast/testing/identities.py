@@ -4,7 +4,9 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 
+from holdfast.audit.actor import acting
 from holdfast.inbox.identity import Link, LinkRequest, Moved
+from holdfast.inbox.identity_sql import link_principals, unlink_principal
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import OperationId, Principal
 from holdfast.testing.platform import Platform
@@ -77,7 +79,9 @@ class Linker:
             by="operator",
             operation=OperationId(f"op_link{n}"),
         )
-        heard = await self._client.until_heard(f"link {n}", lambda runtime: runtime.store.link(request))
+        heard = await self._client.until_heard(
+            f"link {n}", lambda runtime: runtime.db.write(link_principals(request, by=acting()))
+        )
         if isinstance(heard.answer, Link):
             self._log.changes.append(LinkChange(principal, person, True, heard.begun_at, heard.ended_at))
         else:
@@ -87,7 +91,9 @@ class Linker:
         operation = OperationId(f"op_unlink{n}")
         heard = await self._client.until_heard(
             f"unlink {n}",
-            lambda runtime: runtime.store.unlink(Principal(principal), by="operator", operation=operation),
+            lambda runtime: runtime.db.write(
+                unlink_principal(Principal(principal), named="operator", operation=operation, by=acting())
+            ),
         )
         if not isinstance(heard.answer, HoldfastError):
             self._log.changes.append(LinkChange(principal, person, False, heard.begun_at, heard.ended_at))

@@ -25,25 +25,27 @@ LOOPS: Mapping[str, tuple[str, ...]] = {
         "release_claim",
     ),
     "compressor": ("read_context", "begin_operation", "commit_summary", "end_operation"),
-    "courier": ("lane_keys", "next_due", "next_overdue", "schedule_overdue", "claim_lanes", "settle_lanes"),
+    "courier": ("list_lane_keys", "next_due", "next_overdue", "schedule_overdue", "claim_lanes", "settle_lanes"),
     "finisher": (
-        *("open_agents", "claim_finalisation", "read_excerpt", "memory"),
+        *("list_open_agents", "claim_finalisation", "read_excerpt", "read_memory"),
         *("record_finalisation", "apply_finalisation"),
     ),
-    "forgetter": ("newest_forgetting", "open_forgettings"),
+    "forgetter": ("find_newest_forgetting", "list_open_forgettings"),
     "reaper": ("register_node", "renew_node", "reap_nodes"),
-    "lookout": ("changed_elsewhere",),
-    "recaller": ("kin", "recall"),
+    "lookout": ("changed",),
+    "recaller": ("linked_principals", "recall"),
 }
 IN_AREAS: Mapping[Area, Mapping[str, tuple[str, ...]]] = {
-    Area.BACKFILL: {"backfill": ("backfill",)},
-    Area.EXPIRY: {"finisher": ("expired_sessions", "begin_finalisation", "record_finalisation", "apply_finalisation")},
-    Area.FORGETTING: {"forgetter": ("forget", "sweep_forgotten", "scrub_forgotten")},
+    Area.BACKFILL: {"backfill": ("backfill_sessions",)},
+    Area.EXPIRY: {
+        "finisher": ("list_expired_sessions", "begin_finalisation", "record_finalisation", "apply_finalisation")
+    },
+    Area.FORGETTING: {"forgetter": ("begin_forgetting", "sweep_forgotten", "mark_scrubbed")},
     Area.OPERATOR: {"operator": ("apply_memory", "undo_memory")},
-    Area.PRUNING: {"reaper": ("prune",)},
-    Area.REBUILD: {"refill": ("delivered_parcels", "rebuild")},  # apart from the courier, whose verbs are many
-    Area.SPENDING: {"spending": ("spent", "record_spend")},
-    Area.STRANGERS: {"keeper": ("apply_memory", "notes_shown")},
+    Area.PRUNING: {"reaper": ("prune_messages",)},
+    Area.REBUILD: {"refill": ("list_delivered_parcels", "rebuild")},  # apart from the courier, whose verbs are many
+    Area.SPENDING: {"spending": ("sum_spent", "record_spend")},
+    Area.STRANGERS: {"keeper": ("apply_memory", "read_shown_notes")},
 }
 IN_CHATS: Mapping[str, tuple[str, ...]] = {"postman": ("next_reply_due", "claim_replies", "settle_reply")}
 

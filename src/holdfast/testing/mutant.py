@@ -10,8 +10,10 @@ Rule 3: each has a budget of histories within which it must die. One that lives 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
+from holdfast.store.script import Call, Verb
 from holdfast.testing.areas import Area
 from holdfast.testing.channel_areas import ChannelArea
 
@@ -35,10 +37,22 @@ class Mutant:
     def applied(self) -> Iterator[None]:
         with ExitStack() as stack:
             for target, name, broken in self.patches():
-                original = getattr(target, name)
-                setattr(target, name, broken)
-                stack.callback(setattr, target, name, original)
+                stack.enter_context(_patched(target, name, broken))
             yield
+
+
+@contextmanager
+def _patched(target: Any, name: str, broken: Any) -> Iterator[None]:  # noqa: ANN401
+    """Put the replacement in place. A verb is imported by its callers, so its script is replaced inside of it."""
+    verb = getattr(target, name)
+    if isinstance(verb, Verb):
+        target, name = verb, "script"
+    original = getattr(target, name)
+    setattr(target, name, broken)
+    try:
+        yield
+    finally:
+        setattr(target, name, original)
 
 
 MUTANTS: dict[str, Mutant] = {}
@@ -73,3 +87,8 @@ def mutant(
         return patches
 
     return add
+
+
+def arguments(call: Call[Any]) -> tuple[Any, ...]:
+    """The positional arguments that a verb was called with."""
+    return tuple(call.script.args) if isinstance(call.script, partial) else ()

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.inbox import accept_sql, mail_sql
 from holdfast.inbox.mailbox import Claim
-from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival, Limits
+from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival
 from holdfast.kernel.ids import MailboxId, SessionId
 from holdfast.memory import cursor_sql
 from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
@@ -21,9 +21,7 @@ from holdfast.outbox import new_reply_sql
 from holdfast.sessions import summary_sql
 from holdfast.sessions.compression import Operation, Summary, SummaryDraft
 from holdfast.store import node_sql
-from holdfast.store.protocols.store import Committed
-from holdfast.store.script import Row, Script, one, run
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.script import Call, Row, Script, one, run
 from holdfast.testing import (
     mutants_actions,
     mutants_approval,
@@ -36,7 +34,8 @@ from holdfast.testing import (
     mutants_visibility,
 )
 from holdfast.testing.entropy import SeededEntropy
-from holdfast.testing.mutant import MUTANTS, Mutant, Patch, mutant
+from holdfast.testing.mutant import MUTANTS, Mutant, Patch, arguments, mutant
+from holdfast.testing.watched import NodeDatabase
 from holdfast.turns import context_sql, fence_sql, runner, turn_sql
 from holdfast.turns.context import Context
 from holdfast.turns.journal import Entry
@@ -65,29 +64,34 @@ ACK_TO_COMMIT_S = 0.4
 @mutant("I1", budget=20)
 def ack_before_commit() -> Sequence[Patch]:
     """A message is acknowledged, and written a moment later."""
-    honest = SqlStore.accept
+    honest = NodeDatabase.write
 
-    async def broken(store: SqlStore, arrival: Arrival, limits: Limits) -> AcceptOutcome:
+    async def broken(db: NodeDatabase, call: Call[Any]) -> Any:  # noqa: ANN401
+        if call.verb != accept_sql.accept_message.name:
+            return await honest(db, call)
+
         async def later() -> None:
             await asyncio.sleep(ACK_TO_COMMIT_S)
-            await honest(store, arrival, limits)
+            await honest(db, call)
 
         kept.append(asyncio.get_running_loop().create_task(later(), name="too late"))
+        arrival = arguments(call)[0]
         return Accepted(arrival.message, MailboxId("unknown"), 0)
 
     kept: list[object] = []
-    return [(SqlStore, "accept", broken)]
+    return [(NodeDatabase, "write", broken)]
 
 
 @mutant("I1", "I2", budget=20)
 def no_dedupe() -> Sequence[Patch]:
     """A redelivered message counts as another one."""
-    honest = SqlStore.accept
+    honest = accept_sql.accept_message.script
 
-    async def broken(store: SqlStore, arrival: Arrival, limits: Limits) -> AcceptOutcome:
-        return await honest(store, replace(arrival, conversation=f"{arrival.conversation}/{arrival.message}"), limits)
+    def broken(arrival: Arrival, *more: Any, **named: Any) -> Script[AcceptOutcome]:  # noqa: ANN401
+        another = replace(arrival, conversation=f"{arrival.conversation}/{arrival.message}")
+        return (yield from honest(another, *more, **named))
 
-    return [(SqlStore, "accept", broken)]
+    return [(accept_sql, "accept_message", broken)]
 
 
 @mutant("I15", budget=20)
@@ -118,10 +122,10 @@ def lease_ignored() -> Sequence[Patch]:
 @mutant("I13", budget=10)
 def restart_bumps_fences() -> Sequence[Patch]:
     """A node that joins changes mailboxes that nobody held."""
-    honest = node_sql.register_node
+    honest = node_sql.register_node.script
 
-    def broken(node: Any, host: str, sole: bool) -> Script[None]:  # noqa: ANN401
-        yield from honest(node, host, sole)
+    def broken(node: Any, host: str, *, sole: bool) -> Script[None]:  # noqa: ANN401
+        yield from honest(node, host, sole=sole)
         yield from run("update mailbox set fence = fence + 1 where owner is null")
 
     return [(node_sql, "register_node", broken)]
@@ -160,13 +164,17 @@ def split_commit() -> Sequence[Patch]:
         )
         yield from cursor_sql.schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1)
 
-    async def broken(store: SqlStore, claim: Claim, turn: Turn, commit: TurnCommit) -> Committed:
-        first = replace(commit, replies=(), policies=())
-        done = await store._db.write("commit_turn", lambda: turn_sql.commit_turn(claim, turn, first))  # noqa: SLF001
-        await store._db.write("commit_turn", lambda: second(claim, turn, commit))  # noqa: SLF001
+    honest = NodeDatabase.write
+
+    async def broken(db: NodeDatabase, call: Call[Any]) -> Any:  # noqa: ANN401
+        if call.verb != turn_sql.commit_turn.name:
+            return await honest(db, call)
+        claim, turn, commit = arguments(call)
+        done = await honest(db, turn_sql.commit_turn(claim, turn, replace(commit, replies=(), policies=())))
+        await honest(db, Call(call.verb, lambda: second(claim, turn, commit)))
         return done
 
-    return [(SqlStore, "commit_turn", broken)]
+    return [(NodeDatabase, "write", broken)]
 
 
 @mutant("I15", budget=5)
@@ -195,7 +203,7 @@ def resume_repeats_tool() -> Sequence[Patch]:
 
 
 def _after_summary(more: Callable[[Operation, Summary], Script[None]]) -> Sequence[Patch]:
-    honest = summary_sql.commit_summary
+    honest = summary_sql.commit_summary.script
 
     def broken(operation: Operation, draft: SummaryDraft) -> Script[Summary]:
         made = yield from honest(operation, draft)
@@ -257,7 +265,7 @@ def rotate_on_compress() -> Sequence[Patch]:
 @mutant("I9", budget=20)
 def compress_another_session() -> Sequence[Patch]:
     """A summary is filed under another session, as in the incident."""
-    honest = summary_sql.commit_summary
+    honest = summary_sql.commit_summary.script
 
     def broken(operation: Operation, draft: SummaryDraft) -> Script[Summary]:
         other = yield from one(

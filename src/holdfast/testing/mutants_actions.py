@@ -7,10 +7,9 @@ from typing import Any
 
 from holdfast.audit import action_sql
 from holdfast.audit.action import Act, By, digest_of
-from holdfast.audit.actor import acting
-from holdfast.store.script import R, Script
-from holdfast.store.verbs.action_verbs import ActionVerbs
+from holdfast.store.script import Call, R, Script
 from holdfast.testing.mutant import Patch, mutant
+from holdfast.testing.watched import NodeDatabase
 
 BUDGET = 30
 LATER_S = 0.4
@@ -32,28 +31,27 @@ def act_without_row() -> Sequence[Patch]:
 @mutant("I32", budget=BUDGET)
 def row_outside_its_transaction() -> Sequence[Patch]:
     """The row of an act is written a moment after the act, in a transaction of its own."""
-    honest, pending = action_sql.record, list[Late]()
+    honest, honest_write, pending = action_sql.record, NodeDatabase.write, list[Late]()
     kept: list[Any] = []
 
     def broken(act: Act, by: By, subject: str, **detail: object) -> Script[None]:
         pending.append((act, by, subject, detail))
         yield from ()
 
-    async def late(store: ActionVerbs, rows: Sequence[Late]) -> None:
+    async def late(db: NodeDatabase, rows: Sequence[Late]) -> None:
         await asyncio.sleep(LATER_S)
         for row in rows:
-            await store._db.write("record_action", partial(_again, honest, row))  # noqa: SLF001
+            await db.inner.write(Call("record_action", partial(_again, honest, row)))
 
-    async def write(store: ActionVerbs, verb: str, script: Callable[[By], Script[R]], *, name: str = "") -> R:
-        by = acting()
-        done = await store._db.write(verb, lambda: script(by), name=name)  # noqa: SLF001
+    async def write(db: NodeDatabase, call: Call[R]) -> R:
+        done = await honest_write(db, call)
         rows = pending[:]
         pending.clear()
         if rows:
-            kept.append(asyncio.get_running_loop().create_task(late(store, rows), name="too late"))
+            kept.append(asyncio.get_running_loop().create_task(late(db, rows), name="too late"))
         return done
 
-    return [(action_sql, "record", broken), (ActionVerbs, "_act", write)]
+    return [(action_sql, "record", broken), (NodeDatabase, "write", write)]
 
 
 def _again(honest: Callable[..., Script[None]], row: Late) -> Script[None]:

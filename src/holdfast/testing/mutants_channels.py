@@ -22,7 +22,6 @@ from holdfast.outbox.draft import Draft, DraftIntent, DraftState
 from holdfast.outbox.post import Post
 from holdfast.store import upkeep_sql
 from holdfast.store.script import Script, one, rows, run
-from holdfast.store.sql_store import SqlStore
 from holdfast.testing import letters
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.mutant import Patch, mutant
@@ -266,10 +265,11 @@ def resend_twice() -> Sequence[Patch]:
 def resend_does_nothing() -> Sequence[Patch]:
     """An operator is told that a reply is sent again, and nothing is."""
 
-    async def broken(_store: SqlStore, _reply: ReplyId) -> str:
+    def broken(_reply: ReplyId, **_named: object) -> Script[str]:
+        yield from ()
         return "pending"
 
-    return [(SqlStore, "resend_reply", broken)]
+    return [(reply_sql, "resend_reply", broken)]
 
 
 @mutant("I29", "I19", budget=60, area=DECIDE)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from holdfast.kernel.ids import DeliveryId, NodeId, Principal, SessionId
@@ -12,14 +13,16 @@ from holdfast.memory.delivery_call import Carrier
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes_sql import apply_memory
 from holdfast.memory.recall import Found, RecallPolicy, RecallQuery
 from holdfast.memory.recaller import Recaller
 from holdfast.sessions import command_sql
 from holdfast.sessions.extraction import Proposals, parse_answer
-from holdfast.sessions.finalisation import Finalisation, FinishEvent
-from holdfast.store.script import Row, Script, one, rows, run
-from holdfast.store.sql_store import SqlStore
-from holdfast.testing.mutant import Patch, mutant
+from holdfast.sessions.finalisation import FinishEvent
+from holdfast.sessions.finalisation_sql import record_finalisation
+from holdfast.store.script import Call, Row, Script, one, rows, run
+from holdfast.testing.mutant import Patch, arguments, mutant
+from holdfast.testing.watched import NodeDatabase
 from holdfast.turns import record_sql
 from holdfast.turns.turn import TurnRecord
 
@@ -89,10 +92,10 @@ def retract_lost() -> Sequence[Patch]:
 @mutant("I7", budget=10)
 def mark_on_enqueue() -> Sequence[Patch]:
     """A delivery counts as delivered when it is handed to a courier."""
-    honest = lane_sql.claim_lanes
+    honest = lane_sql.claim_lanes.script
 
-    def broken(node: NodeId, key: LaneKey, name: str, **more: Any) -> Script[tuple[LaneClaim, ...]]:  # noqa: ANN401
-        claims: tuple[LaneClaim, ...] = yield from honest(node, key, name, **more)
+    def broken(node: NodeId, key: LaneKey, **more: Any) -> Script[tuple[LaneClaim, ...]]:  # noqa: ANN401
+        claims: tuple[LaneClaim, ...] = yield from honest(node, key, **more)
         for claim in claims:
             for package in claim.packages:
                 yield from run("update delivery set state = 'delivered' where n = :n", n=package.n)
@@ -225,16 +228,20 @@ def global_prefetch_slot() -> Sequence[Patch]:
 @mutant("I8", budget=100)
 def flag_after_work() -> Sequence[Patch]:
     """What was extracted is written to memory first, and that it was done a moment later, as in the incident."""
-    honest = SqlStore.record_finalisation
+    honest = NodeDatabase.write
 
-    async def broken(store: SqlStore, held: Finalisation, event: FinishEvent, **more: Any) -> Finalisation:  # noqa: ANN401
-        answer = parse_answer(more["answer"].decode()) if event is FinishEvent.ANSWERED else None
-        if isinstance(answer, Proposals):
-            changes = tuple(
-                Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=change.text) for change in answer.changes
-            )
-            await store.apply_memory(MemoryBatch(agent=held.agent, subject="", origin=held.origin, changes=changes))
-            await asyncio.sleep(WORK_TO_FLAG_S)
-        return await honest(store, held, event, **more)
+    async def broken(db: NodeDatabase, call: Call[Any]) -> Any:  # noqa: ANN401
+        if call.verb == record_finalisation.name:
+            held, event = arguments(call)
+            said = call.script.keywords.get("answer") if isinstance(call.script, partial) else None
+            answer = parse_answer(said.decode()) if event is FinishEvent.ANSWERED and said is not None else None
+            if isinstance(answer, Proposals):
+                changes = tuple(
+                    Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=change.text) for change in answer.changes
+                )
+                batch = MemoryBatch(agent=held.agent, subject="", origin=held.origin, changes=changes)
+                await honest(db, apply_memory(batch))
+                await asyncio.sleep(WORK_TO_FLAG_S)
+        return await honest(db, call)
 
-    return [(SqlStore, "record_finalisation", broken)]
+    return [(NodeDatabase, "write", broken)]

@@ -73,7 +73,7 @@ def robot_commands() -> Sequence[Patch]:
 @mutant("I35", budget=40, first=21)
 def delete_asks_nothing() -> Sequence[Patch]:
     """The first /delete deletes."""
-    honest = command_sql.run_command
+    honest = command_sql.run_command.script
 
     def broken(claim: Any, run: Any) -> Script[Any]:  # noqa: ANN401
         is_bare = run.command.verb is Verb.DELETE and not run.command.argument

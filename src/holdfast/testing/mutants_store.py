@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator, Sequence
 
 from holdfast.kernel.ids import AgentName, NodeId, SessionId
 from holdfast.memory import backfill_sql, forget_sql, reindex
+from holdfast.memory.backfill_sql import list_delivered_parcels
 from holdfast.memory.cursor_sql import pending_turns
 from holdfast.memory.delivery import DeliveryPolicy, Parcel, TurnSpan
 from holdfast.memory.lane import LaneKey
 from holdfast.sessions import finalisation_sql
 from holdfast.sessions.finalisation import Ending, Finalisation, NotEnded
 from holdfast.store import upkeep_sql
-from holdfast.store.protocols.reader import Reader
+from holdfast.store.database import Database
 from holdfast.store.script import Row, Script, run
-from holdfast.store.sql_store import SqlStore
 from holdfast.testing.areas import Area
 from holdfast.testing.mutant import Patch, mutant
 from holdfast.turns import spend_sql
@@ -110,8 +110,8 @@ def backfill_looks_at_open_sessions_only() -> Sequence[Patch]:
 def rebuilding_stops_after_a_page() -> Sequence[Patch]:
     """An index gets only the first of what it lost."""
 
-    async def broken(reader: Reader, key: LaneKey) -> AsyncIterator[Parcel]:
-        for _, parcel in await reader.delivered_parcels(key, after=0, limit=FIRST_PAGE):
+    async def broken(db: Database, key: LaneKey) -> AsyncIterator[Parcel]:
+        for _, parcel in await db.read(list_delivered_parcels(key, after=0, limit=FIRST_PAGE)):
             yield parcel
 
     return [(reindex, "_delivered", broken)]
@@ -170,10 +170,10 @@ def forgetting_reaches_one_agent() -> Sequence[Patch]:
 @mutant("I15", budget=80, first=135)
 def finishing_claims_have_no_name() -> Sequence[Patch]:
     """The end of an epoch whose claim was not heard of stays taken for as long as its node lives."""
-    honest = SqlStore.claim_finalisation
+    honest = finalisation_sql.claim_finalisation.script
 
-    async def broken(store: SqlStore, node: NodeId, *, name: str = "") -> Finalisation | None:
+    def broken(node: NodeId, *, name: str = "") -> Script[Finalisation | None]:
         del name
-        return await honest(store, node)
+        return (yield from honest(node))
 
-    return [(SqlStore, "claim_finalisation", broken)]
+    return [(finalisation_sql, "claim_finalisation", broken)]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import apsw
 
 from holdfast.kernel.ids import ApprovalId, ReplyId
+from holdfast.outbox.reply import PostedReply
 from holdfast.runtime.runtime import Runtime
-from holdfast.store.protocols.reply_store import PostedReply
 from holdfast.testing.chats import ChatServer
 from holdfast.testing.retrying_client import Heard, RetryingClient
 from holdfast.turns.approval import ApprovalView, Decision

@@ -10,11 +10,27 @@ from typing import Any, TypeAlias
 import apsw
 
 from holdfast.api.auth.access_token import AccessToken, Scope
+from holdfast.api.auth.access_token_sql import add_token, find_token, get_token, list_tokens, revoke_token
 from holdfast.api.auth.login import LASTS_MS, Login, LoginEnd, hash_cookie, spell_cookie
+from holdfast.api.auth.login_sql import add_login, end_login, end_logins, find_login, list_logins, see_login
+from holdfast.audit.actor import acting
+from holdfast.inbox.attachment_sql import find_attachment, list_attachments, read_attachment
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, LoginId, MessageId, ReplyId, SessionId, TokenId
+from holdfast.memory.notes_sql import list_memory_subjects
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression_audit import Audit
+from holdfast.sessions.conversation_sql import read_conversation
+from holdfast.sessions.history_sql import (
+    find_mailbox,
+    list_operations,
+    list_session_facts,
+    list_summaries,
+    read_snapshot,
+)
+from holdfast.store.gauges_sql import read_gauges
 from holdfast.testing.workload import CHATS
+from holdfast.turns.approval_sql import is_waiting_at
+from holdfast.turns.spend_sql import sum_spend_by_model
 
 FERN = AgentName("fern")
 TOKEN = AccessToken(id=TokenId("tok_sim"), label="sim", scopes=frozenset({Scope.READ}))
@@ -44,7 +60,7 @@ def _plain(ask: Callable[[Runtime], Awaitable[Any]]) -> Question:
 async def audit(node: Runtime, _db: apsw.Connection, _chance: float) -> str | None:
     """What `holdfast audit` finds wrong, beside a process that is at work."""
     judged = Audit()
-    for facts in await node.reader.facts(limit=1_000):
+    for facts in await node.db.read(list_session_facts(limit=1_000)):
         judged.add(facts)
     first = judged.report().first
     return f"the audit says of {first.session}: {first.what}" if first else None
@@ -53,14 +69,14 @@ async def audit(node: Runtime, _db: apsw.Connection, _chance: float) -> str | No
 async def _snapshot(node: Runtime, db: apsw.Connection, chance: float) -> object:
     """Of the newest summary, or of one that does not exist."""
     session = SessionId(_pick(db, "summary", "session", chance))
-    made = await node.reader.summaries(session)
-    return await node.reader.snapshot(session, made[-1].n if made else 1)
+    made = await node.db.read(list_summaries(session))
+    return await node.db.read(read_snapshot(session, made[-1].n if made else 1))
 
 
 async def _attachment(node: Runtime, db: apsw.Connection, chance: float) -> object:
-    await node.reader.enclosures(MessageId(_pick(db, "enclosure", "message", chance)))
+    await node.db.read(list_attachments(MessageId(_pick(db, "enclosure", "message", chance))))
     hash_ = _pick(db, "enclosure", "hash", chance)
-    return await node.reader.enclosure_of(hash_), await node.reader.attachment(hash_)
+    return await node.db.read(find_attachment(hash_)), await node.db.read(read_attachment(hash_))
 
 
 async def _reply(node: Runtime, db: apsw.Connection, chance: float) -> object:
@@ -69,15 +85,15 @@ async def _reply(node: Runtime, db: apsw.Connection, chance: float) -> object:
 
 async def _decision(node: Runtime, db: apsw.Connection, chance: float) -> object:
     approval = ApprovalId(_pick(db, "approval", "id", chance))
-    return await node.reader.waits_at(str(CHATS[0].address), approval), await node.approvals.find(approval)
+    return await node.db.read(is_waiting_at(str(CHATS[0].address), approval)), await node.approvals.find(approval)
 
 
 async def _token(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
-    await node.store.add_token(TOKEN, TOKEN_HASH)
-    assert await node.reader.token(TOKEN_HASH) is not None
-    await node.reader.token_of(TOKEN.id)
-    await node.reader.tokens()
-    return await node.store.revoke_token(TOKEN.id)
+    await node.db.write(add_token(TOKEN, TOKEN_HASH, by=acting()))
+    assert await node.db.read(find_token(TOKEN_HASH)) is not None
+    await node.db.read(get_token(TOKEN.id))
+    await node.db.read(list_tokens())
+    return await node.db.write(revoke_token(TOKEN.id, by=acting()))
 
 
 async def _login(node: Runtime, _db: apsw.Connection, chance: float) -> object:
@@ -86,12 +102,12 @@ async def _login(node: Runtime, _db: apsw.Connection, chance: float) -> object:
     hashed, id_ = hash_cookie(cookie), LoginId(f"log_{cookie}")
     ends_at = Instant(now + LASTS_MS)
     login = Login(id=id_, token=TOKEN.id, proof=b"", made_at=now, seen_at=now, ends_at=ends_at)
-    await node.store.add_login(login, hashed)
-    await node.store.see_login(hashed, now)
-    found = await node.reader.login(hashed)
-    await node.store.end_login(hashed, LoginEnd.LOGOUT)
-    await node.store.end_logins(LoginEnd.OPERATOR, token=TOKEN.id)
-    return found, await node.reader.logins()
+    await node.db.write(add_login(login, hashed, by=acting()))
+    await node.db.write(see_login(hashed, now))
+    found = await node.db.read(find_login(hashed))
+    await node.db.write(end_login(hashed, LoginEnd.LOGOUT, by=acting()))
+    await node.db.write(end_logins(LoginEnd.OPERATOR, token=TOKEN.id, by=acting()))
+    return found, await node.db.read(list_logins())
 
 
 async def _recall(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
@@ -104,19 +120,21 @@ QUESTIONS: Mapping[str, Question] = {
     "approvals": _plain(lambda node: node.approvals.list()),
     "compress": _of_session(lambda node, session: node.begin_compression(session)),
     "context": _of_session(lambda node, session: node.context(session)),
-    "conversation": _plain(lambda node: node.reader.conversation(str(CHATS[0].address), before=1 << 31, limit=20)),
+    "conversation": _plain(
+        lambda node: node.db.read(read_conversation(str(CHATS[0].address), before=1 << 31, limit=20))
+    ),
     "decision": _decision,
     "deliveries": _plain(lambda node: node.deliveries()),
     "ends": _plain(lambda node: node.finalisations.list()),
-    "gauges": _plain(lambda node: node.reader.gauges()),
+    "gauges": _plain(lambda node: node.db.read(read_gauges())),
     "health": _plain(lambda node: node.health()),
     "history": _of_session(lambda node, session: node.history(session)),
     "login": _login,
     "links": _plain(lambda node: node.access.links()),
-    "mailbox": _plain(lambda node: node.reader.mailbox(str(CHATS[0].address))),
+    "mailbox": _plain(lambda node: node.db.read(find_mailbox(str(CHATS[0].address)))),
     "memory history": _plain(lambda node: node.memory_history("fern")),
-    "notes": _plain(lambda node: node.reader.memory_subjects(FERN)),
-    "operations": _plain(lambda node: node.reader.operations()),
+    "notes": _plain(lambda node: node.db.read(list_memory_subjects(FERN))),
+    "operations": _plain(lambda node: node.db.read(list_operations())),
     "pairings": _plain(lambda node: node.access.pairs()),
     "prompt": _of_session(lambda node, session: node.prompt(session)),
     "recall": _recall,
@@ -124,7 +142,7 @@ QUESTIONS: Mapping[str, Question] = {
     "reply": _reply,
     "sessions": _plain(lambda node: node.sessions(agent="fern")),
     "snapshot": _snapshot,
-    "spend": _plain(lambda node: node.reader.spend_by_model()),
+    "spend": _plain(lambda node: node.db.read(sum_spend_by_model())),
     "token": _token,
     "trace": _of_message(lambda node, message: node.trace(message)),
     "unanswered": _plain(lambda node: node.unanswered("home", "", agent="fern", channel="sim")),

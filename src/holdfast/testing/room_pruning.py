@@ -9,6 +9,7 @@ import apsw
 
 from holdfast.inbox.addressing import hash_of
 from holdfast.runtime.runtime import Runtime
+from holdfast.store.upkeep_sql import prune_messages
 from holdfast.testing.clock import START_MS
 from holdfast.testing.evidence import Found
 from holdfast.testing.retrying_client import RetryingClient
@@ -30,7 +31,9 @@ async def pruned(client: RetryingClient, observe: Callable[[], apsw.Connection],
     before = {(row["message"], row["hash"]) for row in read_tables(observe(), "enclosure")["enclosure"]}
 
     async def prune(runtime: Runtime) -> int:
-        return await runtime.store.prune(older_than_ms=older_than_ms, limit=BATCH)
+        return await runtime.db.write(
+            prune_messages(older_than_ms=older_than_ms, limit=BATCH, secret=runtime.ports.secret)
+        )
 
     await client.until_heard("prune", prune)
     return _wrong(observe(), before)

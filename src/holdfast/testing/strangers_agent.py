@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
+from holdfast.inbox.identity_sql import linked_principals
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
-from holdfast.kernel.tasks import Tasks
 from holdfast.memory.delivery import Parcel
 from holdfast.memory.notes_service import Keeper
+from holdfast.memory.notes_sql import read_shown_notes
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.memory.recall_breaker import RecallBreaker
@@ -25,7 +24,7 @@ from holdfast.providers.local.writing import apply, delete_lines
 from holdfast.runtime.memory_factory import with_memory
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.tool_factory import with_tools
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.ports import Ports
 from holdfast.testing.identities import Linker
 from holdfast.testing.retrying_client import Heard, RetryingClient
 from holdfast.testing.servers import Server
@@ -50,15 +49,13 @@ def trusting_nobody(seed: int | str, made: Mapping[AgentName, AgentPolicy]) -> d
     return {**made, AGENT: replace(before, thresholds=window, tools=WISHES, talks_to=())}
 
 
-def equipped(  # noqa: PLR0917 - what a process is assembled of
-    agents: Agents, store: SqlStore, providers: Providers, clock: Clock, entropy: Entropy, tasks: Tasks
-) -> tuple[Agents, Keeper]:
+def equipped(agents: Agents, ports: Ports, providers: Providers) -> tuple[Agents, Keeper]:
     """The agents with their real tools, as a process with a configuration has them."""
-    keeper = Keeper(store, store, providers)
+    keeper = Keeper(ports.db, providers)
     providers.attach(keeper)
-    breaker = RecallBreaker(providers.recall_circuits, clock, entropy)
+    breaker = RecallBreaker(providers.recall_circuits, ports.clock, ports.entropy)
     listed = {name: agent for name, agent in agents.listed.items() if name == AGENT}
-    made = with_tools(with_memory(Agents(None, listed), providers, keeper), store, providers, tasks, breaker)
+    made = with_tools(with_memory(Agents(None, listed), providers, keeper), ports.db, providers, ports.tasks, breaker)
     return Agents(agents.default, {**agents.listed, **made.listed}), keeper
 
 
@@ -130,7 +127,7 @@ async def _recalled(client: RetryingClient, person: str) -> list[Look]:
 
 async def _notes(client: RetryingClient, chat: Chat, person: str) -> list[Look]:
     async def ask(node: Runtime) -> list[str]:
-        kin = await node.reader.kin(Principal(person))
+        kin = await node.db.read(linked_principals(Principal(person)))
         audience = Audience(
             agent=AGENT,
             principal=Principal(person),
@@ -139,7 +136,7 @@ async def _notes(client: RetryingClient, chat: Chat, person: str) -> list[Look]:
             is_group=chat.type != "dm",
             kin=tuple(one for one in kin if one != person),
         )
-        shown = await node.reader.notes_shown(audience)
+        shown = await node.db.read(read_shown_notes(audience))
         return [*(entry.text for entry in shown.own.entries), *(one.entry.text for one in shown.others)]
 
     heard: Heard[list[str]] = await client.until_heard("look", ask)

@@ -1,31 +1,45 @@
-"""The store of a simulated node: the real one, with every claim that it gives written down by the world."""
+"""The database of a simulated node: the real one, with every claim that it gives written down by the world.
+
+Mutants that break a guarantee outside of a script replace `write` here.
+"""
 
 from collections.abc import Callable
-from typing import Any
 
 from holdfast.inbox.mailbox import Claim
-from holdfast.kernel.ids import AgentName, Instant, NodeId
-from holdfast.memory.lane import LaneClaim, LaneKey
-from holdfast.store.sql_store import SqlStore
+from holdfast.memory.lane import LaneClaim
+from holdfast.store.database import Database
+from holdfast.store.script import Call, R
 
 
-class Watched(SqlStore):
-    """The store, with every claim it gives written down by the world."""
+class NodeDatabase:
+    """Implements `Database` over another one."""
 
-    claims: list[Claim]
-    lane_claims: list[LaneClaim]
-    looked: Callable[[], None]  # told before each look at what was spent
+    def __init__(
+        self, inner: Database, claims: list[Claim], lane_claims: list[LaneClaim], looked: Callable[[], None]
+    ) -> None:
+        self.inner = inner
+        self._kept: dict[str, list[Claim] | list[LaneClaim]] = {"claim_mailboxes": claims, "claim_lanes": lane_claims}
+        self._looked = looked  # told before each look at what was spent
 
-    async def claim_mailboxes(self, node: NodeId, *, name: str = "", limit: int) -> tuple[Claim, ...]:
-        claims = await super().claim_mailboxes(node, name=name, limit=limit)
-        self.claims.extend(claims)
-        return claims
+    async def write(self, call: Call[R]) -> R:
+        value = await self.inner.write(call)
+        if call.verb in self._kept:
+            self._kept[call.verb].extend(value)  # type: ignore[arg-type]  # what these verbs return
+        return value
 
-    async def claim_lanes(self, node: NodeId, key: LaneKey, **what: Any) -> tuple[LaneClaim, ...]:  # noqa: ANN401
-        claims = await super().claim_lanes(node, key, **what)
-        self.lane_claims.extend(claims)
-        return claims
+    async def read(self, call: Call[R]) -> R:
+        if call.verb == "sum_spent":
+            self._looked()
+        return await self.inner.read(call)
 
-    async def spent(self, agent: AgentName, since: Instant) -> int:
-        self.looked()
-        return await super().spent(agent, since)
+    async def changed(self) -> bool:
+        return await self.inner.changed()
+
+    async def scrub(self) -> str:
+        return await self.inner.scrub()
+
+    def wal_bytes(self) -> int:
+        return self.inner.wal_bytes()
+
+    async def close(self) -> None:
+        await self.inner.close()

@@ -23,20 +23,23 @@ from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.notifier import Notifier
 from holdfast.memory.lane import LaneClaim, LaneKey
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.providers import Providers
 from holdfast.runtime.assembly import assemble
 from holdfast.runtime.runtime import Runtime
+from holdfast.store.ports import Ports
 from holdfast.store.sqlite.connection import open_connection
 from holdfast.store.sqlite.inline import InlineDatabase
+from holdfast.store.upkeep_sql import load_secret
 from holdfast.testing.areas import FINISH, PRUNE, Area, configured, cost_micros, late_provider, without
 from holdfast.testing.armed import Armed
 from holdfast.testing.channel_areas import ChannelArea, channel_areas_of
 from holdfast.testing.chats import CHATS_EVERY, POSTMAN, Chats
 from holdfast.testing.clock import SimClock
 from holdfast.testing.company import Company
-from holdfast.testing.crash import crashing
+from holdfast.testing.crash import CrashingDatabase, crashing
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.errands import errands, speak_again
 from holdfast.testing.evidence import Backfilled, Tally
@@ -54,7 +57,7 @@ from holdfast.testing.strangers import strangers_say
 from holdfast.testing.strangers_agent import AGENT, LocalServer, Look, equipped, look_around, trusting_nobody
 from holdfast.testing.tasks import SimTasks
 from holdfast.testing.trouble import Slot, Trouble
-from holdfast.testing.watched import Watched
+from holdfast.testing.watched import NodeDatabase
 from holdfast.testing.workload import Say, meddling, policies, say
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.policy import AgentPolicy
@@ -263,19 +266,23 @@ class World(Trouble):
 
     async def _boot(self, slot: Slot, node: SimNode, database: InlineDatabase) -> None:
         entropy, tasks = SeededEntropy(f"{self.seed}/{node.name}"), SimTasks(self.loop, node)
-        store = await Watched.open(database, entropy.bits(256).to_bytes(32, "big"))
-        store.claims, store.lane_claims, store.looked = self.claims, self.lane_claims, self._looked
-        guarded = crashing(store, self._reach)
-        providers = Providers(partial(self._make_providers, node.name, self.policies))
-        agents, keeper = self._agents, None
-        if Area.STRANGERS in self.areas:
-            agents, keeper = equipped(agents, guarded, providers, self._clock, entropy, tasks)
-        runtime = assemble(
-            guarded,
-            agents,
+        secret = await database.write(load_secret("tombstone", entropy.bits(256).to_bytes(32, "big")))
+        watched = NodeDatabase(database, self.claims, self.lane_claims, self._looked)
+        ports = Ports(
+            db=CrashingDatabase(watched, self._reach),
+            secret=secret,
             clock=self._clock,
             entropy=entropy,
             tasks=tasks,
+            notifier=Notifier(),
+        )
+        providers = Providers(partial(self._make_providers, node.name, self.policies))
+        agents, keeper = self._agents, None
+        if Area.STRANGERS in self.areas:
+            agents, keeper = equipped(agents, ports, providers)
+        runtime = assemble(
+            ports,
+            agents,
             sole=False,
             lease_ms=LEASE_MS,
             turns_max=TURNS_MAX,

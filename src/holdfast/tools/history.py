@@ -6,13 +6,14 @@ that a copy of somebody's words is never delivered, summarised or left behind wh
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from holdfast.kernel.errors import SessionNotFound
 from holdfast.kernel.ids import SessionId
+from holdfast.sessions.history_sql import find_mailbox, list_entries, list_sessions, read_session
 from holdfast.sessions.session import Session
-from holdfast.store.protocols.reader import EntryView, MailboxView
-from holdfast.turns.journal import AssistantSaid, Entry, Recalled, UserSaid, indented, storable
+from holdfast.store.database import Database
+from holdfast.turns.journal import AssistantSaid, Entry, EntryView, Recalled, UserSaid, indented, storable
 from holdfast.turns.tool import ToolContext, ToolOutcome
 
 NAME = "history"
@@ -27,21 +28,7 @@ CLOSING = "</earlier-in-this-chat>"
 HistoryTool: TypeAlias = Callable[..., Awaitable[ToolOutcome]]
 
 
-class Reading(Protocol):
-    """The part of the reader that this needs."""
-
-    async def mailbox(self, address: str) -> MailboxView | None: ...
-
-    async def session(self, session: SessionId) -> Session: ...
-
-    async def sessions(
-        self, *, agent: str | None = None, address: str | None = None, after: str = "", limit: int = 100
-    ) -> Sequence[Session]: ...
-
-    async def entries(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]: ...
-
-
-def make_history_tool(reader: Reading) -> HistoryTool:
+def make_history_tool(db: Database) -> HistoryTool:
     """The function to offer: `toolbox.add(make_history_tool(...), idempotent=True)`."""
 
     async def history(
@@ -58,10 +45,10 @@ def make_history_tool(reader: Reading) -> HistoryTool:
         this number, to read on in one session. `limit`: how many turns, at most 40.
         """
         try:
-            places = await _sessions(reader, context, session)
+            places = await _sessions(db, context, session)
         except SessionNotFound:
             return ToolOutcome(f"This chat has no session {session[:80]!r}.", ok=False)
-        turns = await _turns(reader, context, places, query.casefold().split(), before)
+        turns = await _turns(db, context, places, query.casefold().split(), before)
         shown = turns[: max(1, min(limit, TURNS_MAX))]
         if not shown:
             return ToolOutcome("Nothing was found.")
@@ -70,19 +57,19 @@ def make_history_tool(reader: Reading) -> HistoryTool:
     return history
 
 
-async def _sessions(reader: Reading, context: ToolContext, wanted: str) -> Sequence[Session]:
+async def _sessions(db: Database, context: ToolContext, wanted: str) -> Sequence[Session]:
     """The sessions of the turn's own place, newest first. Raises `SessionNotFound` for one of another place."""
-    box = await reader.mailbox(context.address)
+    box = await db.read(find_mailbox(context.address))
     if not wanted:
-        return await reader.sessions(agent=context.agent, address=context.address, limit=SESSIONS_MAX)
-    found = await reader.session(SessionId(wanted))
+        return await db.read(list_sessions(agent=context.agent, address=context.address, limit=SESSIONS_MAX))
+    found = await db.read(read_session(SessionId(wanted)))
     if box is None or found.mailbox != box.mailbox or found.agent != context.agent:
         raise SessionNotFound(f"{wanted[:80]!r} is not of this chat")
     return [found]
 
 
 async def _turns(
-    reader: Reading, context: ToolContext, places: Sequence[Session], words: Sequence[str], before: int
+    db: Database, context: ToolContext, places: Sequence[Session], words: Sequence[str], before: int
 ) -> list[list[Entry]]:
     """What people and the agent said, turn by turn, newest first, as far as one call reads."""
     found: list[list[Entry]] = []
@@ -91,7 +78,7 @@ async def _turns(
         last = place.committed_seq
         while last > 0 and len(found) < TURNS_MAX and scanned < SCANNED_ENTRIES_MAX:
             first = max(0, last - PAGE_ENTRIES)
-            page = await reader.entries(place.id, after=first, limit=last - first)
+            page = await db.read(list_entries(place.id, after=first, limit=last - first))
             scanned += max(1, len(page))
             last = first
             found += [turn for turn in _said(page, context, before) if _matches(turn, words)]

@@ -16,7 +16,7 @@ from holdfast.kernel.ids import ApprovalId, MailboxId, MessageId, SessionId
 from holdfast.outbox.new_reply_sql import insert_reply
 from holdfast.sessions.command import Command, Verb
 from holdfast.sessions.command_rights_sql import given_now, giver, may_decide
-from holdfast.store.script import Row, Script, one, plain, rows, run
+from holdfast.store.script import Row, Script, one, plain, rows, run, verb
 from holdfast.turns import approval_view_sql
 from holdfast.turns.approval import (
     REASON_CHARS_MAX,
@@ -258,8 +258,9 @@ def _decide(mailbox: str, id: ApprovalId, decision: Decision, *, by: str, reason
     yield from run(WAKE, mailbox=mailbox)
 
 
+@verb
 def decide_approval(
-    id: ApprovalId, decision: Decision, named: str, reason: str, by: By = PROGRAM, *, digest: str = ""
+    id: ApprovalId, decision: Decision, *, named: str, reason: str = "", digest: str = "", by: By = PROGRAM
 ) -> Script[ApprovalView]:
     """An operator's decision. What was decided before stays; what is overdue expires now, and the view says so.
 
@@ -280,7 +281,7 @@ def decide_approval(
         yield from _record(by, id, decision, current.tool, asked)
     elif current.decision is not decision:
         yield from action_sql.refuse(Act.APPROVAL_DECIDED, by, id, f"already_{current.decision.value}")
-    return (yield from approval_view_sql.approval(id))
+    return (yield from approval_view_sql.find_approval(id))
 
 
 def _require_proof(id: ApprovalId, decision: Decision, typed: str) -> Script[Asked]:
@@ -300,7 +301,8 @@ def forget_digests(session: SessionId, turn: int) -> Script[None]:
     yield from run(FORGET_DIGESTS, session=session, turn=turn)
 
 
-def waits_at(address: str, id: ApprovalId) -> Script[bool]:
+@verb
+def is_waiting_at(address: str, id: ApprovalId) -> Script[bool]:
     return (yield from one(WAITS_AT, address=address, id=plain(id))) is not None
 
 

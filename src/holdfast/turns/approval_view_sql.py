@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from holdfast.kernel.errors import ApprovalNotFound
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, MailboxId, Principal, SessionId
-from holdfast.store.script import Row, Script, one, plain, rows
+from holdfast.store.script import Row, Script, one, plain, rows, verb
 from holdfast.turns.approval import ApprovalView, Decision
 from holdfast.turns.call_view import call_digest, one_line
 from holdfast.turns.journal import AssistantSaid, ToolCall, decode_body
@@ -52,14 +52,18 @@ def asked_of(row: Row) -> Script[Asked]:
     return Asked(call_digest(wish.name, wish.arguments, b""), b"", was_cut, on_record=False)
 
 
-def approval(wanted: ApprovalId) -> Script[ApprovalView]:
+@verb
+def find_approval(wanted: ApprovalId) -> Script[ApprovalView]:
     row = yield from one(VIEW, id=plain(wanted))
     if row is None:
         raise ApprovalNotFound(f"there is no approval {wanted[:40]!r}", approval=wanted[:40])
     return (yield from _view(row))
 
 
-def approvals(limit: int, *, decided: bool, agent: str | None = None) -> Script[Sequence[ApprovalView]]:
+@verb
+def list_approvals(
+    *, decided: bool = False, agent: str | None = None, limit: int = 100
+) -> Script[Sequence[ApprovalView]]:
     """Those that wait, oldest first; with `decided`, all of them, newest first."""
     found = yield from rows(NEWEST if decided else OPEN, limit=limit, agent=agent or "")
     views = []

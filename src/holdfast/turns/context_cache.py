@@ -1,23 +1,32 @@
-"""The shelf: contexts read before, so that only what is new has to be read. RAM that can vanish, and is bounded.
+"""The context cache: contexts that were read before, so that only what is new has to be read.
 
-The bound is on the entries that are held together, since a context may be short or very long. The one that was used
-longest ago goes first.
+It is memory that may be lost at any time. The bound is on the entries that all contexts hold together, since a context
+may be short or very long. The context that was used longest ago is dropped first.
 """
 
 from collections import OrderedDict
 
 from holdfast.kernel.ids import SessionId
+from holdfast.store.database import Database
 from holdfast.turns.context import Context
+from holdfast.turns.context_sql import read_context
 
 CONTEXTS_MAX = 1_024
 ENTRIES_MAX = 20_000  # of all contexts together: some twenty megabytes of usual talk
 ENTRIES_EACH_MAX = 2_000  # a longer tail is read again rather than held
 
 
-class ContextShelf:
-    def __init__(self) -> None:
+class ContextCache:
+    def __init__(self, db: Database) -> None:
+        self._db = db
         self._contexts: OrderedDict[SessionId, Context] = OrderedDict()
         self.entries = 0
+
+    async def read(self, session: SessionId) -> Context:
+        """The newest valid summary of a session and everything after it, steps of an open turn included."""
+        context = await self._db.read(read_context(session, self.get(session)))
+        self.keep(context)
+        return context
 
     def get(self, session: SessionId) -> Context | None:
         return self._contexts.get(session)

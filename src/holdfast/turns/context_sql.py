@@ -8,7 +8,7 @@ from holdfast.kernel.errors import SessionNotFound
 from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.sessions.compression import Summary
 from holdfast.sessions.summary_sql import newest_summary
-from holdfast.store.script import Row, Script, one
+from holdfast.store.script import Row, Script, one, verb
 from holdfast.turns.context import Context
 from holdfast.turns.journal import Entry, effective
 from holdfast.turns.journal_sql import chain, entries, own_entries
@@ -21,6 +21,7 @@ select session.agent, session.last_seq, session.committed_seq, session.undo_coun
   from session left join mailbox on mailbox.id = session.mailbox where session.id = :session"""
 
 
+@verb
 def read_context(session: SessionId, known: Context | None = None) -> Script[Context]:
     row = yield from one(SESSION, session=session)
     if row is None or row[7] == "deleted":

@@ -3,21 +3,26 @@
 import asyncio
 
 from holdfast.kernel import log
-from holdfast.kernel.notifier_port import Notifier
 from holdfast.sessions.compression import Pressure, Thresholds, pressure
 from holdfast.sessions.compressor import Compressed, Compressor
-from holdfast.store.protocols.store import Store
+from holdfast.store.ports import Ports
 from holdfast.turns.context import Context, fit
+from holdfast.turns.context_cache import ContextCache
 
 BUSY_WAIT_MS = 1_000
 OTHERS_MAX = 3  # compressions of others that one attempt waits for
 
 
 class RoomMaker:
-    def __init__(self, store: Store, compressor: Compressor, notifier: Notifier) -> None:
-        self._store = store
+    def __init__(
+        self,
+        ports: Ports,
+        contexts: ContextCache,
+        compressor: Compressor,
+    ) -> None:
+        self._ports = ports
+        self._contexts = contexts
         self._compressor = compressor
-        self._notifier = notifier
 
     async def make(self, context: Context, thresholds: Thresholds, instructions: str) -> Context:
         """The context once it fits, by summaries or, where they fail, by leaving the oldest out.
@@ -26,7 +31,7 @@ class RoomMaker:
         """
         for forced in (False, True):
             result = await self._compress(context, thresholds, forced=forced)
-            context = await self._store.read_context(context.session)
+            context = await self._contexts.read(context.session)
             if pressure(context.used_tokens(instructions), thresholds) is not Pressure.HARD:
                 return context
             if result.outcome == "failed":
@@ -53,7 +58,7 @@ class RoomMaker:
 
         False when it did not end in that time.
         """
-        feed = self._notifier.subscribe(name="compress.done")
+        feed = self._ports.notifier.subscribe(name="compress.done")
         try:
             async with asyncio.timeout(thresholds.summariser_wait_ms / 1000):
                 while await self._compressor.running(context.session) is not None:

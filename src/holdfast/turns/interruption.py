@@ -6,11 +6,12 @@ from collections.abc import Coroutine
 from enum import Enum
 from typing import Any, TypeVar
 
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.mailbox import Claim, Mail, plain_run
 from holdfast.kernel.errors import InvariantBroken, StoreUnavailable
-from holdfast.kernel.notifier_port import Notifier
+from holdfast.kernel.notifier import Notifier
 from holdfast.kernel.tasks import Tasks
-from holdfast.store.protocols.store import Store
+from holdfast.store.database import Database
 
 LOOK_EVERY_MS = 1_000  # another process may have accepted the /stop
 T = TypeVar("T")
@@ -21,12 +22,12 @@ class Interruption(Enum):
     SUPERSEDED = "another message came in"
 
 
-async def watch(store: Store, notifier: Notifier, claim: Claim, *, arrivals_interrupt: bool) -> Interruption:
+async def watch(db: Database, notifier: Notifier, claim: Claim, *, arrivals_interrupt: bool) -> Interruption:
     """Until the open turn is to be interrupted. Raises `ClaimLost` when it is not ours any more."""
     feed = notifier.subscribe(mailbox=claim.mailbox, name="message.accepted")
     try:
         while True:
-            mail = await _look(store, claim)
+            mail = await _look(db, claim)
             if mail is not None and mail.turn is not None and mail.turn.stopping:
                 return Interruption.STOPPED
             if mail is not None and arrivals_interrupt and plain_run(mail.waiting):
@@ -36,11 +37,11 @@ async def watch(store: Store, notifier: Notifier, claim: Claim, *, arrivals_inte
         feed.close()
 
 
-async def _look(store: Store, claim: Claim) -> Mail | None:
+async def _look(db: Database, claim: Claim) -> Mail | None:
     """What waits; None while the store is away. An answer that is under way, or a tool's work, is not cut off over a
     look: the next one comes soon, and if the store stays away the turn's own writes say so."""
     try:
-        return await store.read_mail(claim, limit=1)
+        return await db.read(read_mail(claim, limit=1))
     except StoreUnavailable:
         return None
 

@@ -276,3 +276,9 @@ def effective(entries: Sequence[Entry]) -> list[Entry]:
     if not undos:
         return list(entries)
     return [e for e in entries if not isinstance(e.body, Undone) and not is_undone(e, undos)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryView:
+    entry: Entry
+    undone: bool

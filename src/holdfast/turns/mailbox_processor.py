@@ -6,24 +6,26 @@ The session of an item is chosen here, when it is processed: commands switch it,
 from collections.abc import Callable
 from itertools import takewhile
 
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.mailbox import Claim, Mail, take
 from holdfast.inbox.message import Inbound, Kind
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import InvariantBroken
-from holdfast.kernel.ids import OperationId, Principal, ReplyId, SessionId, make_id
-from holdfast.kernel.notifier_port import Event, Notifier, Topic
+from holdfast.kernel.ids import OperationId, Principal, ReplyId, SessionId
+from holdfast.kernel.notifier import Event, Topic
 from holdfast.sessions import system_messages
 from holdfast.sessions.command import Command, Verb, help_text
 from holdfast.sessions.command_rights import NotAllowed
+from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.compressor import Compressor
 from holdfast.sessions.session import CommandDone, CommandRun
-from holdfast.store.protocols.store import Store
+from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
+from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.journal import UserSaid, effective
 from holdfast.turns.runner import TurnRunner
 from holdfast.turns.turn import TurnOpening
+from holdfast.turns.turn_sql import observe_messages, open_turn
 
 MAIL_READ_MAX = 64
 ITEMS_PER_CLAIM_MAX = 32  # then the claim is given back, so that no mailbox starves the others
@@ -32,29 +34,25 @@ ITEMS_PER_CLAIM_MAX = 32  # then the claim is given back, so that no mailbox sta
 class Attendant:
     def __init__(
         self,
+        ports: Ports,
+        contexts: ContextCache,
         *,
-        store: Store,
         agents: Agents,
         runner: TurnRunner,
         compressor: Compressor,
-        notifier: Notifier,
-        clock: Clock,
-        entropy: Entropy,
     ) -> None:
-        self._store = store
+        self._ports = ports
+        self._contexts = contexts
         self._agents = agents
         self._runner = runner
         self._compressor = compressor
-        self._notifier = notifier
-        self._clock = clock
-        self._entropy = entropy
 
     async def serve(self, claim: Claim, enough: Callable[[int], bool]) -> None:
         """`enough` is told how many items were taken and says whether to leave the rest."""
         for taken in range(ITEMS_PER_CLAIM_MAX):
             if enough(taken):
                 return
-            mail = await self._store.read_mail(claim, limit=MAIL_READ_MAX)
+            mail = await self._ports.db.read(read_mail(claim, limit=MAIL_READ_MAX))
             if not await self._take_next(claim, mail):
                 return
 
@@ -87,9 +85,9 @@ class Attendant:
 
     async def _observe(self, claim: Claim, mail: Mail, run: list[Inbound], *, held: str | None) -> None:
         session = mail.session or self._new_session()
-        await self._store.observe(claim, session, [item.message for item in run], held=held)
+        await self._ports.db.write(observe_messages(claim, session, [item.message for item in run], held=held))
         log.info("message.observed", session=session, count=len(run), held=held)
-        self._notifier.publish(
+        self._ports.notifier.publish(
             Event(
                 name="message.observed",
                 session=session,
@@ -111,7 +109,7 @@ class Attendant:
             where=items[0].where,
             chain=items[0].chain,
         )
-        turn = await self._store.open_turn(claim, opening)
+        turn = await self._ports.db.write(open_turn(claim, opening))
         if isinstance(turn, NotAllowed):
             raise InvariantBroken(f"plain messages of {claim.mailbox} were refused as a command ({turn.code})")
         await self._runner.start(claim, turn)
@@ -124,7 +122,7 @@ class Attendant:
         """
         if mail.session is None:
             return system_messages.NOTHING_TO_RETRY
-        context = await self._store.read_context(mail.session)
+        context = await self._contexts.read(mail.session)
         spoken = [entry for entry in effective(context.entries) if isinstance(entry.body, UserSaid)]
         if not spoken:
             return system_messages.NOTHING_TO_RETRY
@@ -151,7 +149,7 @@ class Attendant:
             where=head.where,
             repeats=(SessionId(spoken[-1].session or mail.session), last_turn),
         )
-        turn = await self._store.open_turn(claim, opening)
+        turn = await self._ports.db.write(open_turn(claim, opening))
         if isinstance(turn, NotAllowed):
             return turn.text
         await self._runner.start(claim, turn)
@@ -171,9 +169,9 @@ class Attendant:
                 answer = help_text()
             case Verb.COMPRESS if head.human:  # a program is refused when the command is run
                 answer = await self._compress(claim, mail, command)
-        done = await self._store.run_command(claim, self._run(claim, head, command, answer))
+        done = await self._ports.db.write(run_command(claim, self._run(claim, head, command, answer)))
         for topic in (Topic.DELIVERY, Topic.FINISH, Topic.REPLY):
-            self._notifier.wake(topic)
+            self._ports.notifier.wake(topic)
         if done.switched and mail.session is not None:
             self._runner.left(mail.session)
         self._tell(claim, mail, head, command, done)
@@ -212,7 +210,7 @@ class Attendant:
             log.info("command.done", **known, switched=done.switched)
         if command.verb is Verb.BRANCH and done.switched:
             log.info("session.branched", session=done.session, parent=mail.session)
-        self._notifier.publish(
+        self._ports.notifier.publish(
             Event(
                 name="command.done",
                 session=done.session or "",
@@ -227,4 +225,4 @@ class Attendant:
         return SessionId(self._id("ses"))
 
     def _id(self, prefix: str) -> str:
-        return make_id(prefix, self._clock.now(), self._entropy.bits(80))
+        return self._ports.new_id(prefix)

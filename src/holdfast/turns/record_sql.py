@@ -7,7 +7,7 @@ from holdfast.memory.cursor_sql import places_of, schedule
 from holdfast.memory.naming import NamingInputs
 from holdfast.sessions.finalisation_sql import reopen
 from holdfast.sessions.session import Purpose
-from holdfast.store.script import Row, Script, one, run
+from holdfast.store.script import Row, Script, one, run, verb
 from holdfast.turns.context import calibrate
 from holdfast.turns.journal_sql import append
 from holdfast.turns.turn import Recorded, TurnRecord
@@ -40,6 +40,7 @@ update session
 RESERVED = ("memory:", "erase:")  # the streams that are no sessions
 
 
+@verb
 def record_turn(record: TurnRecord) -> Script[Recorded]:
     _check(record)
     last_seq, turns, ratio, _, purpose, _, title, parent = yield from _session(record)

@@ -9,24 +9,23 @@ import asyncio
 from contextlib import nullcontext
 from dataclasses import replace
 
+from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.mailbox import Claim, plain_run, source_of
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ClaimLost, ModelFailed
 from holdfast.kernel.ids import SessionId
-from holdfast.kernel.notifier_port import Notifier, Topic
+from holdfast.kernel.notifier import Topic
 from holdfast.kernel.spans import TURN, span
-from holdfast.kernel.tasks import Tasks
 from holdfast.memory.notes_service import Brief, Briefing, audience_of
 from holdfast.memory.recaller import Recaller, query_of, shown_of
 from holdfast.sessions import system_messages
 from holdfast.sessions.compression import Pressure, pressure
 from holdfast.sessions.compressor import Compressor
-from holdfast.store.protocols.store import Store
+from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.chained_tools import acting
 from holdfast.turns.context import Context, is_named, render
+from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.context_window import RoomMaker
 from holdfast.turns.interruption import Interruption
 from holdfast.turns.journal import (
@@ -53,6 +52,7 @@ from holdfast.turns.turn import (
     open_calls,
 )
 from holdfast.turns.turn_run import Run, Steps
+from holdfast.turns.turn_sql import commit_turn, resume_turn
 
 STEER_READ_MAX = 32
 
@@ -60,29 +60,25 @@ STEER_READ_MAX = 32
 class TurnRunner:
     def __init__(
         self,
+        ports: Ports,
+        contexts: ContextCache,
         *,
-        store: Store,
         agents: Agents,
         compressor: Compressor,
         recaller: Recaller,
         briefing: Briefing,
-        notifier: Notifier,
-        clock: Clock,
-        entropy: Entropy,
-        tasks: Tasks,
         hint: Hint = no_hint,
     ) -> None:
-        self._store = store
+        self._ports = ports
+        self._contexts = contexts
         self._agents = agents
         self._compressor = compressor
         self._recaller = recaller
         self._briefing = briefing
-        self._notifier = notifier
-        self._clock = clock
-        self._steps = Steps(store, notifier, clock, entropy, tasks)
+        self._steps = Steps(ports)
         self._actor = Actor(self._steps, hint)
-        self._asker = Asker(entropy, tasks)
-        self._room = RoomMaker(store, compressor, notifier)
+        self._asker = Asker(ports.entropy, ports.tasks)
+        self._room = RoomMaker(ports, contexts, compressor)
         self._suspects = asyncio.Lock()
 
     # --- starting and resuming
@@ -107,7 +103,7 @@ class TurnRunner:
     async def _take_up(self, claim: Claim, turn: Turn, agent: Agent) -> None:
         """An attempt is counted here, so those that were under way in several deaths are taken up one at a time: the
         next death is then counted against one of them, and not against all who happened to be there."""
-        turn = await self._store.resume_turn(claim, turn)
+        turn = await self._ports.db.write(resume_turn(claim, turn))
         log.info("turn.resumed", attempt=turn.attempt, phase=turn.phase.value)
         self._steps.publish(claim, turn, "turn.restarted")
         await self._run(Run(claim, turn, agent))
@@ -129,7 +125,7 @@ class TurnRunner:
 
     async def _go_through(self, run: Run) -> None:
         while True:
-            context = await self._store.read_context(run.turn.session)
+            context = await self._contexts.read(run.turn.session)
             if context.open_turn != run.turn.n:  # ended by somebody else, and perhaps undone: nothing is left to ask
                 raise ClaimLost(f"turn {run.turn.n} of {run.turn.session} is over", session=run.turn.session)
             run.brief = await self._brief(run, context)
@@ -223,7 +219,7 @@ class TurnRunner:
         """Let messages that arrived meanwhile join the turn, where the policy says so."""
         if run.agent.policy.turn.arrivals is not Arrivals.STEER:
             return False
-        mail = await self._store.read_mail(run.claim, limit=STEER_READ_MAX)
+        mail = await self._ports.db.read(read_mail(run.claim, limit=STEER_READ_MAX))
         joining = plain_run(mail.waiting)
         if joining and source_of(joining[0]) != source_of(run.turn):
             return False
@@ -279,7 +275,7 @@ class TurnRunner:
 
     async def _closing_entries(self, run: Run, notice: str) -> tuple[AnyBody, ...]:
         """Every call gets an honest result, and what the user already saw is kept."""
-        context = await self._store.read_context(run.turn.session)
+        context = await self._contexts.read(run.turn.session)
         calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
         closed = tuple(close_call(call) for call in calls)
         seen = (AssistantSaid(text=run.partial, model=run.agent.model.name),) if run.partial.strip() else ()
@@ -303,7 +299,7 @@ class TurnRunner:
             reason=reason,
             policies=run.agent.policy.deliveries,
         )
-        committed = await self._store.commit_turn(run.claim, run.turn, commit)
+        committed = await self._ports.db.write(commit_turn(run.claim, run.turn, commit))
         log.info(
             "turn.committed",
             outcome=event.value,
@@ -311,17 +307,17 @@ class TurnRunner:
             steps=run.steps,
             tokens_in=run.usage.tokens_in,
             tokens_out=run.usage.tokens_out,
-            duration_ms=self._clock.now() - run.turn.opened_at,
+            duration_ms=self._ports.clock.now() - run.turn.opened_at,
             waiting=committed.waiting,
         )
         self._steps.publish(run.claim, run.turn, event.value, text=text)
-        self._notifier.wake(Topic.DELIVERY)
-        self._notifier.wake(Topic.REPLY)
+        self._ports.notifier.wake(Topic.DELIVERY)
+        self._ports.notifier.wake(Topic.REPLY)
         await self._prepare_next(run)
 
     async def _prepare_next(self, run: Run) -> None:
         """Ask ahead for the next turn, and have a summary made in time."""
-        context = await self._store.read_context(run.turn.session)
+        context = await self._contexts.read(run.turn.session)
         said = [entry for entry in context.entries if entry.turn == run.turn.n]
         query = query_of(run.claim, run.turn, run.agent.policy.recall, said, head_seq=context.last_seq)
         if query.text.strip():

@@ -10,35 +10,25 @@ Rule 3: summaries and extractions count and wait as replies do; what they were f
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ModelFailed
-from holdfast.kernel.ids import AgentName, make_id
-from holdfast.store.protocols.spend import SpendLedger
+from holdfast.kernel.ids import AgentName
+from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.model import Answer, Model, ModelEvent, ModelRequest, Restarted, Task, listen
 from holdfast.turns.spend import Spend, day_start, used_up
+from holdfast.turns.spend_sql import record_spend, sum_spent
 from holdfast.turns.turn import Usage
-
-
-@dataclass(frozen=True, slots=True)
-class Till:
-    """Where spending is written down."""
-
-    ledger: SpendLedger
-    clock: Clock
-    entropy: Entropy
 
 
 class Metered:
     """Implements `Model` around another one, for one agent."""
 
-    def __init__(self, model: Model, agent: AgentName, till: Till, daily_micros: int | None) -> None:
+    def __init__(self, model: Model, agent: AgentName, ports: Ports, daily_micros: int | None) -> None:
         self._model = model
         self._agent = agent
-        self._till = till
+        self._ports = ports
         self._daily_micros = daily_micros
 
     @property
@@ -59,8 +49,8 @@ class Metered:
     async def _check(self) -> None:
         if self._daily_micros is None:
             return
-        since = day_start(self._till.clock.now())
-        if await self._till.ledger.spent(self._agent, since) >= self._daily_micros:
+        since = day_start(self._ports.clock.now())
+        if await self._ports.db.read(sum_spent(self._agent, since)) >= self._daily_micros:
             raise ModelFailed(used_up(self._daily_micros), final=True, elsewhere=False)
 
     async def _note(self, task: Task, event: ModelEvent) -> None:
@@ -76,9 +66,8 @@ class Metered:
             await self._record(task, str(said.get("model") or self.name), usage, cost)
 
     async def _record(self, task: Task, model: str, usage: Usage, cost_micros: int) -> None:
-        till = self._till
         spend = Spend(
-            id=make_id("spd", till.clock.now(), till.entropy.bits(80)),
+            id=self._ports.new_id("spd"),
             agent=self._agent,
             task=task.value,
             model=model,
@@ -86,18 +75,18 @@ class Metered:
             tokens_out=usage.tokens_out,
             cost_micros=cost_micros,
         )
-        await till.ledger.record_spend(spend)
+        await self._ports.db.write(record_spend(spend))
 
 
-def metered(agents: Agents, till: Till) -> Agents:
+def metered(agents: Agents, ports: Ports) -> Agents:
     """The agents with their spending written down, each under its own name."""
 
     def bind(name: AgentName, agent: Agent) -> Agent:
         limit = agent.policy.daily_spend_micros
-        speaker = Metered(agent.model, name, till, limit)
+        speaker = Metered(agent.model, name, ports, limit)
         is_one = agent.summariser is agent.model
         return replace(
-            agent, model=speaker, summariser=speaker if is_one else Metered(agent.summariser, name, till, limit)
+            agent, model=speaker, summariser=speaker if is_one else Metered(agent.summariser, name, ports, limit)
         )
 
     return replace(agents, bind=bind)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.kernel.ids import AgentName, Instant
-from holdfast.store.script import Script, one, plain, rows, run
+from holdfast.store.script import Script, one, plain, rows, run, verb
 from holdfast.turns.policy import DAY_MS
 from holdfast.turns.spend import Spend, SpendTotal
 
@@ -18,6 +18,7 @@ select agent, model, task, count(*), sum(tokens_in), sum(tokens_out), sum(cost_m
  group by agent, model, task order by agent, model, task"""
 
 
+@verb
 def record_spend(spend: Spend) -> Script[None]:
     yield from run(
         NEW_SPEND,
@@ -31,12 +32,14 @@ def record_spend(spend: Spend) -> Script[None]:
     )
 
 
-def spent(agent: AgentName, since: Instant) -> Script[int]:
+@verb
+def sum_spent(agent: AgentName, since: Instant) -> Script[int]:
     row = yield from one(SPENT, agent=agent, since=since)
     return int(row[0]) if row else 0
 
 
-def spend_by_model(days: int, agent: AgentName | None) -> Script[Sequence[SpendTotal]]:
+@verb
+def sum_spend_by_model(*, days: int = 1, agent: AgentName | None = None) -> Script[Sequence[SpendTotal]]:
     found = yield from rows(BY_MODEL, before_ms=(days - 1) * DAY_MS, agent=agent or "")
     return [
         SpendTotal(

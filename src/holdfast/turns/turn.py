@@ -240,3 +240,10 @@ def close_call(open_call: OpenCall) -> ToolReturned:
     text = UNKNOWN_OUTCOME if open_call.started else NOT_RUN
     outcome = "unknown" if open_call.started else "not_run"
     return ToolReturned(call=open_call.call.id, name=open_call.call.name, text=text, outcome=outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What is left in the mailbox after a commit."""
+
+    waiting: int

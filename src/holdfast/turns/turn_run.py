@@ -6,19 +6,17 @@ from typing import Any
 
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
-from holdfast.kernel.ids import ReplyId, make_id
-from holdfast.kernel.notifier_port import Event, Notifier, Topic
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ids import ReplyId
+from holdfast.kernel.notifier import Event, Topic
 from holdfast.memory.notes_service import Brief
-from holdfast.store.protocols.store import Store
+from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agent
 from holdfast.turns.approval import asked_text
 from holdfast.turns.interruption import race, watch
 from holdfast.turns.model_call import Patience
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.turn import Step, Turn, Usage
+from holdfast.turns.turn_sql import append_step
 
 
 @dataclass(slots=True)
@@ -37,30 +35,26 @@ class Run:
 
 
 class Steps:
-    def __init__(self, store: Store, notifier: Notifier, clock: Clock, entropy: Entropy, tasks: Tasks) -> None:
-        self._store = store
-        self._notifier = notifier
-        self._clock = clock
-        self._entropy = entropy
-        self._tasks = tasks
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
 
     async def take(self, run: Run, step: Step) -> None:
-        run.turn = await self._store.append_step(run.claim, run.turn, step)
+        run.turn = await self._ports.db.write(append_step(run.claim, run.turn, step))
         log.info("turn.stepped", step=step.event.value, phase=run.turn.phase.value)
         approval = run.turn.approval
         text = asked_text(run.claim.agent, step.ask, approval.id) if step.ask and approval else ""
         self.publish(run.claim, run.turn, step.event.value, text=text)
         if step.outgoing or step.ask:
-            self._notifier.wake(Topic.REPLY)
+            self._ports.notifier.wake(Topic.REPLY)
 
     async def raced(self, run: Run, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
         """The work's result, or the interruption that came first."""
         interrupts = run.agent.policy.turn.arrivals is Arrivals.INTERRUPT
-        watching = watch(self._store, self._notifier, run.claim, arrivals_interrupt=interrupts)
-        return await race(self._tasks, work, watching)
+        watching = watch(self._ports.db, self._ports.notifier, run.claim, arrivals_interrupt=interrupts)
+        return await race(self._ports.tasks, work, watching)
 
     def publish(self, claim: Claim, turn: Turn, name: str, *, text: str = "") -> None:
-        self._notifier.publish(
+        self._ports.notifier.publish(
             Event(
                 name=name,
                 session=turn.session,
@@ -73,7 +67,7 @@ class Steps:
         )
 
     def chance(self, bits: int) -> int:
-        return self._entropy.bits(bits)
+        return self._ports.entropy.bits(bits)
 
     def reply_id(self, prefix: str = "rep") -> ReplyId:
-        return ReplyId(make_id(prefix, self._clock.now(), self._entropy.bits(80)))
+        return ReplyId(self._ports.new_id(prefix))

@@ -20,8 +20,7 @@ from holdfast.sessions.command_rights import NotAllowed
 from holdfast.sessions.command_rights_sql import given_by, giver, judge_turns
 from holdfast.sessions.finalisation_sql import reopen
 from holdfast.sessions.session_sql import PickedTurns, new_session, pick_turns, undo_turns
-from holdfast.store.protocols.store import Committed
-from holdfast.store.script import Row, Script, many, one, plain, rows, run
+from holdfast.store.script import Row, Script, many, one, plain, rows, run, verb
 from holdfast.turns import approval_sql
 from holdfast.turns.context import calibrate
 from holdfast.turns.fence_sql import Held, hold, lighten
@@ -30,6 +29,7 @@ from holdfast.turns.journal_sql import append
 from holdfast.turns.turn import (
     CLOSED,
     MESSAGE_STATES,
+    Committed,
     Phase,
     Step,
     Turn,
@@ -110,6 +110,7 @@ update session
  where id = :session"""
 
 
+@verb
 def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
     """The open turn; nothing is changed where the sender may not have the last one answered again."""
     held = yield from hold(claim)
@@ -222,6 +223,7 @@ def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script
     )
 
 
+@verb
 def resume_turn(claim: Claim, turn: Turn) -> Script[Turn]:
     yield from hold(claim, session=turn.session)
     row = yield from one(SESSION, session=turn.session)
@@ -245,6 +247,7 @@ def _require_resumed(claim: Claim, turn: Turn, current: Turn) -> Script[None]:
         raise ClaimLost(f"turn {turn.n} is at attempt {current.attempt}, not {turn.attempt}", session=turn.session)
 
 
+@verb
 def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
     yield from hold(claim, session=turn.session)
     row = yield from one(SESSION, session=turn.session)
@@ -289,6 +292,7 @@ def _require_mine(claim: Claim, turn: Turn, found_seq: int, written_seq: int) ->
         raise ClaimLost(f"{turn.session} is at entry {found_seq}, not {turn.last_seq}", session=turn.session)
 
 
+@verb
 def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committed]:
     held = yield from hold(claim, session=turn.session)
     row = yield from one(SESSION, session=turn.session)
@@ -361,16 +365,19 @@ def _repeated_commit(claim: Claim, turn: Turn, held: Held) -> Script[Committed]:
     return Committed(held.depth)
 
 
-def observe(claim: Claim, session: SessionId, messages: Sequence[MessageId], held_why: str | None) -> Script[Committed]:
-    held = yield from hold(claim)
+@verb
+def observe_messages(
+    claim: Claim, session: SessionId, messages: Sequence[MessageId], *, held: str | None = None
+) -> Script[Committed]:
+    claimed = yield from hold(claim)
     waiting = []
     for message in messages:
         found = yield from one(READ_WAITING, message=message, mailbox=claim.mailbox)
         if found is not None:
             waiting.append(found)
     if not waiting:
-        return Committed(held.depth)
-    row = yield from live_session(claim, held, session, Principal(waiting[0][1]))
+        return Committed(claimed.depth)
+    row = yield from live_session(claim, claimed, session, Principal(waiting[0][1]))
     if row[2] is not None:
         raise InvariantBroken(f"talk is observed while turn {row[2]} of {session} is open", session=session)
     bodies = [
@@ -378,13 +385,13 @@ def observe(claim: Claim, session: SessionId, messages: Sequence[MessageId], hel
         for message, principal, event_id, body, name in waiting
     ]
     last_seq = yield from append(session, 0, row[0], bodies, claim)
-    state = MessageState.HELD if held_why else MessageState.OBSERVED
+    state = MessageState.HELD if held else MessageState.OBSERVED
     yield from many(
         OBSERVE,
-        [{"message": found[0], "state": state.value, "reason": held_why, "session": session} for found in waiting],
+        [{"message": found[0], "state": state.value, "reason": held, "session": session} for found in waiting],
     )
     speakers = {found[1] for found in waiting}
     alone = int(len(speakers) == 1)
     yield from run(OBSERVED_SESSION, session=session, last_seq=last_seq, principal=min(speakers), alone=alone)
     yield from lighten(claim, len(waiting))
-    return Committed(held.depth - len(waiting))
+    return Committed(claimed.depth - len(waiting))

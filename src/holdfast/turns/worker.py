@@ -5,17 +5,15 @@ from collections.abc import Callable
 
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ClaimLost, HoldfastError
-from holdfast.kernel.ids import make_id
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier_port import Notifier, Topic
+from holdfast.kernel.notifier import Topic
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.tasks import Task
+from holdfast.sessions.history_sql import next_ready
 from holdfast.store.membership import Member
-from holdfast.store.protocols.reader import Reader
-from holdfast.store.protocols.store import Store
+from holdfast.store.node_sql import claim_mailboxes, release_claim
+from holdfast.store.ports import Ports
 from holdfast.turns.mailbox_processor import Attendant
 
 TURNS_MAX = 64
@@ -33,25 +31,17 @@ class Worker(Loop):
 
     def __init__(
         self,
+        ports: Ports,
         *,
-        store: Store,
-        reader: Reader,
         attendant: Attendant,
         member: Member,
-        notifier: Notifier,
-        clock: Clock,
-        entropy: Entropy,
-        tasks: Tasks,
         turns_max: int = TURNS_MAX,
         crowds: Callable[[], int] = lambda: 0,
     ) -> None:
-        super().__init__(tasks, entropy)
-        self._store = store
-        self._reader = reader
+        super().__init__(ports.tasks, ports.entropy)
+        self._ports = ports
         self._attendant = attendant
         self._member = member
-        self._notifier = notifier
-        self._clock = clock
         self._turns_max = turns_max
         self._crowds = crowds
         self._serving: dict[Claim, Task] = {}
@@ -70,15 +60,17 @@ class Worker(Loop):
         if self.stopping:  # it was told so while it waited
             return False
         for late, retry_in_ms in list(self._unreleased.items()):
-            await self._store.release_claim(late, retry_in_ms=retry_in_ms)
+            await self._ports.db.write(release_claim(late, retry_in_ms=retry_in_ms))
             del self._unreleased[late]
         # The same is asked until an answer is heard: claims whose answer was lost are all given again, not left taken.
         if not self._claim_name:
-            self._claim_name, self._claim_limit = make_id("claim", self._clock.now(), self._entropy.bits(80)), limit
-        taken = await self._store.claim_mailboxes(self._member.node, name=self._claim_name, limit=self._claim_limit)
+            self._claim_name, self._claim_limit = self._ports.new_id("claim"), limit
+        taken = await self._ports.db.write(
+            claim_mailboxes(self._member.node, name=self._claim_name, limit=self._claim_limit)
+        )
         self._claim_name = ""
         for claim in taken:
-            self._serving[claim] = self._tasks.start(self._serve(claim), name=f"serve {claim.mailbox}")
+            self._serving[claim] = self._ports.tasks.start(self._serve(claim), name=f"serve {claim.mailbox}")
         return bool(taken)
 
     async def _room_for_more(self) -> int:
@@ -92,7 +84,7 @@ class Worker(Loop):
             self._room.clear()
             await self._room.wait()
         if crowds := self._crowds():
-            await self._tasks.sleep(min(CROWD_PAUSE_MS * crowds, CROWD_PAUSE_MS_MAX))
+            await self._ports.tasks.sleep(min(CROWD_PAUSE_MS * crowds, CROWD_PAUSE_MS_MAX))
             return 1
         return self._turns_max - len(self._serving)
 
@@ -101,9 +93,9 @@ class Worker(Loop):
         return self.stopping or (taken > 0 and self._crowds() > 0)
 
     async def rest(self) -> None:
-        ready_at = await self._reader.next_ready()
-        wait_ms = POLL_MS if ready_at is None else max(POLL_MS_MIN, min(POLL_MS, ready_at - self._clock.now()))
-        await self._notifier.wait(Topic.MAIL, timeout_ms=wait_ms)
+        ready_at = await self._ports.db.read(next_ready())
+        wait_ms = POLL_MS if ready_at is None else max(POLL_MS_MIN, min(POLL_MS, ready_at - self._ports.clock.now()))
+        await self._ports.notifier.wait(Topic.MAIL, timeout_ms=wait_ms)
 
     async def _serve(self, claim: Claim) -> None:
         """One claim, to its end. A top of its own: whatever is raised here concerns this mailbox only."""
@@ -111,7 +103,7 @@ class Worker(Loop):
             try:
                 log.info("claim.taken", agent=claim.agent)
                 await self._attendant.serve(claim, self._is_enough)
-                await self._store.release_claim(claim)
+                await self._ports.db.write(release_claim(claim))
                 self._failures.pop(claim.mailbox, None)
             except ClaimLost as lost:
                 log.info("claim.lost", why=str(lost))
@@ -122,11 +114,11 @@ class Worker(Loop):
             finally:
                 self._serving.pop(claim, None)
                 self._room.set()
-                self._notifier.wake(Topic.MAIL)
+                self._ports.notifier.wake(Topic.MAIL)
 
     async def _give_back(self, claim: Claim, error: Exception) -> None:
         failures = self._failures[claim.mailbox] = self._failures.get(claim.mailbox, 0) + 1
-        retry_in_ms = self._backoff.delay_ms(failures, self._entropy.fraction())
+        retry_in_ms = self._backoff.delay_ms(failures, self._ports.entropy.fraction())
         code = error.code if isinstance(error, HoldfastError) else type(error).__name__
         known = isinstance(error, HoldfastError)
         log.error(
@@ -140,7 +132,7 @@ class Worker(Loop):
 
     async def _release(self, claim: Claim, retry_in_ms: int) -> None:
         try:
-            await self._store.release_claim(claim, retry_in_ms=retry_in_ms)
+            await self._ports.db.write(release_claim(claim, retry_in_ms=retry_in_ms))
         except HoldfastError as failed:
             self._unreleased[claim] = retry_in_ms
             log.error("claim.failed", code=failed.code, why=str(failed))

@@ -8,8 +8,9 @@ from holdfast.memory.delivery import DeliveryPolicy, MemoryNote, Op, Parcel
 from holdfast.memory.files.disk import Disk
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import Applied, Capacity, Memory, MemoryBatch, MemoryOutcome, Target
+from holdfast.memory.notes_sql import apply_memory, list_memory_operations, read_memory
 from holdfast.providers.files.provider import FilesProvider
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.database import Database
 from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing import ManualClock
 
@@ -20,16 +21,16 @@ MIRRORED = (DeliveryPolicy(provider=Provider("files"), memory=True, turns=False)
 class Keeper:
     """The port over the store, as the runtime gives it."""
 
-    def __init__(self, store: SqlStore) -> None:
-        self.store = store
+    def __init__(self, db: Database) -> None:
+        self.db = db
         self.batches: list[MemoryBatch] = []
 
     async def memory(self, agent: AgentName, subject: str) -> Memory:
-        return await self.store.memory(agent, subject)
+        return await self.db.read(read_memory(agent, subject))
 
     async def apply(self, batch: MemoryBatch) -> MemoryOutcome:
         self.batches.append(batch)
-        return await self.store.apply_memory(batch)
+        return await self.db.write(apply_memory(batch))
 
 
 class Cabinet:
@@ -72,7 +73,7 @@ class Cabinet:
         batch = MemoryBatch(
             agent=self.agent, subject=subject, origin=f"o{self.made}", changes=changes, capacity=Capacity()
         )
-        outcome = await self.keeper.store.apply_memory(batch)
+        outcome = await self.keeper.db.write(apply_memory(batch))
         assert isinstance(outcome, Applied), outcome
         return outcome.seqs
 
@@ -87,7 +88,7 @@ class Cabinet:
         return [entry.text for entry in (await self.keeper.memory(self.agent, subject)).of(target)]
 
     async def operations(self, subject: str = "") -> list[tuple[str, str, str, str]]:
-        found = await self.keeper.store.memory_history(self.agent, subject)
+        found = await self.keeper.db.read(list_memory_operations(self.agent, subject))
         return [(one.by, one.verb.value, one.old_text, one.text) for one in found]
 
     def beside(self) -> list[str]:
@@ -106,6 +107,6 @@ def note(seq: int, *, target: str = "memory", subject: str = "", op: Op = Op.REM
     )
 
 
-async def open_store(folder: Path) -> tuple[SqlStore, InlineDatabase]:
+async def open_store(folder: Path) -> tuple[Database, InlineDatabase]:
     database = InlineDatabase(folder / "store.db", ManualClock())
-    return await SqlStore.open(database, b"a secret of the tests"), database
+    return database, database

@@ -303,7 +303,7 @@ async def test_an_edit_that_is_read_twice_is_applied_once(cabinet):
             await super().apply(batch)
             raise ConnectionError("died after the commit")
 
-    cabinet.open(keeper=Dying(cabinet.keeper.store))
+    cabinet.open(keeper=Dying(cabinet.keeper.db))
     with pytest.raises(ConnectionError):
         await cabinet.deliver()
     cabinet.open()

@@ -10,6 +10,7 @@ import pytest
 from holdfast.inbox.directory import locate
 from holdfast.inbox.message import accepted_message
 from holdfast.kernel.ids import AgentName, Provider
+from holdfast.memory.backfill_sql import list_delivered_parcels
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import NOWHERE
 from holdfast.memory.recall import RecallPolicy
@@ -64,7 +65,7 @@ async def test_two_directories_of_one_name_are_two_sessions_of_one_chat(server, 
         await soon(runtime.ask("home", "from nowhere"))
         await settled(runtime)
         assert len(await runtime.sessions(chat="home")) == 1, "it is one conversation"
-        parcels = await runtime.reader.delivered_parcels(LaneKey(AgentName("main"), Provider("honcho")))
+        parcels = await runtime.db.read(list_delivered_parcels(LaneKey(AgentName("main"), Provider("honcho"))))
         found = [(parcel.naming.directory, parcel.naming.repo) for _, parcel in parcels]
         one = (str(first), str(tmp_path / "one"))
         assert found == [one, (str(second), ""), one, ("", "")], "the provider is told what the turn was named after"

@@ -10,7 +10,7 @@ from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.kernel.errors import TokenNotFound
 from holdfast.kernel.ids import Instant, TokenId
-from holdfast.store.script import Row, Script, one, plain, rows
+from holdfast.store.script import Row, Script, one, plain, rows, verb
 
 FIELDS = "id, label, scopes, agents, made_at, revoked_at, robot, sender, chats, relay, expires_at"
 CHATS_BETWEEN = "\n"  # no chat has a control character in its name
@@ -24,6 +24,7 @@ BY_HASH = f"select {FIELDS} from token where hash = :hash"
 TOKENS = f"select {FIELDS} from token where id > :after order by id limit :limit"
 
 
+@verb
 def add_token(token: AccessToken, hash_: bytes, by: By = PROGRAM) -> Script[AccessToken]:
     scopes = " ".join(sorted(scope.value for scope in token.scopes))
     agents = " ".join(sorted(token.agents))
@@ -46,6 +47,7 @@ def add_token(token: AccessToken, hash_: bytes, by: By = PROGRAM) -> Script[Acce
     return (yield from get_token(token.id))
 
 
+@verb
 def revoke_token(id_: TokenId, by: By = PROGRAM) -> Script[AccessToken]:
     """Revoking again changes nothing: the first time stands. The token's logins end with it."""
     if (yield from one(REVOKE, id=id_)) is not None:
@@ -54,6 +56,7 @@ def revoke_token(id_: TokenId, by: By = PROGRAM) -> Script[AccessToken]:
     return (yield from get_token(id_))
 
 
+@verb
 def get_token(id_: TokenId) -> Script[AccessToken]:
     row = yield from one(TOKEN, id=id_)
     if row is None:
@@ -61,12 +64,14 @@ def get_token(id_: TokenId) -> Script[AccessToken]:
     return token_of(row)
 
 
+@verb
 def find_token(hash_: bytes) -> Script[AccessToken | None]:
     row = yield from one(BY_HASH, hash=hash_)
     return None if row is None else token_of(row)
 
 
-def list_tokens(after: str, limit: int) -> Script[Sequence[AccessToken]]:
+@verb
+def list_tokens(*, after: str = "", limit: int = 1_000) -> Script[Sequence[AccessToken]]:
     return [token_of(row) for row in (yield from rows(TOKENS, after=after, limit=limit))]
 
 

@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 from msgspec import structs as bodies
 
 from holdfast.api.auth.access_token import AccessToken
-from holdfast.api.protocols.approvals import Approvals
-from holdfast.api.protocols.service import Delta, Health, Prompt, Service
 from holdfast.inbox.address import check_part, parse
+from holdfast.inbox.mailbox import MailboxView
 from holdfast.inbox.message import AcceptOutcome, Conflict, Duplicate
+from holdfast.inbox.message_trace import EnclosureView, MessageTrace
 from holdfast.kernel.errors import (
     ApprovalNotFound,
     ForgetNotFound,
@@ -28,74 +28,20 @@ from holdfast.kernel.errors import (
     TokenBound,
 )
 from holdfast.kernel.ids import ApprovalId, ForgetId, MessageId, Principal, SessionId
-from holdfast.kernel.notifier_port import Feed
+from holdfast.kernel.notifier import Feed
 from holdfast.memory.forget import Forgetting, Kind
 from holdfast.memory.recall import Found
+from holdfast.runtime.runtime import Runtime
+from holdfast.runtime.views import Delta, Health, Prompt
 from holdfast.sessions.compression import Operation, Summary
+from holdfast.sessions.conversation import ChatLine
 from holdfast.sessions.session import Session, no_place_after
-from holdfast.store.protocols.reader import ChatLine, EnclosureView, EntryView, MailboxView, MessageTrace, Reader
 from holdfast.turns.approval import ApprovalView, Decision
+from holdfast.turns.approvals import Approvals
 from holdfast.turns.context import Context
-from holdfast.turns.journal import AssistantSaid, Recalled, ToolReturned, ToolStarted
+from holdfast.turns.journal import AssistantSaid, EntryView, Recalled, ToolReturned, ToolStarted
 
 PAGE = 1_000
-
-
-class BoundReader:
-    def __init__(self, reader: Reader, token: AccessToken) -> None:
-        self._inner = reader
-        self._token = token
-
-    def __getattr__(self, name: str) -> NoReturn:
-        refuse(self._token, name)
-
-    async def message(self, message: MessageId) -> MessageTrace:
-        found = await self._inner.message(message)
-        if not self._token.binding.holds(found.address):
-            raise no_message(message)
-        return found
-
-    async def mailbox(self, address: str) -> MailboxView | None:
-        self._token.binding.check_chat(parse(address).chat)
-        return await self._inner.mailbox(address)
-
-    async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
-        self._token.binding.check_chat(parse(address).chat)
-        return await self._inner.conversation(address, before=before, limit=limit)
-
-    async def kin(self, principal: Principal) -> Sequence[Principal]:
-        """For judging who may speak for whom, not for showing."""
-        return await self._inner.kin(principal)
-
-    async def session(self, session: SessionId) -> Session:
-        found = await self._inner.session(session)
-        if not self._token.binding.holds(found.address):
-            raise SessionNotFound(f"there is no session {session}", session=session)
-        return found
-
-    async def enclosure_of(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:  # noqa: ARG002
-        """None: attachments come with messages of platforms, whose chats are never a token's."""
-        return None
-
-    async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
-        is_own = await self.is_own(session)
-        summary, covered = await self._inner.snapshot(session, n)
-        return summary, covered if is_own else said_in(covered)
-
-    async def is_own(self, session: SessionId) -> bool:
-        """Whether nobody but the token's own person has spoken in the session and in its chat."""
-        found = await self.session(session)
-        speaker = self._token.binding.speaker(None, parse(found.address or "").chat)
-        context = await self._inner.context(session)
-        return not context.shared and found.principal in await self._inner.kin(Principal(speaker))
-
-    async def operations(
-        self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
-    ) -> Sequence[Operation]:
-        if session is None:
-            refuse(self._token, "operations of all sessions")
-        await self.session(session)
-        return await self._inner.operations(session=session, after=after, limit=limit)
 
 
 class BoundApprovals:
@@ -131,13 +77,12 @@ class BoundApprovals:
 
 
 class BoundService:
-    """Implements the part of `Service` that a bound token may use."""
+    """Implements the part of `Runtime` that a bound token may use."""
 
-    def __init__(self, service: Service, token: AccessToken) -> None:
+    def __init__(self, service: Runtime, token: AccessToken) -> None:
         self._inner = service
         self._token = token
         self._binding = token.binding
-        self.reader = BoundReader(service.reader, token)
         self.approvals = BoundApprovals(service.approvals, token)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -218,12 +163,12 @@ class BoundService:
         """Raises `SessionNotFound` for a session of another chat, as for one that is not there."""
         if after:
             try:
-                await self.reader.session(SessionId(after))
+                await self.session(SessionId(after))
             except SessionNotFound:
                 raise no_place_after(after) from None
 
     async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
-        if await self.reader.is_own(session):
+        if await self._is_own(session):
             return await self._inner.history(session, after=after, limit=limit)
         found: list[EntryView] = []
         while len(found) < limit:
@@ -243,11 +188,11 @@ class BoundService:
         return await self._inner.prompt(session)
 
     async def _check_own(self, session: SessionId) -> None:
-        if not await self.reader.is_own(session):
+        if not await self._is_own(session):
             refuse(self._token, "what the model is shown where others speak")
 
     async def begin_compression(self, session: SessionId) -> Operation:
-        await self.reader.session(session)
+        await self.session(session)
         return await self._inner.begin_compression(session)
 
     async def recall(
@@ -265,7 +210,7 @@ class BoundService:
     ) -> Forgetting:
         if session is None:
             refuse(self._token, "forgetting a person")
-        await self.reader.session(SessionId(session))
+        await self.session(SessionId(session))
         return await self._inner.forget(session=session, person=person, agent=agent, id=id)
 
     async def forget_status(self, id: str) -> Forgetting:
@@ -274,16 +219,58 @@ class BoundService:
         if found.kind is not Kind.SESSION:
             raise missing
         try:
-            await self.reader.session(SessionId(found.subject))
+            await self.session(SessionId(found.subject))
         except SessionNotFound:
             raise missing from None
         return found
+
+    async def mailbox(self, address: str) -> MailboxView | None:
+        self._token.binding.check_chat(parse(address).chat)
+        return await self._inner.mailbox(address)
+
+    async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
+        self._token.binding.check_chat(parse(address).chat)
+        return await self._inner.conversation(address, before=before, limit=limit)
+
+    async def linked(self, principal: Principal) -> Sequence[Principal]:
+        """For judging who may speak for whom, not for showing."""
+        return await self._inner.linked(principal)
+
+    async def session(self, session: SessionId) -> Session:
+        found = await self._inner.session(session)
+        if not self._token.binding.holds(found.address):
+            raise SessionNotFound(f"there is no session {session}", session=session)
+        return found
+
+    async def find_attachment(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:  # noqa: ARG002
+        """None: attachments come with messages of platforms, whose chats are never a token's."""
+        return None
+
+    async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
+        is_own = await self._is_own(session)
+        summary, covered = await self._inner.snapshot(session, n)
+        return summary, covered if is_own else said_in(covered)
+
+    async def _is_own(self, session: SessionId) -> bool:
+        """Whether nobody but the token's own person has spoken in the session and in its chat."""
+        found = await self.session(session)
+        speaker = self._token.binding.speaker(None, parse(found.address or "").chat)
+        context = await self._inner.context(session)
+        return not context.shared and found.principal in await self._inner.linked(Principal(speaker))
+
+    async def operations(
+        self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
+    ) -> Sequence[Operation]:
+        if session is None:
+            refuse(self._token, "operations of all sessions")
+        await self.session(session)
+        return await self._inner.operations(session=session, after=after, limit=limit)
 
 
 class RelayService:
     """The whole service, but for the messages of other tokens."""
 
-    def __init__(self, service: Service, token: AccessToken) -> None:
+    def __init__(self, service: Runtime, token: AccessToken) -> None:
         self._inner = service
         self._token = token
 
@@ -311,7 +298,7 @@ class RelayService:
         return True
 
 
-def bound(service: Service, token: AccessToken) -> object:
+def bound(service: Runtime, token: AccessToken) -> object:
     """The service as the token may use it."""
     if token.binding.is_bound:
         return BoundService(service, token)

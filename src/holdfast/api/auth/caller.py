@@ -11,12 +11,14 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, is_token
+from holdfast.api.auth.access_token_sql import find_token, get_token
 from holdfast.api.errors import AuthRequired, TokenExpired
 from holdfast.inbox.address import check_part
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import ScopeRequired, TokenNotFound
 from holdfast.kernel.ids import Instant, Principal, TokenId
-from holdfast.store.protocols.reader import Reader
+from holdfast.runtime.runtime import Runtime
+from holdfast.store.database import Database
 
 BELIEVED_MS = 1_000
 KEPT_MAX = 1_000
@@ -34,7 +36,7 @@ class Caller:
             held = ", ".join(sorted(one.value for one in self.token.scopes))
             raise ScopeRequired(f"this needs the scope {scope.value}; the token has: {held}", scope=scope.value)
 
-    async def speak_as(self, sender: str | None, chat: str, reader: Reader) -> str:
+    async def speak_as(self, sender: str | None, chat: str, service: Runtime) -> str:
         """Who says a message in a chat; `sender` is who the request names, and no chat is one that is chosen later.
 
         Raises `TokenBound`, and `ScopeRequired` for somebody on another channel (known by <channel>:<id>, or by a name
@@ -47,7 +49,7 @@ class Caller:
         if self.token.may(Scope.ADMIN) or binding.sender is not None:
             return who
         known = Principal(check_part("sender", who))
-        if any(":" in one for one in (known, *await reader.kin(known))):
+        if any(":" in one for one in (known, *await service.linked(known))):
             why = f"the sender {who[:80]!r} is somebody on another channel; to speak for them needs the scope admin"
             raise ScopeRequired(why, scope=Scope.ADMIN.value)
         return who
@@ -58,9 +60,9 @@ class Caller:
 
 
 class Keyring:
-    def __init__(self, operator_token: str, reader: Reader, clock: Clock) -> None:
+    def __init__(self, operator_token: str, db: Database, clock: Clock) -> None:
         self._operator = hash_token(operator_token)
-        self._reader = reader
+        self._db = db
         self._clock = clock
         self._known: OrderedDict[bytes | str, tuple[Instant, AccessToken]] = OrderedDict()
 
@@ -74,7 +76,7 @@ class Keyring:
             return OPERATOR
         if not is_token(secret):
             return None
-        found = self._believed(hashed) or await self._reader.token(hashed)
+        found = self._believed(hashed) or await self._db.read(find_token(hashed))
         return self._valid(hashed, found)
 
     async def by_id(self, id: str) -> AccessToken:
@@ -82,7 +84,7 @@ class Keyring:
         if id == OPERATOR.id:
             return OPERATOR
         try:
-            found = self._valid(id, self._believed(id) or await self._reader.token_of(TokenId(id)))
+            found = self._valid(id, self._believed(id) or await self._db.read(get_token(TokenId(id))))
         except TokenNotFound as error:
             raise AuthRequired("the token of this login is gone") from error
         if found is None:

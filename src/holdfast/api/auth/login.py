@@ -83,3 +83,6 @@ def prove_token(cookie: str, token_hash: bytes) -> bytes:
 def csrf_of(cookie: str) -> str:
     """What a page must send beside the cookie. A page of another origin cannot read the cookie, nor this."""
     return hmac.digest(cookie.encode("ascii"), b"holdfast csrf", "sha256").hex()
+
+
+LOGINS_LISTED_MAX = 1_000

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from holdfast.api.auth.login import KEPT_MS, LOGINS_MAX, Login, LoginEnd
+from holdfast.api.auth.login import KEPT_MS, LOGINS_LISTED_MAX, LOGINS_MAX, Login, LoginEnd
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.kernel.ids import Instant, LoginId, TokenId
-from holdfast.store.script import Row, Script, one, rows, run
+from holdfast.store.script import Row, Script, one, rows, run, verb
 
 FIELDS = "id, token, proof, made_at, seen_at, ends_at, ended_at, reason"
 ADD = """
@@ -25,6 +25,7 @@ BY_HASH = f"select {FIELDS} from login where hash = :hash"
 LOGINS = f"select {FIELDS} from login order by id desc limit :limit"
 
 
+@verb
 def add_login(login: Login, hash_: bytes, by: By = PROGRAM) -> Script[None]:
     """Keep a login, and drop what is out of date and what one token has too many of."""
     times = {"made_at": login.made_at, "seen_at": login.seen_at, "ends_at": login.ends_at}
@@ -37,10 +38,12 @@ def add_login(login: Login, hash_: bytes, by: By = PROGRAM) -> Script[None]:
         yield from action_sql.record(Act.LOGIN, by, login.token)
 
 
+@verb
 def see_login(hash_: bytes, at: Instant) -> Script[None]:
     yield from run(SEEN, hash=hash_, at=at)
 
 
+@verb
 def end_login(hash_: bytes, reason: LoginEnd, by: By = PROGRAM) -> Script[None]:
     """Ending again changes nothing: the first time stands."""
     ended = yield from one(END, hash=hash_, reason=reason.value)
@@ -48,20 +51,25 @@ def end_login(hash_: bytes, reason: LoginEnd, by: By = PROGRAM) -> Script[None]:
         yield from action_sql.record(Act.LOGOUT, by, ended[0])
 
 
-def end_logins(reason: LoginEnd, *, id_: str = "", token: str = "", by: By = PROGRAM) -> Script[Sequence[LoginId]]:
+@verb
+def end_logins(
+    reason: LoginEnd, *, id: LoginId | None = None, token: TokenId | None = None, by: By = PROGRAM
+) -> Script[Sequence[LoginId]]:
     """End the login of an id, those of a token, or all; the ids of those that had not ended before."""
-    ended = yield from rows(END_SOME, reason=reason.value, id=id_, token=token)
+    ended = yield from rows(END_SOME, reason=reason.value, id=id or "", token=token or "")
     if ended and reason is LoginEnd.OPERATOR:
-        yield from action_sql.record(Act.LOGINS_ENDED, by, id_ or token or "all", logins=len(ended))
+        yield from action_sql.record(Act.LOGINS_ENDED, by, id or token or "all", logins=len(ended))
     return sorted(LoginId(id_) for (id_,) in ended)
 
 
+@verb
 def find_login(hash_: bytes) -> Script[Login | None]:
     row = yield from one(BY_HASH, hash=hash_)
     return None if row is None else login_of(row)
 
 
-def list_logins(limit: int) -> Script[Sequence[Login]]:
+@verb
+def list_logins(*, limit: int = LOGINS_LISTED_MAX) -> Script[Sequence[Login]]:
     return [login_of(row) for row in (yield from rows(LOGINS, limit=limit))]
 
 

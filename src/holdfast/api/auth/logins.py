@@ -31,12 +31,14 @@ from holdfast.api.auth.login import (
     prove_token,
     spell_cookie,
 )
+from holdfast.api.auth.login_sql import add_login, end_login, find_login, see_login
 from holdfast.api.errors import CsrfTokenMissing, LoginEnded, LoginExpired
+from holdfast.audit.actor import acting
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import StoreFull, StoreUnavailable
 from holdfast.kernel.ids import Instant, LoginId, make_id
-from holdfast.store.protocols.login_store import LoginReader, LoginStore
+from holdfast.store.database import Database
 
 CSRF_HEADER = b"x-holdfast-csrf"
 CODE_LASTS_MS = 10 * 60 * 1_000
@@ -53,12 +55,9 @@ SAYS = {
 
 
 class Logins:
-    def __init__(
-        self, operator_token: str, store: LoginStore, reader: LoginReader, clock: Clock, entropy: Entropy
-    ) -> None:
+    def __init__(self, operator_token: str, db: Database, clock: Clock, entropy: Entropy) -> None:
         self._operator = hash_token(operator_token)
-        self._store = store
-        self._reader = reader
+        self._db = db
         self._clock = clock
         self._entropy = entropy
         self._codes: OrderedDict[bytes, Instant] = OrderedDict()
@@ -96,7 +95,7 @@ class Logins:
             seen_at=now,
             ends_at=ends_at,
         )
-        await self._store.add_login(login, hash_cookie(cookie))
+        await self._db.write(add_login(login, hash_cookie(cookie), by=acting()))
         if replaces:
             await self.end(replaces, LoginEnd.REPLACED)
         return cookie, ends_at - now
@@ -106,7 +105,7 @@ class Logins:
         if not is_cookie(cookie):
             raise LoginEnded("this server does not know the login")
         hashed, now = hash_cookie(cookie), self._clock.now()
-        login = self._believed(hashed) or await self._reader.login(hashed)
+        login = self._believed(hashed) or await self._db.read(find_login(hashed))
         if login is None:
             raise LoginEnded("this server does not know the login")
         over = self._ended.get(hashed) or login.end(now)
@@ -125,7 +124,7 @@ class Logins:
         if not is_cookie(cookie):
             return
         hashed = hash_cookie(cookie)
-        await self._store.end_login(hashed, reason)
+        await self._db.write(end_login(hashed, reason, by=acting()))
         self._known.pop(hashed, None)
         self._ended[hashed] = reason
         if len(self._ended) > KEPT_MAX:
@@ -180,7 +179,7 @@ class Logins:
     async def _see(self, hashed: bytes, login: Login, now: Instant) -> Login:
         """Note the use. A store that cannot write at present ends no login: the next use is noted instead."""
         try:
-            await self._store.see_login(hashed, now)
+            await self._db.write(see_login(hashed, now))
         except (StoreUnavailable, StoreFull):
             return login
         return replace(login, seen_at=now)

@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from holdfast.api.auth.access_token import AccessToken
-from holdfast.api.protocols.access import AccessDesk
-from holdfast.api.protocols.service import Delta, Health, Prompt, Service
 from holdfast.api.routes.approvals import FencedApprovals
 from holdfast.api.routes.replies import FencedReplies
 from holdfast.inbox.access import PairingView
+from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import agent_name, check_part, parse
 from holdfast.inbox.channel_status import ServerStanding, Standing
+from holdfast.inbox.mailbox import MailboxView
 from holdfast.inbox.message import BY_HUMAN, AcceptOutcome, Origin
+from holdfast.inbox.message_trace import EnclosureView, MessageTrace
 from holdfast.kernel.errors import (
     AgentNotFound,
     ForgetNotFound,
@@ -26,90 +27,26 @@ from holdfast.kernel.errors import (
     SessionNotFound,
 )
 from holdfast.kernel.ids import AgentName, ForgetId, MessageId, Principal, SessionId
-from holdfast.kernel.notifier_port import Feed
+from holdfast.kernel.notifier import Feed
+from holdfast.memory.delivery import DeliveryView
 from holdfast.memory.forget import Forgetting, Kind
 from holdfast.memory.recall import Found
+from holdfast.runtime.runtime import Runtime
+from holdfast.runtime.views import Delta, Health, Prompt
 from holdfast.sessions.compression import Operation, Summary
+from holdfast.sessions.conversation import ChatLine
 from holdfast.sessions.session import Session, no_place_after
-from holdfast.store.protocols.reader import (
-    ChatLine,
-    DeliveryView,
-    EnclosureView,
-    EntryView,
-    MailboxView,
-    MessageTrace,
-    Reader,
-)
 from holdfast.turns.context import Context
+from holdfast.turns.journal import EntryView
 from holdfast.turns.spend import SpendTotal
 
 PAGE = 1_000
 
 
-class FencedReader:
-    def __init__(self, reader: Reader, token: AccessToken) -> None:
-        self._inner = reader
-        self._token = token
-
-    def __getattr__(self, name: str) -> NoReturn:
-        refuse(name)
-
-    async def message(self, message: MessageId) -> MessageTrace:
-        found = await self._inner.message(message)
-        if not self._token.sees(found.agent):
-            raise MessageNotFound(f"no message {message!r} was accepted here", message=message)
-        return found
-
-    async def mailbox(self, address: str) -> MailboxView | None:
-        check_agent(self._token, parse(address).agent)
-        return await self._inner.mailbox(address)
-
-    async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
-        check_agent(self._token, parse(address).agent)
-        return await self._inner.conversation(address, before=before, limit=limit)
-
-    async def kin(self, principal: Principal) -> Sequence[Principal]:
-        """For judging who may speak for whom, not for showing: links are of no agent."""
-        return await self._inner.kin(principal)
-
-    async def session(self, session: SessionId) -> Session:
-        found = await self._inner.session(session)
-        if not self._token.sees(found.agent):
-            raise SessionNotFound(f"there is no session {session}", session=session)
-        return found
-
-    async def enclosure_of(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:
-        """As the first of the token's agents that was sent it calls it."""
-        for name in sorted(self._token.agents if agent is None else self._token.agents & {agent}):
-            found = await self._inner.enclosure_of(hash, agent=name)
-            if found is not None:
-                return found
-        return None
-
-    async def attachment(self, hash: str) -> bytes | None:
-        return None if await self.enclosure_of(hash) is None else await self._inner.attachment(hash)
-
-    async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
-        await self.session(session)
-        return await self._inner.snapshot(session, n)
-
-    async def spend_by_model(self, *, days: int = 1, agent: AgentName | None = None) -> Sequence[SpendTotal]:
-        found = await self._inner.spend_by_model(days=days, agent=agent)
-        return [one for one in found if self._token.sees(one.agent)]
-
-    async def operations(
-        self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
-    ) -> Sequence[Operation]:
-        if session is None:
-            raise InvalidInput("this token is for some agents only: say whose operations, with `session`")
-        await self.session(session)
-        return await self._inner.operations(session=session, after=after, limit=limit)
-
-
 class FencedAccess:
-    """Implements the part of `AccessDesk` that is about one agent: its strangers, and whom it lets in."""
+    """Implements the part of `AccessControl` that is about one agent: its strangers, and whom it lets in."""
 
-    def __init__(self, desk: AccessDesk, token: AccessToken) -> None:
+    def __init__(self, desk: AccessControl, token: AccessToken) -> None:
         self._inner = desk
         self._token = token
 
@@ -136,12 +73,11 @@ class FencedAccess:
 
 
 class FencedService:
-    """Implements the part of `Service` that a token for some agents may use."""
+    """Implements the part of `Runtime` that a token for some agents may use."""
 
-    def __init__(self, service: Service, token: AccessToken) -> None:
+    def __init__(self, service: Runtime, token: AccessToken) -> None:
         self._inner = service
         self._token = token
-        self.reader = FencedReader(service.reader, token)
         self.approvals = FencedApprovals(service.approvals, token)
         self.replies = FencedReplies(service.replies, token)
         self.access = FencedAccess(service.access, token)
@@ -219,7 +155,10 @@ class FencedService:
         return self._inner.follow(message, feed)
 
     async def trace(self, message: MessageId) -> MessageTrace:
-        return await self.reader.message(message)
+        found = await self._inner.trace(message)
+        if not self._token.sees(found.agent):
+            raise MessageNotFound(f"no message {message!r} was accepted here", message=message)
+        return found
 
     async def sessions(
         self,
@@ -246,25 +185,25 @@ class FencedService:
         """Raises `SessionNotFound`: another agent's session is no place to read on from, as one that is not there."""
         if after:
             try:
-                await self.reader.session(SessionId(after))
+                await self.session(SessionId(after))
             except SessionNotFound:
                 raise no_place_after(after) from None
 
     async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
-        await self.reader.session(session)
+        await self.session(session)
         return await self._inner.history(session, after=after, limit=limit)
 
     async def context(self, session: SessionId) -> Context:
-        await self.reader.session(session)
+        await self.session(session)
         return await self._inner.context(session)
 
     async def prompt(self, session: SessionId) -> Prompt:
-        found = await self.reader.session(session)
+        found = await self.session(session)
         with hushed(found.agent):
             return await self._inner.prompt(session)
 
     async def begin_compression(self, session: SessionId) -> Operation:
-        found = await self.reader.session(session)
+        found = await self.session(session)
         with hushed(found.agent):
             return await self._inner.begin_compression(session)
 
@@ -292,7 +231,7 @@ class FencedService:
         self, *, session: str | None = None, person: str | None = None, agent: str | None = None, id: str | None = None
     ) -> Forgetting:
         if session is not None:
-            await self.reader.session(SessionId(session))
+            await self.session(SessionId(session))
         if agent is not None:
             check_agent(self._token, agent)
         elif person is not None:
@@ -303,10 +242,55 @@ class FencedService:
         found = await self._inner.forget_status(id)
         agent = found.agent
         if agent is None and found.kind is Kind.SESSION:
-            agent = (await self._inner.reader.session(SessionId(found.subject))).agent
+            agent = (await self._inner.session(SessionId(found.subject))).agent
         if agent is None or not self._token.sees(agent):
             raise ForgetNotFound(f"nothing was asked to be forgotten under {id!r}", forget=ForgetId(id))
         return found
+
+    async def mailbox(self, address: str) -> MailboxView | None:
+        check_agent(self._token, parse(address).agent)
+        return await self._inner.mailbox(address)
+
+    async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
+        check_agent(self._token, parse(address).agent)
+        return await self._inner.conversation(address, before=before, limit=limit)
+
+    async def linked(self, principal: Principal) -> Sequence[Principal]:
+        """For judging who may speak for whom, not for showing: links are of no agent."""
+        return await self._inner.linked(principal)
+
+    async def session(self, session: SessionId) -> Session:
+        found = await self._inner.session(session)
+        if not self._token.sees(found.agent):
+            raise SessionNotFound(f"there is no session {session}", session=session)
+        return found
+
+    async def find_attachment(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:
+        """As the first of the token's agents that was sent it calls it."""
+        for name in sorted(self._token.agents if agent is None else self._token.agents & {agent}):
+            found = await self._inner.find_attachment(hash, agent=name)
+            if found is not None:
+                return found
+        return None
+
+    async def read_attachment(self, hash: str) -> bytes | None:
+        return None if await self.find_attachment(hash) is None else await self._inner.read_attachment(hash)
+
+    async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
+        await self.session(session)
+        return await self._inner.snapshot(session, n)
+
+    async def spend(self, *, days: int = 1, agent: AgentName | None = None) -> Sequence[SpendTotal]:
+        found = await self._inner.spend(days=days, agent=agent)
+        return [one for one in found if self._token.sees(one.agent)]
+
+    async def operations(
+        self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
+    ) -> Sequence[Operation]:
+        if session is None:
+            raise InvalidInput("this token is for some agents only: say whose operations, with `session`")
+        await self.session(session)
+        return await self._inner.operations(session=session, after=after, limit=limit)
 
 
 def check_agent(token: AccessToken, agent: str) -> None:

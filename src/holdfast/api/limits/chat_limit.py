@@ -3,13 +3,13 @@
 from typing import Any
 
 from holdfast.api.limits.admission import Admission, Requester
-from holdfast.api.protocols.service import Service
 from holdfast.inbox.address import Address, agent_name
 from holdfast.inbox.message import AcceptOutcome
+from holdfast.runtime.runtime import Runtime
 
 
 class ChatLimitedService:
-    def __init__(self, service: Service, admission: Admission, who: Requester) -> None:
+    def __init__(self, service: Runtime, admission: Admission, who: Requester) -> None:
         self._inner = service
         self._admission = admission
         self._who = who
@@ -31,7 +31,7 @@ class ChatLimitedService:
         address = str(Address(agent=whom, channel=channel, type="dm", chat=chat))
 
         async def exists() -> bool:
-            return await self._inner.reader.mailbox(address) is not None
+            return await self._inner.mailbox(address) is not None
 
         await self._admission.admit_chat(self._who, address, exists)
         return await self._inner.accept(chat, text, agent=agent, channel=channel, **more)

@@ -27,10 +27,10 @@ from holdfast.api.request import decode
 from holdfast.api.streams.frames import Delta, HumanAsked, Replied, Restarted, follow_message
 from holdfast.inbox.address import sender_of_chat
 from holdfast.inbox.message import Kind, Origin, accepted_message, kind_of
+from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import InvalidInput, MessageNotFound
 from holdfast.kernel.ids import MessageId
-from holdfast.kernel.notifier_port import Feed
-from holdfast.store.protocols.reader import MessageTrace
+from holdfast.kernel.notifier import Feed
 
 CHANNEL = "openai"
 CHAT_HEADERS = ("x-holdfast-chat", "x-hermes-session-key", "x-openclaw-session-key")
@@ -110,7 +110,7 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
     service = settings.service
     caller = caller_of(request)
     named = request.headers.get(SENDER_HEADER) or question.user or None
-    sender = await caller.speak_as(named, question.chat, service.reader)  # empty: it is known with the chat
+    sender = await caller.speak_as(named, question.chat, service)  # empty: it is known with the chat
     asked = Asked(
         agent=question.agent,
         chat=question.chat,

@@ -37,7 +37,7 @@ from holdfast.api.openai.wire import (
 )
 from holdfast.api.request import Query, read_body
 from holdfast.api.streams.event_stream import EventStream
-from holdfast.store.protocols.reader import MessageTrace
+from holdfast.inbox.message_trace import MessageTrace
 
 PREFIX = "chatcmpl-"
 

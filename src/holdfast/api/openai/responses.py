@@ -40,9 +40,9 @@ from holdfast.api.request import Query, read_body
 from holdfast.api.streams.event_stream import EventStream
 from holdfast.inbox.address import check_part
 from holdfast.inbox.message import MessageState
+from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import InvalidInput, MessageNotFound
 from holdfast.kernel.ids import MessageId
-from holdfast.store.protocols.reader import MessageTrace
 
 PREFIX = "resp_"
 FAILED = frozenset({MessageState.FAILED, MessageState.REFUSED, MessageState.HELD})

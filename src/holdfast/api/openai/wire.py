@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct, field
 
-from holdfast.store.protocols.reader import MessageTrace
+from holdfast.inbox.message_trace import MessageTrace
 
 DONE = b"data: [DONE]\n\n"
 STARTED_AGAIN = "\n\n[the answer was interrupted and starts again]\n\n"

@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import AccessToken, Scope
 from holdfast.api.endpoint import Endpoint, Param, Settings, answer, caller_of
-from holdfast.api.protocols.approvals import Approvals
 from holdfast.api.request import Query, decode, read_body
 from holdfast.api.shapes.approvals import (
     DECISIONS,
@@ -24,6 +23,7 @@ from holdfast.inbox.address import check_part
 from holdfast.kernel.errors import ApprovalNotFound, InvalidInput, RobotRefused
 from holdfast.kernel.ids import ApprovalId
 from holdfast.turns.approval import ApprovalView, Decision
+from holdfast.turns.approvals import Approvals
 
 APPROVALS_DEFAULT, APPROVALS_MAX = 100, 1_000
 STATES = ("open", "all")

@@ -29,9 +29,8 @@ HARMLESS = {**PRIVATE, "Content-Security-Policy": "default-src 'none'; sandbox"}
 async def get_attachment(request: Request, settings: Settings) -> Response:
     Query(request, ())
     wanted = attachment_hash(request.path_params["hash"])
-    reader = settings.service.reader
-    found = await reader.enclosure_of(wanted)
-    body = await reader.attachment(wanted) if found is not None else None
+    found = await settings.service.find_attachment(wanted)
+    body = await settings.service.read_attachment(wanted) if found is not None else None
     if found is None or body is None:
         raise AttachmentNotFound(f"there is no attachment {wanted}", hash=wanted)
     named = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(found.name, safe='')}"}

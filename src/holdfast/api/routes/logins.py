@@ -95,7 +95,7 @@ def _me(token: AccessToken, settings: Settings, cookie: str) -> Me:
 
 async def get_metrics(request: Request, settings: Settings) -> Response:
     Query(request, ())
-    present = Present(await settings.service.reader.gauges(), await settings.service.health())
+    present = Present(await settings.service.gauges(), await settings.service.health())
     return Response(settings.metrics.render(present), media_type=MEDIA_TYPE, headers=PRIVATE)
 
 

@@ -33,7 +33,7 @@ async def post_message(request: Request, settings: Settings) -> Response:
     """202 only once the message is durable. Whoever asks for events hears the reply in the same response."""
     Query(request, ())
     new = decode(await read_body(request, settings.body_bytes_max), shapes.NewMessage)
-    await caller_of(request).speak_as(new.sender, check_part("chat", new.chat), settings.service.reader)
+    await caller_of(request).speak_as(new.sender, check_part("chat", new.chat), settings.service)
     if EVENTS in request.headers.get("accept", ""):
         return await _send_and_stream(new, settings, origin_of(request))
     with settings.metrics.accept_seconds.time():
@@ -91,7 +91,7 @@ async def get_conversation(request: Request, settings: Settings) -> Response:
         raise InvalidInput("say which chat, with `chat`")
     address = Address(agent=agent, channel="http", type="dm", chat=chat)
     before = query.number("before", 0) or BEFORE_ALL
-    found = await settings.service.reader.conversation(str(address), before=before, limit=limit)
+    found = await settings.service.conversation(str(address), before=before, limit=limit)
     return answer(conversation_view(found, limit))
 
 

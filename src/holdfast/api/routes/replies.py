@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import AccessToken, Scope
 from holdfast.api.endpoint import Endpoint, Param, Settings, answer
-from holdfast.api.protocols.replies import Replies
 from holdfast.api.request import Query
 from holdfast.api.shapes.replies import OutgoingReplies, OutgoingReply, replies_view, reply_view
 from holdfast.audit.action import Act
@@ -15,8 +14,8 @@ from holdfast.inbox.address import check_part
 from holdfast.kernel.errors import ReplyNotFound
 from holdfast.kernel.ids import ReplyId
 from holdfast.outbox.post import ReplyState
-from holdfast.outbox.reply import reply_state
-from holdfast.store.protocols.reply_store import PostedReply
+from holdfast.outbox.replies import Replies
+from holdfast.outbox.reply import PostedReply, reply_state
 
 REPLIES_DEFAULT, REPLIES_MAX = 100, 1_000
 QUERY = {

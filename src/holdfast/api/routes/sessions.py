@@ -73,7 +73,7 @@ async def get_context(request: Request, settings: Settings) -> Response:
 async def get_snapshot(request: Request, settings: Settings) -> Response:
     Query(request, ())
     n = whole_number("the snapshot", request.path_params["n"])
-    summary, covered = await settings.service.reader.snapshot(_session(request), n)
+    summary, covered = await settings.service.snapshot(_session(request), n)
     return answer(shapes.snapshot_view(summary, covered))
 
 
@@ -86,7 +86,7 @@ async def post_compress(request: Request, settings: Settings) -> Response:
 async def get_operations(request: Request, settings: Settings) -> Response:
     query = Query(request, OPERATIONS_QUERY)
     session = query.text("session")
-    found = await settings.service.reader.operations(
+    found = await settings.service.operations(
         session=SessionId(session) if session else None,
         after=query.text("after") or "",
         limit=query.number("limit", OPERATIONS_DEFAULT, most=OPERATIONS_MAX),

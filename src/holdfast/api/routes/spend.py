@@ -23,7 +23,7 @@ async def get_spend(request: Request, settings: Settings) -> Response:
     if days < 1:
         raise InvalidInput("days = 0: it is 1 (today) or more", days=days)
     agent = query.text("agent")
-    found = await settings.service.reader.spend_by_model(days=days, agent=agent_name(agent) if agent else None)
+    found = await settings.service.spend(days=days, agent=agent_name(agent) if agent else None)
     return answer(spending_view(found, days))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.api.shapes.shapes import Out
-from holdfast.store.protocols.reader import ChatLine
+from holdfast.sessions.conversation import ChatLine
 
 
 class ConversationLine(Out, frozen=True, kw_only=True):

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from holdfast.api.shapes.shapes import Delivery, Out, delivery_view
+from holdfast.memory.delivery import DeliveryView
 from holdfast.memory.recall import Found
-from holdfast.store.protocols.reader import DeliveryView
 
 
 class Deliveries(Out, frozen=True, kw_only=True):

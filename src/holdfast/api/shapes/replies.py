@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from holdfast.api.shapes.shapes import Out
 from holdfast.outbox.post import ReplyState
-from holdfast.store.protocols.reply_store import PostedReply
+from holdfast.outbox.reply import PostedReply
 
 ON_ITS_WAY = frozenset({ReplyState.PENDING.value, ReplyState.ATTEMPTING.value})
 

@@ -9,17 +9,17 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from holdfast.api.protocols.service import Health, Prompt
 from holdfast.api.shapes.awaited import Awaited, awaited_view
 from holdfast.api.shapes.json_types import Name, Part
 from holdfast.inbox.address import parse
 from holdfast.inbox.message import Accepted, AcceptOutcome, Duplicate, refusal
+from holdfast.inbox.message_trace import MessageTrace, ReplyView
 from holdfast.kernel.errors import HoldfastError
-from holdfast.memory.delivery import OPEN
+from holdfast.memory.delivery import OPEN, DeliveryView
+from holdfast.runtime.views import Health, Prompt
 from holdfast.sessions.compression import Operation, Summary, snapshot_name
 from holdfast.sessions.session import Session
-from holdfast.store.protocols.reader import DeliveryView, EntryView, MessageTrace, ReplyView
-from holdfast.turns.journal import AssistantSaid, Observed, ToolCall, ToolReturned, ToolStarted, UserSaid
+from holdfast.turns.journal import AssistantSaid, EntryView, Observed, ToolCall, ToolReturned, ToolStarted, UserSaid
 
 ON_ITS_WAY = frozenset(state.value for state in OPEN)
 

@@ -20,11 +20,12 @@ from holdfast.api.shapes.shapes import AcceptedMessage, accepted_view, error_vie
 from holdfast.api.streams.frames import LOOK_EVERY_MS, Failed, Frame, State, live_frames, question_of, reply_of
 from holdfast.api.streams.send_buffer import Outbox
 from holdfast.inbox.address import Address, check_part
+from holdfast.inbox.mailbox import MailboxView
 from holdfast.inbox.message import UNFINISHED, Accepted, Kind, kind_of
+from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.kernel.ids import AgentName, MessageId
-from holdfast.kernel.notifier_port import Event, Feed
-from holdfast.store.protocols.reader import MailboxView, MessageTrace
+from holdfast.kernel.notifier import Event, Feed
 
 CHATS_MAX = 1_000
 CHECKED_MAX = 50  # messages that are looked up at once, whatever was heard of them
@@ -153,7 +154,7 @@ class Talk:
 
     async def _send(self, frame: SendMessage) -> None:
         self._check_room()
-        sender = await self._caller.speak_as(frame.sender, check_part("chat", frame.chat), self._service.reader)
+        sender = await self._caller.speak_as(frame.sender, check_part("chat", frame.chat), self._service)
         origin = origin_by(self._caller, frame.hop)
         with self._metrics.accept_seconds.time():
             outcome = await self._service.accept(
@@ -179,7 +180,7 @@ class Talk:
 
     async def _subscribe(self, address: Address) -> None:
         self._check_room()
-        found = await self._service.reader.mailbox(str(address))
+        found = await self._service.mailbox(str(address))
         if found is not None:
             self._chat(found.mailbox).subscribed = True
         elif str(address) not in self._coming:
@@ -198,7 +199,7 @@ class Talk:
     async def _found(self, address: Address) -> MailboxView | None:
         """None while nobody has said anything there, or the store is away."""
         try:
-            return await self._service.reader.mailbox(str(address))
+            return await self._service.mailbox(str(address))
         except StoreUnavailable:
             return None
 
@@ -213,7 +214,7 @@ class Talk:
             self._outbox.put(reply_of(trace))
             return
         self._outbox.put(State(message=message, state=trace.state.value))
-        found = await self._service.reader.mailbox(trace.address)
+        found = await self._service.mailbox(trace.address)
         if found is not None:
             self._await(found.mailbox, message)
             self._ask(self._chat(found.mailbox), trace)
@@ -275,7 +276,7 @@ class Talk:
         """Tell what became of messages, or what they wait for."""
         awaited = chat.awaited.keys() & set(about)
         for message in sorted(about):
-            trace = await self._service.reader.message(MessageId(message))  # of a chat that the token may hear
+            trace = await self._service.trace(MessageId(message))  # of a chat that the token may hear
             if message in awaited and message not in chat.awaited:
                 continue  # somebody else has looked, and told, meanwhile
             if trace.state not in UNFINISHED:

@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, Iterable
 
 from msgspec import Struct
 
-from holdfast.api.protocols.service import Service
 from holdfast.api.shapes.shapes import ErrorDetail
 from holdfast.inbox.message import UNFINISHED
+from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.ids import MessageId
-from holdfast.kernel.notifier_port import Event, Feed
-from holdfast.store.protocols.reader import MessageTrace
+from holdfast.kernel.notifier import Event, Feed
+from holdfast.runtime.runtime import Runtime
 
 LOOK_EVERY_MS = 1_000  # another process may be the one that answers
 VOIDING = frozenset({"turn.restarted", "turn.called"})  # what was said before a tool call is no part of the reply
@@ -114,7 +114,7 @@ def live_frames(event: Event) -> Iterable[Frame] | None:
     return None
 
 
-async def follow_message(service: Service, message: MessageId, feed: Feed) -> AsyncGenerator[Frame]:
+async def follow_message(service: Runtime, message: MessageId, feed: Feed) -> AsyncGenerator[Frame]:
     """Everything about one message until it ends; the last frame is its `Replied`. Closes the feed."""
     try:
         trace, told = await service.trace(message), ""

@@ -15,7 +15,8 @@ from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import Configured
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, choose
 from holdfast.runtime.app import make_agents
-from holdfast.runtime.memory_factory import Ground, make_providers
+from holdfast.runtime.environment import Environment
+from holdfast.runtime.memory_factory import make_providers
 from holdfast.turns.policy import AgentPolicy
 
 LOCAL = ProviderName("local")
@@ -67,7 +68,7 @@ class Memory:
         await self._provider.close()
 
 
-def local_provider(ground: Ground) -> Configured:
+def local_provider(environment: Environment) -> Configured:
     """The embedded provider with its defaults."""
     agents = make_agents(policy=AgentPolicy(memory={LOCAL: {}}))
-    return make_providers(agents, ground).of(AGENT)[LOCAL]
+    return make_providers(agents, environment).of(AGENT)[LOCAL]

@@ -28,16 +28,16 @@ from holdfast.eval.compression.report import (
     ratio,
 )
 from holdfast.kernel.errors import ConfigInvalid
-from holdfast.kernel.notifier import Bell
 from holdfast.memory.provider import Configured
 from holdfast.runtime.app import make_agents, open_runtime
-from holdfast.runtime.memory_factory import Ground
+from holdfast.runtime.environment import Environment
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression import Thresholds, summary_tokens_max
 from holdfast.sessions.compressor import Compressed, Compressor
 from holdfast.store.membership import Member
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.turns.context import Context, ModelMessage, render
+from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.journal import AssistantSaid, UserSaid
 from holdfast.turns.model import Model, ModelRequest, Task
 from holdfast.turns.model_call import hear
@@ -84,17 +84,9 @@ async def measure(
         memory = _memory(plan, folder / "memory", runtime, provider)
         if memory is not None:
             stack.push_async_callback(memory.close)
-        member = Member(runtime.store, runtime.clock, runtime.entropy, host="eval")
+        member = Member(runtime.ports, host="eval")
         await member.join(sole=False)
-        compressor = Compressor(
-            store=runtime.store,
-            agents=agents,
-            member=member,
-            notifier=Bell(),
-            clock=runtime.clock,
-            entropy=runtime.entropy,
-            tasks=runtime.tasks,
-        )
+        compressor = Compressor(runtime.ports, ContextCache(runtime.db), agents=agents, member=member)
         bench = Bench(
             conversation=conversation,
             runtime=runtime,
@@ -131,8 +123,8 @@ def is_offline(model: Model) -> bool:
 def _memory(plan: Plan, folder: Path, runtime: Runtime, provider: Configured | None) -> Memory | None:
     if not plan.recall:
         return None
-    ground = Ground(folder=folder, clock=runtime.clock, entropy=runtime.entropy, tasks=runtime.tasks)
-    return Memory(provider or local_provider(ground))
+    environment = Environment(folder=folder, clock=runtime.clock, entropy=runtime.entropy, tasks=runtime.tasks)
+    return Memory(provider or local_provider(environment))
 
 
 class Bench:

@@ -16,7 +16,7 @@ PgBouncer in front of it must pool by session. It does not know any verb.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, Self
 
@@ -28,7 +28,7 @@ from holdfast.store.postgres.dialect import translate
 from holdfast.store.postgres.faults import DRIVER_ERRORS, RACES, translated
 from holdfast.store.postgres.hints import Hints
 from holdfast.store.postgres.migrate import Migration, checked_schema, known_migrations, migrate
-from holdfast.store.script import Many, Params, Query, R, Row, Script, Statement
+from holdfast.store.script import Call, Many, Params, Query, R, Row, Script, Statement
 
 Isolation = Literal["read_committed", "repeatable_read"]
 
@@ -106,13 +106,13 @@ class PostgresDatabase:
         node = f"{entropy.bits(64):016x}"
         return cls(pool, Hints(f"{schema}_hint", node, pool, connect), entropy)
 
-    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:
+    async def write(self, call: Call[R]) -> R:
         """Run a script in one transaction. Raises what the script raises, having changed nothing."""
-        return await self._persist(verb, script, name=name)
+        return await self._persist(call)
 
-    async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
+    async def read(self, call: Call[R]) -> R:
         """Run a script that only reads, on one moment of the store."""
-        return await self._persist(verb, script, readonly=True)
+        return await self._persist(call, readonly=True)
 
     async def changed(self) -> bool:
         """True when another node hinted at a write since the last call, or may have while nobody listened.
@@ -144,22 +144,20 @@ class PostgresDatabase:
         except (asyncpg.PostgresError, *DRIVER_ERRORS):  # not in time, or the server went away meanwhile
             self._pool.terminate()
 
-    async def _persist(
-        self, verb: str, script: Callable[[], Script[R]], *, name: str = "", readonly: bool = False
-    ) -> R:
+    async def _persist(self, call: Call[R], *, readonly: bool = False) -> R:
         for retry in range(RETRIES_MAX + 1):
             if retry:
                 await asyncio.sleep(self._entropy.fraction() * retry * RETRY_PAUSE_MS / 1_000)
             try:
-                with translated(verb):
-                    return await self._transact(script(), name, readonly)
+                with translated(call.verb):
+                    return await self._transact(iter(call.script()), call.lock, readonly)
             except RACES as error:
                 lost = error
         raise StoreUnavailable(
-            f"{verb}: lost {RETRIES_MAX + 1} races in a row, the last one to {_rival(lost)}", verb=verb
+            f"{call.verb}: lost {RETRIES_MAX + 1} races in a row, the last one to {_rival(lost)}", verb=call.verb
         ) from lost
 
-    async def _transact(self, script: Script[R], name: str, readonly: bool) -> R:
+    async def _transact(self, script: Script[R], lock: str, readonly: bool) -> R:
         isolation: Isolation = "repeatable_read" if readonly else "read_committed"
         try:
             async with (
@@ -167,8 +165,8 @@ class PostgresDatabase:
                 _dropped_when_broken(connection),
                 connection.transaction(isolation=isolation, readonly=readonly),
             ):
-                if name:
-                    await connection.execute(ONE_AFTER_ANOTHER, name)
+                if lock:
+                    await connection.execute(ONE_AFTER_ANOTHER, lock)
                 return await _drive(connection, script)
         finally:
             script.close()

@@ -18,20 +18,10 @@ import apsw
 
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import HoldfastError
-from holdfast.store.script import Many, Row, Script
+from holdfast.store.script import Call, Many, Row
 from holdfast.store.sqlite.faults import STORAGE_FAULTS, broken_by, translate
 
 Probe: TypeAlias = Callable[[str, str], None]  # told the verb and the statement about to run
-
-
-class Call:
-    """A script waiting to be run, and the verb it is run for."""
-
-    __slots__ = ("script", "verb")
-
-    def __init__(self, verb: str, script: Callable[[], Script[Any]]) -> None:
-        self.verb = verb
-        self.script = script
 
 
 class Outcome(NamedTuple):
@@ -49,7 +39,9 @@ class BatchFailed(Exception):
         self.cause = cause
 
 
-def run_batch(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: Probe | None = None) -> list[Outcome]:
+def run_batch(
+    db: apsw.Connection, calls: Sequence[Call[Any]], clock: Clock, probe: Probe | None = None
+) -> list[Outcome]:
     """Run every call in one durable transaction and return their outcomes in order."""
     try:
         db.execute("begin immediate")
@@ -72,7 +64,7 @@ def run_batch(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: P
     return outcomes
 
 
-def _run_all(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: Probe | None) -> list[Outcome]:
+def _run_all(db: apsw.Connection, calls: Sequence[Call[Any]], clock: Clock, probe: Probe | None) -> list[Outcome]:
     """Without savepoints first, since a script is hardly ever refused after it has written something.
 
     When one is, the transaction starts again with a savepoint around each script: a script may be run twice.
@@ -90,7 +82,7 @@ def _run_all(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: Pr
     return [_run_guarded(db, call, clock, probe) for call in calls]
 
 
-def run_read(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None = None) -> Outcome:
+def run_read(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | None = None) -> Outcome:
     """Run one script over one snapshot. A write is refused, by a connection that only reads or else afterwards."""
     try:
         db.execute("begin")
@@ -110,9 +102,9 @@ def run_read(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None 
         return Outcome(error=translate(error, call.verb, db))
 
 
-def drive(cursor: apsw.Cursor, call: Call, clock: Clock, probe: Probe | None) -> Any:  # noqa: ANN401
+def drive(cursor: apsw.Cursor, call: Call[Any], clock: Clock, probe: Probe | None) -> Any:  # noqa: ANN401
     """Feed a script the rows of each statement it yields until it returns."""
-    send = call.script().send
+    send = iter(call.script()).send
     now = clock.now()
     rows: list[Row] | None = None
     try:
@@ -133,14 +125,14 @@ def drive(cursor: apsw.Cursor, call: Call, clock: Clock, probe: Probe | None) ->
         return returned.value
 
 
-def _run_bare(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None) -> tuple[Outcome, bool]:
+def _run_bare(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | None) -> tuple[Outcome, bool]:
     """One call inside the open transaction; True when it was refused but left something behind."""
     before = db.total_changes()
     outcome = _outcome(db, call, clock, probe)
     return outcome, outcome.error is not None and db.total_changes() != before
 
 
-def _run_guarded(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None) -> Outcome:
+def _run_guarded(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | None) -> Outcome:
     """One call inside a savepoint of the open transaction; a refused one leaves nothing behind."""
     try:
         db.execute("savepoint script")
@@ -153,7 +145,7 @@ def _run_guarded(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | N
     return outcome
 
 
-def _outcome(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None) -> Outcome:
+def _outcome(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | None) -> Outcome:
     try:
         outcome = Outcome(drive(db.cursor(), call, clock, probe))
     except STORAGE_FAULTS as error:
@@ -167,7 +159,7 @@ def _outcome(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None)
     return outcome
 
 
-def _undone(db: apsw.Connection, calls: Sequence[Call], cause: apsw.Error) -> list[Outcome]:
+def _undone(db: apsw.Connection, calls: Sequence[Call[Any]], cause: apsw.Error) -> list[Outcome]:
     try:
         roll_back(db)
     except apsw.Error as error:  # a transaction that cannot be left is as bad as a failed commit
@@ -175,7 +167,7 @@ def _undone(db: apsw.Connection, calls: Sequence[Call], cause: apsw.Error) -> li
     return _all_failed(calls, partial(translate, db=db), cause)
 
 
-def _commit_failed(db: apsw.Connection, calls: Sequence[Call], cause: apsw.Error) -> list[Outcome]:
+def _commit_failed(db: apsw.Connection, calls: Sequence[Call[Any]], cause: apsw.Error) -> list[Outcome]:
     try:
         roll_back(db)
     except apsw.Error as error:
@@ -190,7 +182,7 @@ def roll_back(db: apsw.Connection) -> None:
 
 
 def _all_failed(
-    calls: Sequence[Call], meaning: Callable[[Exception, str], HoldfastError], error: Exception
+    calls: Sequence[Call[Any]], meaning: Callable[[Exception, str], HoldfastError], error: Exception
 ) -> list[Outcome]:
     """One error object per call: each is raised in another task."""
     return [Outcome(error=meaning(error, call.verb)) for call in calls]

@@ -14,7 +14,7 @@ import apsw
 
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import StoreBroken, StoreUnavailable
-from holdfast.store.script import R, Script
+from holdfast.store.script import Call, R
 from holdfast.store.sqlite.batch import Probe, run_batch, run_read
 from holdfast.store.sqlite.connection import close_untouched
 from holdfast.store.sqlite.faults import translate
@@ -55,16 +55,16 @@ class InlineDatabase:
         self._db = open_ready(path, migrations, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
         self._anchor = Anchor(Path(path))
 
-    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:  # noqa: ARG002 - a queue
-        value: R = await self._submit(self._writes, verb, script)
+    async def write(self, call: Call[R]) -> R:
+        value: R = await self._submit(self._writes, call)
         return value
 
-    async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
-        value: R = await self._submit(self._reads, verb, script)
+    async def read(self, call: Call[R]) -> R:
+        value: R = await self._submit(self._reads, call)
         return value
 
     async def changed(self) -> bool:
-        version, before = await self.write("changed", data_version), self._data_version
+        version, before = await self.write(Call("changed", data_version)), self._data_version
         self._data_version = version
         return version != before
 
@@ -108,14 +108,14 @@ class InlineDatabase:
         except apsw.Error as error:
             raise translate(error, "checkpoint", self._db) from error
 
-    def _submit(self, queue: list[Pending], verb: str, script: Callable[[], Script[Any]]) -> asyncio.Future[Any]:
+    def _submit(self, queue: list[Pending], call: Call[Any]) -> asyncio.Future[Any]:
         if self._closed:
-            raise StoreUnavailable(f"{verb}: the store is closed")
-        call = Pending(verb, script)
+            raise StoreUnavailable(f"{call.verb}: the store is closed")
+        pending = Pending(call)
         if not self._writes and not self._reads:
-            call.loop.call_soon(self._flush)
-        queue.append(call)
-        return call.future
+            pending.loop.call_soon(self._flush)
+        queue.append(pending)
+        return pending.future
 
     def _flush(self) -> None:
         if self.dead or self._closed:
@@ -133,10 +133,11 @@ class InlineDatabase:
             self._on_crash(crash)
 
     def _write(self, calls: list[Pending]) -> None:
-        outcomes = refuse(calls, self.broken) if self.broken else self._run(calls)
-        settle(list(zip((call.future for call in calls), outcomes, strict=True)))
+        waiting = [one.call for one in calls]
+        outcomes = refuse(waiting, self.broken) if self.broken else self._run(waiting)
+        settle(list(zip((one.future for one in calls), outcomes, strict=True)))
 
-    def _run(self, calls: list[Pending]) -> list[Any]:
+    def _run(self, calls: list[Call[Any]]) -> list[Any]:
         outcomes = run_batch(self._db, calls, self._clock, self._probe)
         first = outcomes[0].error
         if isinstance(first, StoreBroken):
@@ -147,7 +148,7 @@ class InlineDatabase:
 
     def _read(self, calls: list[Pending]) -> None:
         # Not between two `pragma query_only`: each would make SQLite compile every statement of the connection anew.
-        settle([(call.future, run_read(self._db, call, self._clock, self._probe)) for call in calls])
+        settle([(one.future, run_read(self._db, one.call, self._clock, self._probe)) for one in calls])
 
     def _close(self) -> None:
         try:

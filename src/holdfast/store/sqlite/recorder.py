@@ -7,7 +7,8 @@ import apsw
 from holdfast.audit import action_sql
 from holdfast.audit.action import Act, By
 from holdfast.kernel.clock import Clock
-from holdfast.store.sqlite.batch import Call, run_batch
+from holdfast.store.script import Call
+from holdfast.store.sqlite.batch import run_batch
 
 SUBJECT = "data folder"
 

@@ -6,25 +6,25 @@ Rule 2: every call that was taken in is answered, unless its caller has stopped 
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from holdfast.kernel.errors import HoldfastError, StoreUnavailable
-from holdfast.store.script import Script
-from holdfast.store.sqlite.batch import Call, Outcome
+from holdfast.store.script import Call
+from holdfast.store.sqlite.batch import Outcome
 from holdfast.store.sqlite.faults import translate
 from holdfast.store.sqlite.thread import Hand
 
 
-class Pending(Call):
+class Pending:
     """A call whose caller waits on an event loop."""
 
-    __slots__ = ("future", "loop")
+    __slots__ = ("call", "future", "loop")
 
-    def __init__(self, verb: str, script: Callable[[], Script[Any]]) -> None:
-        super().__init__(verb, script)
+    def __init__(self, call: Call[Any]) -> None:
+        self.call = call
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
@@ -32,7 +32,7 @@ class Pending(Call):
 class Desk:
     """What one thread of a crew does: serve some calls at a time, and clear up at the end."""
 
-    def serve(self, calls: Sequence[Call]) -> list[Outcome]:
+    def serve(self, calls: Sequence[Call[Any]]) -> list[Outcome]:
         raise NotImplementedError
 
     def rest(self) -> None:
@@ -52,14 +52,14 @@ class Crew:
         self._door = threading.Lock()  # no call may slip in behind the last None
         self._hands = [Hand(f"{name}-{n}", partial(self._work, desk)) for n, desk in enumerate(desks)]
 
-    def submit(self, verb: str, script: Callable[[], Script[Any]]) -> asyncio.Future[Any]:
+    def submit(self, call: Call[Any]) -> asyncio.Future[Any]:
         """Queue a call of the running event loop and return the future of its value."""
-        call = Pending(verb, script)
+        pending = Pending(call)
         with self._door:
             if self._closed:
-                raise StoreUnavailable(f"{verb}: the store is closed")
-            self._queue.put(call)
-        return call.future
+                raise StoreUnavailable(f"{call.verb}: the store is closed")
+            self._queue.put(pending)
+        return pending.future
 
     async def close(self, timeout_s: float) -> None:
         """Serve what is queued, then end the threads; one that hangs is left behind after `timeout_s`."""
@@ -77,7 +77,7 @@ class Crew:
         while going:
             calls, going = self._take()
             if calls:
-                answer(calls, self._serve(desk, calls))
+                answer(calls, self._serve(desk, [one.call for one in calls]))
                 desk.rest()
         desk.leave()
 
@@ -100,9 +100,9 @@ class Crew:
         while not self._queue.empty():
             call = self._queue.get()
             if call is not None:
-                answer([call], [Outcome(error=StoreUnavailable(f"{call.verb}: the store closed"))])
+                answer([call], [Outcome(error=StoreUnavailable(f"{call.call.verb}: the store closed"))])
 
-    def _serve(self, desk: Desk, calls: Sequence[Call]) -> list[Outcome]:
+    def _serve(self, desk: Desk, calls: Sequence[Call[Any]]) -> list[Outcome]:
         try:
             return desk.serve(calls)
         except BaseException as error:  # noqa: BLE001 - a dead thread would leave its callers waiting for ever
@@ -131,6 +131,6 @@ def settle(settled: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
             future.set_exception(error)
 
 
-def refuse(calls: Sequence[Call], error: HoldfastError) -> list[Outcome]:
+def refuse(calls: Sequence[Call[Any]], error: HoldfastError) -> list[Outcome]:
     """The same refusal for every call, as an object of its own."""
     return [Outcome(error=type(error)(str(error), **error.context)) for _ in calls]

@@ -13,13 +13,14 @@ It does not know what the scripts mean.
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import InvariantBroken, StoreBroken, StoreUnavailable
-from holdfast.store.script import R, Script, rows
-from holdfast.store.sqlite.batch import Call, Outcome, roll_back, run_batch, run_read
+from holdfast.store.script import Call, R, Script, rows
+from holdfast.store.sqlite.batch import Outcome, roll_back, run_batch, run_read
 from holdfast.store.sqlite.checkpointer import Checkpointer
 from holdfast.store.sqlite.connection import close_untouched, open_connection
 from holdfast.store.sqlite.faults import translate
@@ -76,21 +77,21 @@ class ThreadedDatabase:
         writer = WriterDesk(db, clock, anchor, checkpointer, shared=shared, on_broken=on_broken)
         return cls(writer, readers, checkpointer)
 
-    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:  # noqa: ARG002 - a queue
-        value: R = await self._writers.submit(verb, script)
+    async def write(self, call: Call[R]) -> R:
+        value: R = await self._writers.submit(call)
         return value
 
-    async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
-        value: R = await self._readers.submit(verb, script)
+    async def read(self, call: Call[R]) -> R:
+        value: R = await self._readers.submit(call)
         return value
 
     async def scrub(self) -> str:
-        receipt: str = await self._writers.submit("scrub", scrubbing)
+        receipt: str = await self._writers.submit(SCRUB)
         return receipt
 
     async def changed(self) -> bool:
         # Asked on the writer's own connection, whose commits do not count.
-        version, before = await self.write("changed", data_version), self._data_version
+        version, before = await self.write(Call("changed", data_version)), self._data_version
         self._data_version = version
         return version != before
 
@@ -99,12 +100,12 @@ class ThreadedDatabase:
 
     async def tables(self) -> Sequence[str]:
         """None where reading every page would keep a reader for too long: a backup or `holdfast audit` looks then."""
-        names: list[str] = await self._readers.submit("tables", checkable)
+        names: list[str] = await self._readers.submit(Call("tables", checkable))
         return names
 
     async def check_table(self, table: str) -> str | None:
         """Read every page of the table and of its indexes, without comparing them with each other."""
-        found: str = await self._readers.submit("check_table", lambda: quick_check(table))
+        found: str = await self._readers.submit(Call("check_table", lambda: quick_check(table)))
         return None if found == "ok" else found
 
     async def close(self) -> None:
@@ -137,15 +138,15 @@ class WriterDesk(Desk):
         self._pause = threading.Event()
         db.set_busy_handler(self._poll)
 
-    def serve(self, calls: Sequence[Call]) -> list[Outcome]:
-        writes = [call for call in calls if call.script is not scrubbing]
+    def serve(self, calls: Sequence[Call[Any]]) -> list[Outcome]:
+        writes = [call for call in calls if call is not SCRUB]
         outcomes = self._commit(writes) if writes else []
         if len(writes) == len(calls):
             return outcomes
         scrubbed, written = self._scrub(), iter(outcomes)
-        return [scrubbed if call.script is scrubbing else next(written) for call in calls]
+        return [scrubbed if call is SCRUB else next(written) for call in calls]
 
-    def _commit(self, calls: Sequence[Call]) -> list[Outcome]:
+    def _commit(self, calls: Sequence[Call[Any]]) -> list[Outcome]:
         if self.broken:
             return refuse(calls, self.broken)
         self._contended = False
@@ -165,7 +166,7 @@ class WriterDesk(Desk):
     def _scrub(self) -> Outcome:
         """After the writes that came with it. Everybody else waits: no transaction may be open meanwhile."""
         if self.broken:
-            return refuse([Call("scrub", scrubbing)], self.broken)[0]
+            return refuse([SCRUB], self.broken)[0]
         try:
             with self._checkpointer.moving:
                 return Outcome(scrub(self._db))
@@ -204,7 +205,7 @@ class ReaderDesk(Desk):
         self._db = db
         self._clock = clock
 
-    def serve(self, calls: Sequence[Call]) -> list[Outcome]:
+    def serve(self, calls: Sequence[Call[Any]]) -> list[Outcome]:
         return [run_read(self._db, call, self._clock) for call in calls]
 
     def leave(self) -> None:
@@ -215,6 +216,9 @@ def scrubbing() -> Script[str]:
     """Stands for a scrub in the queue of the writer. It is no script: nothing of it runs inside a transaction."""
     yield from ()
     raise InvariantBroken("a scrub was run as a script")
+
+
+SCRUB = Call("scrub", scrubbing)
 
 
 def checkable() -> Script[list[str]]:

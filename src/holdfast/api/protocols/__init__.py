@@ -1,1 +1,0 @@
-"""What the API asks of a running Holdfast."""

@@ -1,0 +1,33 @@
+"""How much there is to do now. Each question is answered from a partial index over what is still open."""
+
+from holdfast.kernel.ids import Instant
+from holdfast.store.gauges import Gauges
+from holdfast.store.script import Script, one, rows, verb
+
+WAITING = """
+select mailbox.agent, count(*) from inbound join mailbox on mailbox.id = inbound.mailbox
+ where inbound.state in ('waiting', 'in_turn') group by mailbox.agent"""
+OLDEST = """
+select cast(:now as int8),
+       (select min(ready_at) from mailbox where owner is null and ready_at <= :now)"""
+DELIVERIES = """
+select provider, state, count(*) from delivery
+ where state in ('scheduled', 'sending', 'uncertain') group by provider, state"""
+PARKED = "select provider, state, count(*) from delivery where state = 'parked' group by provider, state"
+REPLIES = "select channel, state, count(*) from reply where state <> 'delivered' group by channel, state"
+
+
+@verb
+def read_gauges() -> Script[Gauges]:
+    at, oldest = (yield from one(OLDEST)) or (0, None)
+    waiting = yield from rows(WAITING)
+    open_ = yield from rows(DELIVERIES)
+    parked = yield from rows(PARKED)
+    replies = yield from rows(REPLIES)
+    return Gauges(
+        at=Instant(at),
+        messages_waiting=dict(waiting),
+        oldest_ready_at=None if oldest is None else Instant(oldest),
+        deliveries={(provider, state): count for provider, state, count in [*open_, *parked]},
+        replies={(channel, state): count for channel, state, count in replies},
+    )

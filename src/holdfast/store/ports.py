@@ -1,0 +1,28 @@
+"""What the parts of one process share: the database, time, chance, tasks and the notifier.
+
+The simulator assembles the same parts with ports of its own.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.ids import make_id
+from holdfast.kernel.notifier import Notifier
+from holdfast.kernel.tasks import Tasks
+from holdfast.store.database import Database
+
+ID_BITS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    db: Database
+    secret: bytes  # of the store: keys the hashes by which a pruned message is known again
+    clock: Clock
+    entropy: Entropy
+    tasks: Tasks
+    notifier: Notifier
+
+    def new_id(self, prefix: str) -> str:
+        return make_id(prefix, self.clock.now(), self.entropy.bits(ID_BITS))

@@ -1,1 +1,0 @@
-"""The protocols of the store."""

@@ -1,1 +1,0 @@
-"""The verbs of the store, grouped."""
