@@ -268,7 +268,7 @@ def file_uses(tree: ast.AST) -> list[str]:
     return source.uses(tree, FILE_ACCESS)
 
 
-@per_file([path for path in FILES if name_of(path).startswith("stores/sqlite/")])
+@per_file([path for path in FILES if name_of(path).startswith("store/sqlite/")])
 def test_the_sqlite_store_never_opens_a_file_itself(path):
     """Closing any second handle of a database file drops the locks SQLite holds on it (POSIX)."""
     assert is_listed(path, MAY_OPEN_FILES) or file_uses(source.parse(path)) == []

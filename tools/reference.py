@@ -1,10 +1,10 @@
-"""Write the generated pages of the documentation from the code itself.
+"""Generate the reference pages of the documentation from the code.
 
     python tools/reference.py           write docs/reference/*.md and the diagram in docs/explanation/turns.md
-    python tools/reference.py --check   only say which of them are out of date
+    python tools/reference.py --check   only list the pages that are out of date
 
-tests/test_docs.py fails while a page is out of date. Nothing here is told twice: a page says what the code says, and
-the few sentences that the code does not have stand in the tables below, which must name everything that exists.
+tests/test_docs.py fails while a page is out of date. The pages take their text from the code; descriptions that the
+code does not contain are in the tables below, and an item without a description is an error.
 """
 
 import os
@@ -38,171 +38,177 @@ MARK = "<!-- Written by tools/reference.py. Change the code, then run it again. 
 BEGIN, END = "<!-- begin: turn diagram, by tools/reference.py -->", "<!-- end: turn diagram -->"
 HELP_COLUMNS = 100
 
-# --- what the code does not say ----------------------------------------------------------------------------------
+# --- descriptions that the code does not contain ---------------------------------------------------------------------
 
 REMEDIES = {
-    Remedy.RETRY: "Time mends it: the same call may succeed later",
-    Remedy.CORRECT: "The caller must act: the call has to be changed",
-    Remedy.REPAIR: "The operator must act: configuration, disk or data have to be changed",
-    Remedy.REPORT: "We must act: please report it",
+    Remedy.RETRY: "Retry: the same call may succeed later",
+    Remedy.CORRECT: "Correct: the caller must change the request",
+    Remedy.REPAIR: "Repair: the operator must change the configuration, the disk or the data",
+    Remedy.REPORT: "Report: please report it to the maintainers",
 }
 MESSAGE_STATES = {
-    MessageState.WAITING: "accepted and durable; its turn has not begun",
-    MessageState.IN_TURN: "an open turn answers it; it stays so while a crashed turn waits to be resumed",
+    MessageState.WAITING: "accepted and durable; its turn has not started",
+    MessageState.IN_TURN: "an open turn is answering it; a crashed turn keeps this state until it is resumed",
     MessageState.ANSWERED: "its turn was committed",
-    MessageState.COMMAND: "it was a conversation command, and has been applied",
-    MessageState.OBSERVED: "journaled without a turn, because nobody addressed the agent",
-    MessageState.HELD: "journaled without a turn, because too many turns in a row had no human in them",
-    MessageState.REFUSED: "not taken; the row says so where a platform cannot be told otherwise",
-    MessageState.FAILED: "its turn ended without an answer, and the sender was told",
-    MessageState.INTERRUPTED: "its turn was ended by `/stop` or by a later message",
+    MessageState.COMMAND: "a conversation command that was applied",
+    MessageState.OBSERVED: "journaled without a turn, because the message did not address the agent",
+    MessageState.HELD: "journaled without a turn, because too many consecutive turns involved no human",
+    MessageState.REFUSED: "not accepted; recorded only for platforms that cannot be told about a refusal directly",
+    MessageState.FAILED: "its turn ended without an answer, and the sender was notified",
+    MessageState.INTERRUPTED: "`/stop` or a later message ended its turn",
 }
 UNFINISHED = {MessageState.WAITING, MessageState.IN_TURN}
 SESSION_STATES = {
-    SessionState.OPEN: "it can be continued",
-    SessionState.EXPIRING: "its epoch is being finished; a message reopens it",
-    SessionState.CLOSED: "its epoch has ended; `/resume` begins the next",
-    SessionState.DELETED: "closed, and everything said in it is blanked",
+    SessionState.OPEN: "the session can be continued",
+    SessionState.EXPIRING: "memory is being extracted from its epoch; a message reopens it",
+    SessionState.CLOSED: "its epoch has ended; `/resume` starts the next one",
+    SessionState.DELETED: "closed, and everything said in it is erased",
 }
 REPLY_STATES = {
-    "pending": "durable, and nothing of it has left yet",
-    "attempting": "its first byte may have left",
-    "delivered": "the platform has it; a reply that is fetched is delivered once it is durable",
-    "uncertain": "nobody can say whether it arrived",
-    "failed": "it was refused, or blanked before it was sent",
+    "pending": "durable; nothing has been sent yet",
+    "attempting": "sending has started; its first byte may have been sent",
+    "delivered": "the platform confirmed it; over HTTP, a reply is delivered as soon as it is durable",
+    "uncertain": "whether it arrived is unknown",
+    "failed": "the platform refused it, or it was erased before it was sent",
 }
 DELIVERY_STATES = {
-    "scheduled": "waiting for its next try",
-    "sending": "a request is under way",
-    "delivered": "the provider has it, and gave a receipt",
-    "uncertain": "it may have landed: the provider is asked before anything is sent again",
-    "parked": "refused by the provider, or nobody can say; it waits for a person and can be replayed",
-    "dropped": "undone, deleted or empty before it was sent, or nothing that the provider takes",
-    "retracted": "taken back at the provider after it was sent",
+    "scheduled": "waiting for its next attempt",
+    "sending": "a request is in progress",
+    "delivered": "the provider stored it and returned a receipt",
+    "uncertain": "it may have arrived; the provider is queried before it is sent again",
+    "parked": "the provider refused it, or the outcome stayed unknown; an operator can retry it with `holdfast replay`",
+    "dropped": "undone, deleted or empty before it was sent, or of a kind that the provider does not store",
+    "retracted": "removed from the provider after it was delivered",
 }
 PHASES = {
-    Phase.THINKING: "the model is being asked",
-    Phase.ACTING: "tools are being run",
-    Phase.AWAITING: "a human is to approve or deny a tool call; nobody holds a claim meanwhile",
-    Phase.COMMITTED: "answered; nothing about it changes any more",
+    Phase.THINKING: "the model is generating",
+    Phase.ACTING: "tools are running",
+    Phase.AWAITING: "a tool call waits for a human's approval; no worker holds a claim meanwhile",
+    Phase.COMMITTED: "answered; the turn no longer changes",
     Phase.FAILED: "ended without an answer",
-    Phase.INTERRUPTED: "ended by `/stop` or by a later message",
+    Phase.INTERRUPTED: "`/stop` or a later message ended the turn",
 }
 TURN_EVENTS = {
-    TurnEvent.RESUMED: "a worker takes the turn up again, with attempt + 1",
-    TurnEvent.RECALLED: "memory was looked up for it, and what is shown of it was journaled",
-    TurnEvent.JOINED: "a message that arrived meanwhile joins (`steer`)",
-    TurnEvent.CALLED: "the model asked for tools",
-    TurnEvent.STEPPED: "a tool started or returned, and others are still to come",
+    TurnEvent.RESUMED: "a worker resumes the turn and increments its attempt",
+    TurnEvent.RECALLED: "memories were recalled, and those shown to the model were journaled",
+    TurnEvent.JOINED: "a message that arrived during the turn joins it (`steer`)",
+    TurnEvent.CALLED: "the model requested tool calls",
+    TurnEvent.STEPPED: "a tool started or returned, and others are outstanding",
     TurnEvent.RETURNED: "every tool call has a result",
-    TurnEvent.ASKED: "a call needs a human's approval; the question is in the chat",
-    TurnEvent.DECIDED: "the call was approved and starts, or was denied and others are still to come",
+    TurnEvent.ASKED: "a call requires a human's approval; the request was posted in the chat",
+    TurnEvent.DECIDED: "the call was approved and starts, or was denied and others are outstanding",
     TurnEvent.ANSWERED: "the model answered",
-    TurnEvent.FAILED: "no answer is to be had",
-    TurnEvent.INTERRUPTED: "`/stop`, or a later message where arrivals interrupt",
+    TurnEvent.FAILED: "the last attempt ended without an answer",
+    TurnEvent.INTERRUPTED: "`/stop`, or a later message if `turns.arrivals` is `interrupt`",
 }
 ACTORS = {
     ActorKind.OPERATOR: "the operator's own token: `HOLDFAST_TOKEN`, or the file in the data folder",
     ActorKind.TOKEN: "an access token, by its id, with its label",
-    ActorKind.PRINCIPAL: "a sender in a chat",
-    ActorKind.USER: "a user of the machine, at the command line",
-    ActorKind.PROGRAM: "a Python program that uses the library and does not say who acts",
-    ActorKind.SYSTEM: "a platform, by the name of its channel: it gave a chat another id",
-    ActorKind.ANONYMOUS: "an HTTP client without a valid token, at the login",
+    ActorKind.PRINCIPAL: "the sender of a chat message",
+    ActorKind.USER: "a user of the machine, on the command line",
+    ActorKind.PROGRAM: "a Python program that uses the library and names no actor",
+    ActorKind.SYSTEM: "a platform that changed the id of a chat, by the name of its channel",
+    ActorKind.ANONYMOUS: "an HTTP client without a valid token, when logging in",
 }
 SETTINGS = {
-    "model": "what answers: a name as in `openai:gpt-5.2` or `practice`, or a table; unless said, whatever is there",
-    "instructions": "what the model is told before every conversation",
-    "instructions_file": "the same in a file, such as `SOUL.md`; relative to the configuration",
-    "context_tokens": "the size of the model's window",
-    "daily_spend_usd": "what models may cost per day (UTC), in US dollars; null for no limit",
-    "tools": "which built-in tools the agent has; null for all",
-    "talks_to": "which other agents the agent may message; they use only tools that it has too",
-    "hops_max": "how often a message may go on from agent to agent",
-    "on_doubt": "what becomes of a reply that may have been posted or not: sent again, shown as uncertain; or held",
-    "compression.soft": "share of the window above which a summary is prepared while turns go on",
-    "compression.hard": "share of the window at which a turn waits for the summary",
-    "compression.keep": "share of the window that stays verbatim",
-    "turns.arrivals": "what becomes of a message that arrives while a turn runs",
-    "turns.turn_attempts_max": "how often a turn is taken up before it ends as failed",
-    "turns.model_wait_s": "how long one answer of the model may take, in seconds",
-    "limits.message_bytes": "the largest message that is taken, in bytes of UTF-8",
+    "model": "the model: a name such as `openai:gpt-5.2` or `practice`, or a table; by default the first one that is "
+    "available",
+    "instructions": "the system instructions of every conversation",
+    "instructions_file": "a file with the instructions, such as `SOUL.md`; relative to the configuration file",
+    "context_tokens": "the size of the model's context window, in tokens",
+    "daily_spend_usd": "the limit for model costs per day (UTC), in US dollars; null for no limit",
+    "tools": "the built-in tools of the agent; null for all",
+    "talks_to": "the agents that this agent may message; for its messages they use only tools that both have",
+    "hops_max": "how often a message may be passed from agent to agent",
+    "on_doubt": "what to do with a reply that may or may not have been posted: `resend` it once, marked as uncertain, "
+    "or `hold` it",
+    "compression.soft": "share of the context window above which a summary is prepared in the background",
+    "compression.hard": "share of the context window at which a turn waits for the summary",
+    "compression.keep": "share of the context window that is kept verbatim",
+    "turns.arrivals": "how to handle a message that arrives during a turn",
+    "turns.turn_attempts_max": "how many attempts a turn has before it ends as failed",
+    "turns.model_wait_s": "the time limit for one response of the model, in seconds",
+    "limits.message_bytes": "the largest accepted message, in bytes of UTF-8",
     "limits.mailbox_depth": "how many messages may wait in one chat",
     "limits.messages_per_minute": "how many messages one chat may send in a minute",
-    "limits.attachments_bytes": "how much the agent's attachments may take in all; beyond, only their names are kept",
-    "recall.enabled": "whether memory is looked up before the model is asked",
-    "recall.budget_ms": "how long a turn waits for memory; who answers later is left out, and the turn says so",
-    "recall.limit": "how many memories a turn is shown",
-    "recall.chars_max": "how many characters of memory a turn is shown",
-    "recall.private_in_groups": "whether what was said in private may be recalled in group chats",
-    "expiry.idle_minutes": "a session that nobody spoke in for so long is finished; null for never",
-    "expiry.daily_at": "the time of day, such as `04:00`, at which idle sessions of the day before are finished",
-    "expiry.time_zone": "the zone of that time",
-    "groups.groups": "whose conversation a group is: everybody's together, or each sender's own",
-    "groups.threads": "whose conversation a thread is",
-    "groups.mention_only": "whether only what is said to the agent is answered",
-    "groups.observe": "whether the rest is kept as context",
-    "access.door": "how a stranger is met in private: told how to ask, refused in silence, or let in",
-    "access.allow": "who may talk to the agent, by the platform's own id: `telegram:123456789`",
-    "access.group_door": "how strangers are met in groups",
-    "access.operators": "who may give every command in every chat and group: `telegram:123456789`",
-    "access.allow_chats": "groups in which everybody may talk to it: `telegram:-1001234567890`",
-    "approval.tools": "tools whose calls wait for a human, beside those that are dangerous themselves; `*` for all",
-    "approval.approvers": "who may approve; whoever asked the agent unless said",
-    "approval.wait_minutes": "how long a call waits before it is denied",
+    "limits.attachments_bytes": "the storage for the agent's attachments, in bytes; when it is full, only names are "
+    "stored",
+    "recall.enabled": "whether memories are recalled before the model is called",
+    "recall.budget_ms": "how long a turn waits for memory providers; slower ones are skipped, and the turn records it",
+    "recall.limit": "the maximum number of recalled memories per turn",
+    "recall.chars_max": "the maximum number of characters of recalled memories per turn",
+    "recall.private_in_groups": "whether private conversations may be recalled in group chats",
+    "expiry.idle_minutes": "a session without messages for this long is ended; null for never",
+    "expiry.daily_at": "the time of day, such as `04:00`, at which idle sessions of the previous day are ended",
+    "expiry.time_zone": "the time zone of `daily_at`",
+    "groups.groups": "whether a group shares one conversation or each sender has a separate one",
+    "groups.threads": "whether a thread shares one conversation or each sender has a separate one",
+    "groups.mention_only": "whether only messages that address the agent are answered",
+    "groups.observe": "whether the other messages are kept as context",
+    "access.door": "how to treat an unknown sender in a private chat: `pair` (explain how to request access), `closed` "
+    "(ignore) or `open` (admit)",
+    "access.allow": "the senders who may talk to the agent, by platform id: `telegram:123456789`",
+    "access.group_door": "how to treat unknown senders in groups",
+    "access.operators": "the senders who may use every command in every chat and group: `telegram:123456789`",
+    "access.allow_chats": "groups in which every member may talk to the agent: `telegram:-1001234567890`",
+    "approval.tools": "tools that require approval, in addition to those that are always dangerous; `*` for all",
+    "approval.approvers": "who may approve; by default the sender of the message",
+    "approval.wait_minutes": "how long a call waits for approval before it is denied",
     "channels": "the bot accounts, one table each: [agents.NAME.channels.CHANNEL]",
-    "mcp": "MCP servers whose tools the agent has, one table each: [agents.NAME.mcp.SERVER]",
-    "memory": "the memory providers, one table each: [agents.NAME.memory.PROVIDER], see below; and `memory.sharing`, "
-    'who is shown what is remembered: "person" (the default), each their own, or "agent", everybody all of it',
+    "mcp": "the MCP servers whose tools the agent may use, one table each: [agents.NAME.mcp.SERVER]",
+    "memory": "the memory providers, one table each: [agents.NAME.memory.PROVIDER], see below; and `memory.sharing`: "
+    '"person" (the default) shows each person only their own memories, "agent" shows all memories to everyone',
 }
 
 SERVER_SETTINGS = {
-    "host": "where the HTTP API listens; loopback unless said",
-    "port": "the port; 7420 unless said",
-    "public_hosts": "names under which a reverse proxy is reached from outside",
-    "trusted_proxies": "addresses or networks whose X-Forwarded-For is believed",
-    "limits.connections_max": "connections open at once, of everybody; fewer where the system allows fewer open files",
-    "limits.operator_connections": "of these, the ones that only the operator may use",
-    "limits.client_connections_max": "of one client; not counted for this machine and for trusted proxies",
-    "limits.half_open_max": "connections that have not shown the whole head of a request",
-    "limits.client_half_open_max": "the same, of one client",
-    "limits.client_requests_max": "requests of one client under way at once; a stream or WebSocket is until it ends",
-    "limits.token_requests_max": "requests with one token under way at once",
-    "limits.body_bytes_max": "bytes of bodies in memory at once, and never less than one largest body",
-    "limits.client_body_bytes_max": "the same, of one client",
-    "limits.token_body_bytes_max": "the same, with one token",
-    "limits.client_bytes_per_minute": "bytes of bodies taken from one client within a minute",
-    "limits.token_bytes_per_minute": "bytes of bodies taken with one token within a minute",
-    "limits.client_chats_per_hour": "chats that one client may begin within an hour",
-    "limits.token_chats_per_hour": "chats that may be begun with one token within an hour",
+    "host": "the address on which the HTTP API listens; loopback by default",
+    "port": "the port; 7420 by default",
+    "public_hosts": "the public host names of the reverse proxy",
+    "trusted_proxies": "addresses or networks of proxies whose X-Forwarded-For header is trusted",
+    "limits.connections_max": "open connections in total; fewer if the system limits open files",
+    "limits.operator_connections": "the connections of this total that are reserved for the operator",
+    "limits.client_connections_max": "open connections per client; does not apply to this machine and to trusted "
+    "proxies",
+    "limits.half_open_max": "connections that have not sent a complete request head",
+    "limits.client_half_open_max": "the same, per client",
+    "limits.client_requests_max": "concurrent requests per client; a stream or WebSocket counts until it ends",
+    "limits.token_requests_max": "concurrent requests per token",
+    "limits.body_bytes_max": "bytes of request bodies in memory at once; at least the size of one maximum body",
+    "limits.client_body_bytes_max": "the same, per client",
+    "limits.token_body_bytes_max": "the same, per token",
+    "limits.client_bytes_per_minute": "bytes of request bodies per client and minute",
+    "limits.token_bytes_per_minute": "bytes of request bodies per token and minute",
+    "limits.client_chats_per_hour": "new chats per client and hour",
+    "limits.token_chats_per_hour": "new chats per token and hour",
 }
 
 PROVIDER_SETTINGS = {
-    "local": "The embedded index: words, recency and session; no server. Fed from the journal, can be rebuilt.",
-    "files": "MEMORY.md, USER.md and SOUL.md in `agents/NAME/` of the data folder, to read and to edit by hand.",
+    "local": "The embedded full-text index; needs no server. It is built from the journal and can be rebuilt.",
+    "files": "MEMORY.md, USER.md and SOUL.md in `agents/NAME/` of the data folder, which people can read and edit.",
     "hindsight": "A Hindsight server, 0.8.6 or later. Needs `pip install 'holdfast[hindsight]'`.",
     "honcho": "A Honcho server. Needs `pip install 'holdfast[honcho]'`.",
-    "url": "where the server listens; no redirects are followed",
-    "bank": "the bank's name, from {agent}, {platform}, {chat}, {user} and {session}",
-    "every_turns": "how many turns go out together; what is pending at any boundary goes out at once",
-    "max_wait_s": "pending turns go out after this long, however few they are",
-    "api_key_env": "the environment variable that holds the key",
-    "send_key_over_plain_http": "lets the key go to a url that begins with http:// and is not of this machine",
-    "recall_budget": "how hard the server looks",
-    "recall_max_tokens": "how much the server may bring back",
-    "timeout_s": "how long one request may take",
-    "settle_s": "how long one delivery may take from sending to being kept",
-    "workspace": "the workspace's name",
-    "strategy": "how sessions are named where there is no stable chat",
-    "titles": "session titles that have a name of their own",
-    "peer_prefix": "put before every name",
-    "peers": "with `compat`: people who have a peer of their own",
-    "runtime_peer_prefix": "with `compat`: put before people's ids",
-    "compat": "names exactly as Hermes builds them, so that a history is kept",
-    "limit": "of what one question may bring back",
-    "per_user": "whether each person's and each chat's notes have files too, in `users/PERSON/` and `chats/CHAT/`",
-    "memory_chars": "how much MEMORY.md may hold",
-    "user_chars": "how much USER.md may hold",
+    "url": "the URL of the server; redirects are not followed",
+    "bank": "the name of the bank; may contain {agent}, {platform}, {chat}, {user} and {session}",
+    "every_turns": "how many turns are delivered together; a compression or the end of a session delivers pending "
+    "turns immediately",
+    "max_wait_s": "pending turns are delivered after this time, even if there are fewer",
+    "api_key_env": "the environment variable that contains the API key",
+    "send_key_over_plain_http": "allows sending the API key to another machine over unencrypted http://",
+    "recall_budget": "how thoroughly the server searches",
+    "recall_max_tokens": "the maximum size of the server's results, in tokens",
+    "timeout_s": "the time limit of one request, in seconds",
+    "settle_s": "the time limit of one delivery, from sending until the server has stored it, in seconds",
+    "workspace": "the name of the workspace",
+    "strategy": "how sessions without a stable chat are named",
+    "titles": "names for sessions with certain titles",
+    "peer_prefix": "a prefix for every name",
+    "peers": "with `compat`: people who have a separate peer",
+    "runtime_peer_prefix": "with `compat`: a prefix for people's ids",
+    "compat": "use the same names as Hermes, to continue an existing history",
+    "limit": "the maximum number of results of one query",
+    "per_user": "whether the notes of each person and chat have files too, in `users/PERSON/` and `chats/CHAT/`",
+    "memory_chars": "the maximum size of MEMORY.md, in characters",
+    "user_chars": "the maximum size of USER.md, in characters",
 }
 
 # --- pieces ------------------------------------------------------------------------------------------------------
@@ -215,7 +221,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def cell_of(value: object) -> str:
-    """A value as Markdown shows it: `<chat>` outside of code would vanish as an unknown tag."""
+    """A value as a Markdown cell: `<chat>` outside of code would vanish as an unknown tag."""
     pieces = str(value).replace("|", "\\|").split("`")
     return "`".join(piece if position % 2 else piece.replace("<", "&lt;") for position, piece in enumerate(pieces))
 
@@ -225,7 +231,7 @@ def page(title: str, *parts: str) -> str:
 
 
 def told(what: type[Enum], meanings: Mapping[Any, str]) -> list[tuple[str, str]]:
-    """Each member with its meaning; a member without one is a mistake here."""
+    """Each member with its meaning; raises `KeyError` for a member without one."""
     return [(f"`{one.value}`", meanings[one]) for one in what]
 
 
@@ -265,8 +271,8 @@ def errors() -> str:
 def events() -> str:
     intro = (
         "Each line of the log is one JSON object with `at` (seconds since 1970), `level`, `event`, and fields: ids, "
-        "counts and durations. `session`, `turn`, `fence`, `operation` and `node` are on every line that is about one. "
-        "Nobody's words are in the log; they are in the journal."
+        "counts and durations. `session`, `turn`, `fence`, `operation` and `node` are on every line that concerns one. "
+        "The log contains no messages; they are in the journal."
     )
     return page(
         "Log events", intro, table(("event", "meaning"), [(f"`{one}`", what) for one, what in log.EVENTS.items()])
@@ -275,13 +281,15 @@ def events() -> str:
 
 def commands() -> str:
     intro = (
-        "A message that begins with a slash and one of these words is a command. It stands in the mailbox in order "
-        "with the messages around it, except for signals, which take effect when they are accepted. A line that begins "
-        "with a word that is nearly one of these (`/tilte`) is answered at once with the command that was meant; the "
-        "agent does not see it and nothing changes. Any other word after a slash, such as a path, is plain text, and "
-        "so is whatever a program says."
+        "A message that begins with a slash and one of these words is a command. Commands are processed in order with "
+        "the messages around them, except for signals, which take effect when they are accepted. If the word is almost "
+        "a command (`/tilte`), the reply names the command that was probably meant; the agent does not see the message "
+        "and nothing changes. Any other word after a slash, such as a path, is plain text. Messages of programs are "
+        "always plain text."
     )
-    rows = [(f"`{usage}`", what, "at once" if verb in SIGNALS else "in order") for verb, (usage, what) in HELP.items()]
+    rows = [
+        (f"`{usage}`", what, "immediately" if verb in SIGNALS else "in order") for verb, (usage, what) in HELP.items()
+    ]
     rights = [
         (
             ", ".join(f"`/{verb.value}`" for verb in Verb if NEEDS[verb] is needs),
@@ -306,24 +314,23 @@ RIGHTS = {
     "in a private chat": (Place.PRIVATE, Rank.MEMBER),
     "an admin in a group": (Place.GROUP, Rank.ADMIN),
     "a member of a group": (Place.GROUP, Rank.MEMBER),
-    "a sender in a chat over HTTP with several": (Place.SHARED, Rank.MEMBER),
+    "a sender in an HTTP chat with several senders": (Place.SHARED, Rank.MEMBER),
 }
 RIGHTS_TEXT = (
-    "A command that the sender may not give is answered with who may, and changes nothing. An operator may give every "
-    "command in every chat: a person in `access.operators`, with any of their linked accounts, and the operator's "
-    "token or one with the scope admin. Where approvers are named (`approval.approvers`), only they and the operators "
-    "decide."
+    "A command without permission changes nothing; the reply says who may use it. An operator may use every command in "
+    "every chat: a person in `access.operators`, with any of their linked accounts, and the operator's token or a "
+    "token with the scope admin. If `approval.approvers` names approvers, only they and the operators may decide "
+    "approvals."
 )
 RIGHTS_MORE = (
-    "Own: every turn that is undone, repeated or stopped was said by the sender; the call was asked for by the sender. "
-    "A chat over HTTP counts as private while one sender alone has spoken in it. A program is a bot, another agent, a "
-    "token made with `--robot`, and whatever says that it was passed on (`hop`). The platform is asked who is an admin "
-    "when such a command is given in a group: Telegram's creator and administrators, anonymous ones too; on Discord "
-    "the owner and members who may administrate or manage the server; on Slack admins and owners of the workspace, "
-    "and the member who made the channel. When it cannot be asked, the sender counts as a member and is told to try "
-    "again.\n\n"
-    "`/delete` asks once more: it is answered with what would go and a word, and `/delete WORD` deletes. The word is "
-    "void once more was said, in another session, and for another person."
+    "Own: the sender started every turn that would be undone, repeated or stopped, or requested the tool call. An HTTP "
+    "chat counts as private while only one sender has written in it. A program is a bot, another agent, a token "
+    "created with `--robot`, or a message with a hop count (`hop`). For commands that need an admin, Holdfast asks the "
+    "platform: admins are on Telegram the creator and the administrators, including anonymous ones; on Discord the "
+    "owner and members who may administrate or manage the server; on Slack admins and owners of the workspace and the "
+    "creator of the channel. If the platform does not respond, the sender counts as a member and is asked to try "
+    "again.\n\n`/delete` requires confirmation: the reply says what would be deleted and gives a word, and "
+    "`/delete WORD` deletes. The word is valid only for the same person and session, and only until the next message."
 )
 
 
@@ -372,9 +379,9 @@ def states() -> str:
         "## Replies",
         table(("state", "meaning"), [(f"`{state}`", what) for state, what in REPLY_STATES.items()]),
         "## Deliveries",
-        "To memory providers. `holdfast deliveries` and `GET /v1/deliveries` list them.",
+        "Deliveries to memory providers. `holdfast deliveries` and `GET /v1/deliveries` list them.",
         table(("state", "meaning"), [(f"`{state}`", what) for state, what in DELIVERY_STATES.items()]),
-        "What `delivered` means, and what it does not, at each provider; `means` in JSON says the same:",
+        "What `delivered` guarantees for each provider; the JSON field `means` has the same text:",
         table(("provider", "`delivered` means"), [(f"`{name}`", what) for name, what in delivered_means().items()]),
         "## Sessions",
         table(("state", "meaning"), told(SessionState, SESSION_STATES)),
@@ -393,11 +400,10 @@ ADAPTERS = {
     "Discord": "holdfast.channels.discord.answers",
     "Slack": "holdfast.channels.slack.answers",
 }
-WHOSE = {True: "its own", False: "not its own", None: "any"}
+WHOSE = {True: "yes", False: "no", None: "either"}
 NO_ANSWER = (
-    "Without an answer: a connection that was never made proves that nothing left (unreachable, not sent). A "
-    "connection that was cut, an answer that did not come in time and one that cannot be read prove nothing "
-    "(uncertain, doubtful)."
+    "Without a response: if no connection was made, nothing was sent (unreachable, not sent). If the connection was "
+    "cut, the response did not arrive in time or cannot be parsed, the outcome is unknown (uncertain, doubtful)."
 )
 
 
@@ -407,19 +413,28 @@ def answers() -> str:
         adapter = import_module(module)
         told_first = (adapter.__doc__ or "").split("\n\n", 1)[1].strip()
         rows = [(row.shown, WHOSE[row.own], row.meaning.value, row.says) for row in adapter.ANSWERS]
-        parts += [f"## {name}", told_first, table(("status", "whose", "means", "because"), rows)]
+        parts += [f"## {name}", told_first, table(("status", "from the server itself", "means", "because"), rows)]
     return page(
         "Answers",
-        "What the status of a write proves about the words that it carried. The first row that fits counts. An answer "
-        "that is not provably the server's own may come from a proxy, which may forward the request later.",
+        "What the HTTP status of a write proves about its content. The first matching row applies. A response that is "
+        "not provably the server's own may come from a proxy, which may still forward the request later.",
         table(
             ("meaning", "what follows"),
             [
-                ("refused, declined", "nothing landed and never will: it is parked, or failed, with the reason"),
-                ("unreachable, not sent", "nothing landed, or landing twice is harmless: it is tried again"),
-                ("uncertain", "the provider is asked; absent, it is sent again after the provider's quiet period"),
-                ("doubtful", "it is resent once, or held, and shown as a possible duplicate unless it was proved"),
-                ("suspect", "the words may be to blame: it counts once the provider has taken something else since"),
+                (
+                    "refused, declined",
+                    "nothing arrived and nothing will: the item is parked or failed, with the reason",
+                ),
+                ("unreachable, not sent", "nothing arrived, or a duplicate is harmless: the item is retried"),
+                (
+                    "uncertain",
+                    "the provider is queried; if it lacks the item, the item is sent again after a quiet period",
+                ),
+                (
+                    "doubtful",
+                    "the reply is resent once, or held; it is a possible duplicate unless its arrival is proved",
+                ),
+                ("suspect", "the content may be the cause: the attempt counts once the provider accepts another item"),
             ],
         ),
         NO_ANSWER,
@@ -448,10 +463,11 @@ def cli() -> str:
 
 
 def _commands(command: Any, *words: str) -> Iterable[tuple[str, ...]]:  # noqa: ANN401
-    """Every command below one, with the words that name it."""
+    """Every visible command below one, with the words that name it."""
     for name, one in getattr(command, "commands", {}).items():
-        yield (*words, name)
-        yield from _commands(one, *words, name)
+        if not one.hidden:
+            yield (*words, name)
+            yield from _commands(one, *words, name)
 
 
 def http() -> str:
@@ -460,10 +476,10 @@ def http() -> str:
 
     api = document(ENDPOINTS, holdfast.__version__)
     intro = (
-        "`holdfast up` serves this on loopback, `http://127.0.0.1:7420` unless told otherwise. Every route that names "
-        "a scope needs the header `Authorization: Bearer <token>`; `operate` includes `read`, and `admin` everything. "
+        "`holdfast up` serves this API on loopback, by default at `http://127.0.0.1:7420`. Every route with a scope "
+        "requires the header `Authorization: Bearer <token>`; `operate` includes `read`, and `admin` everything. "
         "The WebSocket `/v1/ws` is described in [websocket.md](../explanation/websocket.md). Bodies are JSON in UTF-8; "
-        "times are milliseconds since 1970, UTC. The same as an OpenAPI document: `GET /openapi.json`. Errors: "
+        "times are milliseconds since 1970, UTC. `GET /openapi.json` returns the same as an OpenAPI document. Errors: "
         "[errors.md](errors.md); states: [states.md](states.md)."
     )
     parts = [intro]
@@ -482,7 +498,7 @@ def http() -> str:
 
 def _route(about: dict[str, Any]) -> list[str]:
     scope = about.get("x-scope")
-    needs = {None: "Needs no token.", "any": "Any token."}.get(scope, f"Scope: `{scope}`.")
+    needs = {None: "Requires no token.", "any": "Requires any valid token."}.get(scope, f"Scope: `{scope}`.")
     parts = [needs]
     queries = [one for one in about.get("parameters", ()) if one["in"] == "query"]
     if queries:
@@ -508,7 +524,7 @@ def _shape(schema: dict[str, Any]) -> str:
         (f"`{name}`", _type(one), "" if name in needed else f"`{msgspec.json.encode(one.get('default')).decode()}`")
         for name, one in schema.get("properties", {}).items()
     ]
-    return table(("field", "type", "unless said"), rows)
+    return table(("field", "type", "default"), rows)
 
 
 def _type(schema: dict[str, Any]) -> str:
@@ -535,31 +551,31 @@ def settings() -> str:
     return page(
         "Settings",
         f"`{config.FILE}` in the data folder, or the file that `--config` or `HOLDFAST_CONFIG` names. It is read once, "
-        "when Holdfast starts. Without a file every valid name is an agent with these defaults; with one, only the "
-        "agents that it lists exist. An unknown or wrong key is refused with its name.",
-        "A secret never stands in it: `token_env` names an environment variable, `token_file` a file. `holdfast init` "
-        "writes a commented file, `holdfast config check` says what would run and everything that is wrong.",
-        "What belongs to an agent stands in the table `[agents.NAME]` or one below it:",
+        "when Holdfast starts. Without a file, every valid name is an agent with these defaults; with a file, only the "
+        "listed agents exist. Unknown keys and invalid values are refused, with the name of the key.",
+        "Secrets are never written into it: `token_env` names an environment variable, `token_file` a file. "
+        "`holdfast init` writes a commented file; `holdfast config check` shows what would run and lists every error.",
+        "The settings of an agent are in the table `[agents.NAME]` and the tables below it:",
         table(("setting", "meaning", "values", "default"), rows),
         "For example:",
         example,
         "## The server",
-        "What concerns the whole process stands in the table `[server]`; the command line has the last word.",
+        "Settings of the whole process are in the table `[server]`; options of the command line take precedence.",
         table(("setting", "meaning", "values", "default"), _server_settings()),
         "## Memory providers",
-        "Each is a table `[agents.NAME.memory.PROVIDER]`, and several may stand together. Without any, an agent on a "
-        "data folder has `local` and `files`; on PostgreSQL, none. Other packages may bring more, under the entry "
-        "point group `holdfast.providers`.",
+        "Each provider is a table `[agents.NAME.memory.PROVIDER]`; an agent may have several. Without any, an agent "
+        "uses `local` and `files` in a data folder, and no provider on PostgreSQL. Other packages can add providers "
+        "with the entry point group `holdfast.providers`.",
         *_provider_settings(),
         "## Environment",
         table(
             ("variable", "meaning"),
             [
-                ("`HOLDFAST_DATA`", "the data folder, as `--data`"),
-                ("`HOLDFAST_CONFIG`", "the configuration, as `--config`"),
+                ("`HOLDFAST_DATA`", "the data folder, like `--data`"),
+                ("`HOLDFAST_CONFIG`", "the configuration file, like `--config`"),
                 (
                     "`HOLDFAST_TOKEN`",
-                    "the operator's token, 32 random characters or more; otherwise one is kept in the data folder",
+                    "the operator's token, 32 or more random characters; by default a generated one in the data folder",
                 ),
             ],
         ),
@@ -598,7 +614,7 @@ def _provider_settings() -> list[str]:
 def _default(one: Any) -> str:  # noqa: ANN401
     if one.default_factory is not msgspec.NODEFAULT:
         return f"`{msgspec.json.encode(one.default_factory()).decode()}`"
-    return "needed" if one.required else f"`{msgspec.json.encode(one.default).decode()}`"
+    return "required" if one.required else f"`{msgspec.json.encode(one.default).decode()}`"
 
 
 def _settings(shape: type[msgspec.Struct], prefix: str = "") -> dict[str, tuple[Any, object]]:
@@ -643,7 +659,7 @@ def _bounds(kind: object) -> str:
 
 
 def with_diagram(text: str) -> str:
-    """The page with the diagram between its marks brought up to date."""
+    """The page with the current diagram between its marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{diagram()}\n{END}{after}"

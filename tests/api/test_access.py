@@ -89,9 +89,9 @@ def test_a_stranger_is_listed_let_in_and_sent_away_again(tmp_path, holdfast):
     assert "7K2M-PQ9X" in listed.stdout
     assert "\x1b" not in listed.stdout, "a name cannot steer the terminal"
     assert asked(holdfast("pairs", "--json"))["pairs"][0]["state"] == "asking"
-    assert holdfast("pair", "7k2m pq9x").stdout == "telegram:7 may talk to main from now on.\n"
+    assert holdfast("pair", "7k2m pq9x").stdout == "telegram:7 may now talk to main.\n"
     assert asked(holdfast("pair", CODE, "--json"))["state"] == "admitted"
-    assert holdfast("unpair", BOB).stdout == "telegram:7 is a stranger to main again.\n"
+    assert holdfast("unpair", BOB).stdout == "The access of telegram:7 to main is revoked.\n"
     assert asked(holdfast("unpair", BOB, "--json")) == {"principal": BOB, "agents": []}
     refused = holdfast("pair", CODE)
     assert refused.exit_code == 1
@@ -109,9 +109,9 @@ def test_who_is_still_let_in_as_somebody_else_is_not_called_a_stranger_only(tmp_
     for wish in (("pair", CODE), ("pair", "8K2MPQ9X"), ("link", BOB, carol)):
         assert holdfast(*wish).exit_code == 0
     first, *but = holdfast("unpair", BOB).stdout.splitlines()
-    assert first == "telegram:7 is a stranger to main again."
-    assert but == ["But main lets them in as another account of that person: see `holdfast links`."]
-    assert holdfast("unpair", carol).stdout == "telegram:8 is a stranger to main again.\n"
+    assert first == "The access of telegram:7 to main is revoked."
+    assert but == ["It still has access to main through a linked account: see `holdfast links`."]
+    assert holdfast("unpair", carol).stdout == "The access of telegram:8 to main is revoked.\n"
     assert holdfast("unpair", BOB).stdout == "telegram:7 was not paired; nothing changed.\n"
 
 
@@ -163,7 +163,7 @@ def test_a_linked_account_resumes_what_the_person_said_and_others_do_not(tmp_pat
         said("hi", "desk", "discord:22222"),
     )
     assert asked(holdfast("link", "discord:22222", "telegram:1", "--json"))["person"] == "telegram:1"
-    assert "discord:22222 is telegram:1 from now on" in holdfast("link", "discord:22222", "telegram:1").stdout
+    assert "discord:22222 is now linked to telegram:1" in holdfast("link", "discord:22222", "telegram:1").stdout
     answers = []
 
     async def resume(runtime, chat, sender):
@@ -179,7 +179,7 @@ def test_a_linked_account_resumes_what_the_person_said_and_others_do_not(tmp_pat
     assert "marzipan" not in answers[0]
     assert [one["principal"] for one in asked(holdfast("links", "--json"))["links"]] == ["discord:22222"]
     assert "discord:22222" in holdfast("links").stdout
-    assert holdfast("unlink", "discord:22222").stdout == "discord:22222 is no longer telegram:1.\n"
+    assert holdfast("unlink", "discord:22222").stdout == "discord:22222 is no longer linked to telegram:1.\n"
     assert asked(holdfast("unlink", "discord:22222", "--json"))["link"] is None
 
 
@@ -271,7 +271,7 @@ def test_a_moved_address_leads_to_the_old_conversation(tmp_path, holdfast):
     unasked = holdfast("move", old, new)
     assert (unasked.exit_code, unasked.stderr.startswith("error[confirmation_required]: ")) == (2, True)
     assert asked(holdfast("move", old, new, "--yes", "--json")) == {"aliases": [new], "refused": []}
-    assert holdfast("move", old, new, "--yes").stdout == f"{new} leads to the conversation of {old} already.\n"
+    assert holdfast("move", old, new, "--yes").stdout == f"{new} already leads to the conversation of {old}.\n"
     for arguments, code in (
         ((old, used), "address_taken"),
         (("agent:main:http:dm:none", new), "address_not_found"),
@@ -324,9 +324,9 @@ def test_what_init_wrote_would_run(tmp_path, holdfast):
     found = asked(holdfast("config", "check", "--json"))
     (main,) = found["agents"]
     assert found["ok"]
-    assert (main["agent"], main["model"]) == ("main", "practice (whatever is at hand)")
+    assert (main["agent"], main["model"]) == ("main", "practice (detected)")
     assert (main["memory"], main["channels"]) == (["local", "files"], [])
-    assert "All is well." in holdfast("config", "check").stdout
+    assert "The configuration is valid." in holdfast("config", "check").stdout
     assert asked(holdfast("config", "path", "--json")) == {"file": str(tmp_path / "holdfast.toml"), "exists": True}
 
 
@@ -379,8 +379,8 @@ def test_a_bot_whose_two_tokens_are_one_is_told_what_that_means(tmp_path, holdfa
         text = f'[agents.a.channels.slack]\ntoken_env = "BOT"\napp_token_env = "{name}"\n'
         (tmp_path / "holdfast.toml").write_text(text, encoding="utf-8")
         done = holdfast("config", "check")
-        assert "agents.a.channels.slack.token_env leads to the same one, and a bot has two different" in done.stderr
-        assert "make a bot for each" not in done.stderr
+        assert "slack.token_env has the same token; these two keys need different tokens" in done.stderr
+        assert "create a bot for each" not in done.stderr
         assert "canary" not in done.stderr
 
 

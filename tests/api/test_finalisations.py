@@ -126,13 +126,15 @@ def test_the_command_line_gives_the_same_answers(tmp_path, holdfast):
             return await work(runtime)
 
     id_ = asyncio.run(live(failed))
-    shown = holdfast("finalisations")
+    shown = holdfast("extractions")
     assert (shown.exit_code, id_ in shown.output, "failed" in shown.output) == (0, True, True)
     (row,) = json.loads(holdfast("finalisations", "--state", "failed", "--json").output)["finalisations"]
     assert (row["id"], row["session"], row["epoch"]) == (id_, id_.split(":")[1], 1)
     for none in (("--state", "closed"), ("--agent", "moss"), ("--session", "ses_1")):
         assert json.loads(holdfast("finalisations", *none, "--json").output) == {"finalisations": []}
-    assert f"{id_} is begun; a running `holdfast up` finishes it." in holdfast("refinish", id_).output
+    listed = [json.loads(holdfast(name, "--json").output) for name in ("extractions", "finalisations")]
+    assert listed[0] == listed[1], "the old name gives the same JSON"
+    assert f"{id_} is begun; a running `holdfast up` completes it." in holdfast("retry-extraction", id_).output
     assert json.loads(holdfast("refinish", id_, "--json").output)["state"] == "begun", "a second wish changes nothing"
     model.is_well = True
     assert asyncio.run(live(lambda runtime: ended(runtime, "done"))) == id_

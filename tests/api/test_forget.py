@@ -76,7 +76,7 @@ async def test_the_report_lists_what_went_by_kind_and_what_is_kept_and_why(tmp_p
     assert set(kept) == {"names", "places", "trail", "others_words", "answers"}
     assert kept["others_words"] == (1, True)
     assert {"entries", "messages", "replies", "sessions"} <= set(body["blanked"])
-    shown = await asyncio.to_thread(holdfast, "forget-status", "please-1")
+    shown = await asyncio.to_thread(holdfast, "forgetting", "please-1")
     assert shown.exit_code == 0, shown.output
     assert "kept: others words (1): " in shown.output
     as_json = await asyncio.to_thread(holdfast, "forget-status", "please-1", "--json")
@@ -168,7 +168,7 @@ def test_a_session_is_forgotten_on_the_command_line_and_the_audit_passes(tmp_pat
     body = json.loads(done.stdout)
     assert (done.exit_code, body["status"], body["session"]) == (0, "done", session)
     assert json.loads(holdfast("forget-status", body["forget"], "--json").stdout) == body
-    shown = holdfast("forget-status", body["forget"])
+    shown = holdfast("forgetting", body["forget"])
     assert shown.exit_code == 0
     assert "done" in shown.stdout
     assert holdfast("audit").exit_code == 0
@@ -177,12 +177,12 @@ def test_a_session_is_forgotten_on_the_command_line_and_the_audit_passes(tmp_pat
 
 def test_on_a_terminal_it_asks_first(tmp_path, holdfast, monkeypatch):
     session = talked(tmp_path, CANARY)
-    monkeypatch.setattr("holdfast.cli.asking._can_ask", lambda: True)
+    monkeypatch.setattr("holdfast.cli.command._can_ask", lambda: True)
     assert holdfast("forget", "--person", "ada", stdin="n\n").exit_code == 1
     assert CANARY in holdfast("show", session).stdout
     told = holdfast("forget", "--person", "ada", "--json", stdin="y\n")
     answer = json.loads(told.stdout.partition("y\n")[2])  # behind the echo of what was typed
-    assert (told.exit_code, answer["person"], "for ever" in told.stderr) == (0, "ada", True)
+    assert (told.exit_code, answer["person"], "Permanently erase" in told.stderr) == (0, "ada", True)
     assert CANARY not in holdfast("show", session).stdout
     assert holdfast("forget", "--person", "ada", "--yes").exit_code == 0
 

@@ -43,7 +43,7 @@ def test_the_command_shows_each_agent_and_the_sum(data):
     shown = run(data)
     assert "fern" in shown
     assert "moss" in shown
-    assert shown.endswith("together $2.50\n")
+    assert shown.endswith("total $2.50\n")
     found = json.loads(run(data, "--agent", "fern", "--json").splitlines()[0])
     assert (found["total"], found["total_micros"]) == ("$1.25", 1_250_000)
     assert found["lines"] == [

@@ -1,7 +1,8 @@
 """The promise: the time up to which an account heard everything is never later than true, and seldom written."""
 
-from holdfast.channels.account_watermark import EVERY_MS, LEAST_MS, OVERLAP_MS, WHOLE, Attendance
-from holdfast.inbox.channel import ChatMessage, Verdict
+from holdfast.channels.account_watermark import EVERY_MS, LEAST_MS, OVERLAP_MS, WHOLE, AccountWatermark
+from holdfast.inbox.channel import IntakeOutcome
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.machine import AsyncTasks
@@ -17,7 +18,7 @@ class Book:
         self.writes = 0
         self.error = None
 
-    async def receive(self, message: ChatMessage) -> Verdict:
+    async def receive(self, message: ChatMessage) -> IntakeOutcome:
         raise AssertionError("nobody speaks")
 
     async def read_up_to(self, account):
@@ -66,13 +67,13 @@ class Minutes(AsyncTasks):
         self.hands.ms += delay_ms
 
 
-def attendance_of(book, hands, minutes=0):
-    return Attendance("slack:1", book, clock=hands, tasks=Minutes(hands, minutes))
+def watermark_of(book, hands, minutes=0):
+    return AccountWatermark("slack:1", book, clock=hands, tasks=Minutes(hands, minutes))
 
 
-async def kept(attendance, hears_all):
+async def kept(watermark, has_read_all):
     try:
-        await attendance.keep(hears_all)
+        await watermark.keep(has_read_all)
     except Done:
         return
 
@@ -80,61 +81,61 @@ async def kept(attendance, hears_all):
 async def test_the_first_start_is_on_record_and_asks_for_nothing():
     book, hands = Book(), Hands()
     book.marks["C1"] = (7, "7")
-    attendance = attendance_of(book, hands)
-    assert await attendance.resume() == {"C1": (7, "7")}
-    assert attendance.since_ms is None
+    watermark = watermark_of(book, hands)
+    assert await watermark.resume() == {"C1": (7, "7")}
+    assert watermark.since_ms is None
     assert book.marks[WHOLE] == (START, str(START))
 
 
 async def test_a_later_start_asks_from_before_the_time_and_never_from_before_the_first_start():
     book, hands = Book(), Hands()
-    await attendance_of(book, hands).resume()
+    await watermark_of(book, hands).resume()
     hands.ms += 10 * OVERLAP_MS
-    second = attendance_of(book, hands)
+    second = watermark_of(book, hands)
     assert await second.resume() == {}
     assert second.since_ms == START
     await second.advance(hands.ms)
-    third = attendance_of(book, hands)
+    third = watermark_of(book, hands)
     await third.resume()
     assert third.since_ms == hands.ms - OVERLAP_MS
 
 
 async def test_a_time_is_written_now_and_then_while_everything_is_heard():
     book, hands = Book(), Hands()
-    attendance = attendance_of(book, hands, minutes=10)
-    await attendance.resume()
+    watermark = watermark_of(book, hands, minutes=10)
+    await watermark.resume()
     answers = iter([True, False, False, True, *[False] * 6])
-    await kept(attendance, lambda: next(answers))
+    await kept(watermark, lambda: next(answers))
     assert book.writes == 3
     assert book.marks[WHOLE] == (START + 4 * EVERY_MS, str(START))
 
 
 async def test_a_time_that_is_hardly_later_is_not_written():
     book, hands = Book(), Hands()
-    attendance = attendance_of(book, hands)
-    await attendance.resume()
-    await attendance.advance(START + LEAST_MS - 1)
+    watermark = watermark_of(book, hands)
+    await watermark.resume()
+    await watermark.advance(START + LEAST_MS - 1)
     assert book.writes == 1
-    await attendance.advance(START + LEAST_MS)
+    await watermark.advance(START + LEAST_MS)
     assert book.writes == 2
 
 
 async def test_a_store_that_is_away_leaves_the_time_where_it_was():
     book, hands = Book(), Hands()
-    attendance = attendance_of(book, hands)
-    await attendance.resume()
+    watermark = watermark_of(book, hands)
+    await watermark.resume()
     book.error = StoreUnavailable("away")
-    await attendance.advance(START + EVERY_MS)
+    await watermark.advance(START + EVERY_MS)
     book.error = None
-    await attendance.advance(START + EVERY_MS)
+    await watermark.advance(START + EVERY_MS)
     assert book.marks[WHOLE][0] == START + EVERY_MS
 
 
 async def test_a_clock_that_was_put_back_hides_nothing_that_is_said_from_then_on():
     book, hands = Book(), Hands()
-    await attendance_of(book, hands).resume()
+    await watermark_of(book, hands).resume()
     book.marks[WHOLE] = (START + 1_000 * OVERLAP_MS, str(START))
     hands.ms = START + 2 * OVERLAP_MS
-    attendance = attendance_of(book, hands)
-    await attendance.resume()
-    assert attendance.since_ms == START + OVERLAP_MS
+    watermark = watermark_of(book, hands)
+    await watermark.resume()
+    assert watermark.since_ms == START + OVERLAP_MS

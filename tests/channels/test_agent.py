@@ -81,7 +81,7 @@ async def test_what_is_handed_over_twice_is_one_message(team):
         await soon(runtime.reply_to(MessageId(first.receipt)))
         assert len(ben.requests) == 1
         assert await channel.send(replace(POST, text="another")) == Declined(
-            f"another text was handed over under this id, as {first.receipt}"
+            f"another text was delivered under this id, as {first.receipt}"
         )
         assert isinstance(await channel.send(replace(POST, hop=5)), Declined)
 
@@ -101,7 +101,7 @@ async def test_two_agents_that_ask_each_other_whatever_they_hear_come_to_rest_af
         assert ended == {
             ("chat", "delivered", None): 4,
             ("agent", "delivered", None): 12,
-            ("agent", "failed", "it went from agent to agent 5 times"): 4,
+            ("agent", "failed", "it was passed from agent to agent 5 times"): 4,
         }
         assert await hops(runtime) == {0: 1, 1: 1, 2: 2, 3: 3, 4: 6}
 
@@ -183,11 +183,11 @@ async def test_a_message_is_handed_over_only_to_those_listed_now(team):
             }
             return AgentChannel(AgentName("ada"), runtime.gateway, Agents(None, changed))
 
-        assert await allowing().send(POST) == Declined("agent ada may not message ben; it may message nobody")
+        assert await allowing().send(POST) == Declined("agent ada may not message ben; it may message no agent")
         assert await allowing(ada=("cy",)).send(POST) == Declined("agent ada may not message ben; it may message cy")
         for_cy = replace(POST, chain=(AgentName("cy"),))
         assert await allowing(ada=("ben",)).send(for_cy) == Declined(
-            "agent ada may not message ben, in a turn that began with cy; it may message nobody"
+            "agent ada may not message ben, in a turn that began with cy; it may message no agent"
         )
         gone = replace(POST, chain=(AgentName("gone"),))
         assert isinstance(await allowing(ada=("ben",)).send(gone), Declined)
@@ -204,7 +204,7 @@ async def test_an_answer_goes_back_unlisted_and_nothing_else_passes_for_one(team
         to_ada = Address(agent=AgentName("ben"), channel="agent", type="dm", chat="agent:ada:chat:dm:77")
         channel = AgentChannel(AgentName("ben"), runtime.gateway, Agents(None, silent))
         posing = replace(POST, address=to_ada)
-        assert await channel.send(posing) == Declined("agent ben may not message ben; it may message nobody")
+        assert await channel.send(posing) == Declined("agent ben may not message ben; it may message no agent")
         assert isinstance(await channel.send(replace(posing, is_answer=True)), Sent)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import apsw
 import httpx
@@ -23,8 +24,8 @@ from typer.testing import CliRunner
 
 from holdfast.api.auth.operator_token import Token
 from holdfast.api.server import bind
-from holdfast.cli.chat import Talk
-from holdfast.cli.commands import app
+from holdfast.cli.chat import TerminalChat
+from holdfast.cli.commands import ALIASES, PANELS, app
 from holdfast.cli.up import HOST, PORT, Start, _announce
 from holdfast.kernel.ids import MessageId
 from holdfast.runtime.app import make_agents, open_runtime
@@ -34,6 +35,13 @@ from tests.support.patience import HANGS_S
 TOKEN = "a-token-that-only-tests-know-and-nobody-guesses"
 POSIX = sys.platform != "win32"
 QUIET = {"HOLDFAST_DATA": "", "HOLDFAST_CONFIG": "", "HOLDFAST_TOKEN": "", "NO_COLOR": "1"}
+
+
+def listed_commands() -> dict[str, Any]:
+    """Every command of the program by its name, hidden ones too."""
+    found: Any = get_command(app)
+    commands: dict[str, Any] = found.commands
+    return commands
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -130,12 +138,35 @@ COMMANDS = ["up", "chat", "send", "trace", "sessions", "show", "context", "compr
 COMMANDS += ["version", "channels"]
 
 
-def test_help_lists_every_command():
+def test_help_lists_every_command_in_one_panel():
     done = holdfast("--help")
     assert done.returncode == 0
-    listed = re.findall(r"^  ([a-z]+)  +\S", done.stdout, re.MULTILINE)
-    assert set(COMMANDS) <= set(listed)
-    assert "..." not in done.stdout.split("Commands:")[1]
+    listed: dict[str, list[str]] = {}
+    for heading, command in re.findall(r"^(?:([A-Z][a-z]+):|  ([a-z][a-z-]*)  +\S.*)$", done.stdout, re.MULTILINE):
+        if heading:
+            listed[panel := heading] = []
+        else:
+            listed[panel].append(command)
+    assert list(listed) == ["Options", "Run", "Talk", "Look", "Memory", "Access", "Repair", "Measure"]
+    commands = [name for panel in list(listed)[1:] for name in listed[panel]]
+    assert set(COMMANDS) <= set(commands)
+    assert sorted(commands) == sorted(name for name, one in listed_commands().items() if not one.hidden)
+    assert "..." not in done.stdout.split("Run:")[1]
+
+
+def test_the_list_says_of_each_command_what_its_own_help_says_first():
+    found = listed_commands()
+    for panel, commands in PANELS.items():
+        for name, listed in commands.items():
+            assert (found[name].rich_help_panel, found[name].help.partition("\n")[0]) == (panel, listed.summary), name
+
+
+@pytest.mark.parametrize(("old", "new"), ALIASES.items())
+def test_an_old_name_still_works_and_is_not_listed(old, new):
+    found = listed_commands()
+    assert (found[old].hidden, found[new].hidden) == (True, False)
+    assert f"  {old} " not in here("--help").stdout
+    assert here(old, "--help").stdout.replace(f"holdfast {old} ", f"holdfast {new} ") == here(new, "--help").stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -414,7 +445,7 @@ def test_the_audit_holds_after_branches_undos_and_compressions(data):
     lines = ["I like tea.", "I like cake.", "I like pie.", "/compress", "/branch other", "I like figs.", "/compress"]
     lines += ["/undo 3", "I like jam.", "/compress", "/new", "hello", "/delete"]
     assert holdfast("chat", "--data", data, stdin="\n".join(lines) + "\n").returncode == 0
-    report = asked("audit", "--data", data, "--log", data / "holdfast.kernel.log")
+    report = asked("audit", "--data", data, "--log", data / "holdfast.log")
     assert report["ok"] is True
     assert report["first_contradiction"] is None
     assert report["sessions"] == 3
@@ -493,13 +524,13 @@ def test_the_log_is_private_structured_and_without_peoples_words(data):
         assert here("send", "hello", "--data", data, "--chat", "secret-chat", "--wait").returncode == 0
         process.terminate()
         process.wait(timeout=HANGS_S)
-    log = (data / "holdfast.kernel.log").read_text(encoding="utf-8")
+    log = (data / "holdfast.log").read_text(encoding="utf-8")
     events = [json.loads(line)["event"] for line in log.splitlines()]
     assert {"runtime.opened", "accept.accepted", "turn.committed", "auth.refused", "runtime.closed"} <= set(events)
     assert "Byron" not in log
     assert TOKEN not in log
     if POSIX:
-        assert (data / "holdfast.kernel.log").stat().st_mode & 0o077 == 0
+        assert (data / "holdfast.log").stat().st_mode & 0o077 == 0
 
 
 def test_verbose_logs_to_stderr(data):
@@ -507,7 +538,7 @@ def test_verbose_logs_to_stderr(data):
         process.terminate()
         _, errors = process.communicate(timeout=HANGS_S)
     assert "runtime.opened" in errors
-    assert not (data / "holdfast.kernel.log").exists()
+    assert not (data / "holdfast.log").exists()
 
 
 def test_a_port_in_use_is_said(data):
@@ -523,8 +554,8 @@ def test_a_public_address_is_refused(data, host):
 @pytest.mark.parametrize(
     ("more", "env", "named"),
     [
-        (["--public-host", "chat.example.org"], {}, "nobody has chosen a token"),
-        ([], {"HOLDFAST_TOKEN": TOKEN}, "no --public-host is named"),
+        (["--public-host", "chat.example.org"], {}, "no token was chosen"),
+        ([], {"HOLDFAST_TOKEN": TOKEN}, "--public-host is missing"),
     ],
 )
 def test_a_public_address_needs_a_chosen_token_and_a_name(data, more, env, named):
@@ -616,7 +647,7 @@ def test_a_store_that_breaks_ends_the_process_with_70(data):
         errors = process.stderr.read()
     assert errors.startswith("error[store_broken]: ")
     assert "Traceback" not in errors
-    assert "store.broken" in (data / "holdfast.kernel.log").read_text()
+    assert "store.broken" in (data / "holdfast.log").read_text()
 
 
 @pytest.mark.skipif(not POSIX, reason="kill -9")
@@ -633,7 +664,7 @@ def test_a_killed_process_is_succeeded_at_once(data):
 async def test_ctrl_c_stops_the_running_turn_once_and_then_leaves(data, capsys):
     model = GatedModel()
     async with await open_runtime(data, agents=make_agents(model=model)) as runtime:
-        talk = Talk(runtime, "main", "terminal", as_json=True)
+        talk = TerminalChat(runtime, "main", "terminal", as_json=True)
         printing = asyncio.create_task(talk.answer())
         await talk._send("hello")
         await model.asked.wait()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import keyboard as keyboard_module
-from holdfast.cli.chat import Talk
+from holdfast.cli.chat import TerminalChat
 from holdfast.cli.keyboard import Keyboard
 from holdfast.kernel.errors import MessageTooLarge, StorePathInvalid
 from holdfast.runtime.app import make_agents, open_runtime
@@ -184,7 +184,7 @@ def test_a_second_replacement_of_the_configuration_keeps_the_first(tmp_path):
 async def test_repeated_interrupts_leave_a_chat_that_gets_no_reply(tmp_path, as_json):
     """The process that served the folder is gone: neither a reply nor the end of a turn ever comes."""
     async with await open_runtime(tmp_path, agents=make_agents(model=GatedModel()), serve=False) as runtime:
-        talk = Talk(runtime, "main", "terminal", as_json=as_json)
+        talk = TerminalChat(runtime, "main", "terminal", as_json=as_json)
         printing = asyncio.create_task(talk.answer())
         await talk._send("hello")
         for _ in range(4):

@@ -38,6 +38,7 @@ def values(states) -> list[str]:
 FIXED = [
     (("deliveries", "--state"), values(DeliveryState)),
     (("replies", "--state"), values(ReplyState)),
+    (("extractions", "--state"), values(FinishStep)),
     (("finalisations", "--state"), values(FinishStep)),
     (("memory", "add", "tea", "--target"), values(Target)),
     (("memory", "replace", "1", "tea", "--target"), values(Target)),
@@ -134,7 +135,7 @@ async def test_a_hangup_ends_the_process_as_cleanly_as_a_request_to_terminate(tm
         assert said.status_code == 202
     os.kill(up.process.pid, signal.SIGHUP)
     assert await up.process.wait() == 0
-    assert '"runtime.closed"' in (data / "holdfast.kernel.log").read_text()
+    assert '"runtime.closed"' in (data / "holdfast.log").read_text()
     assert not (data / "channels.json").exists()
 
 
@@ -167,7 +168,7 @@ def test_the_gateway_ends_cleanly_when_its_terminal_is_closed(tmp_path, hangups)
     data = tmp_path / "data"
     terminal = Terminal("up", "--data", data, "--port", "0", sees=b"ready    http")
     assert terminal.lose() == 0
-    assert '"runtime.closed"' in (data / "holdfast.kernel.log").read_text()
+    assert '"runtime.closed"' in (data / "holdfast.log").read_text()
 
 
 def test_a_chat_whose_terminal_is_closed_ends_cleanly_and_keeps_what_was_said(tmp_path, hangups):
@@ -176,7 +177,7 @@ def test_a_chat_whose_terminal_is_closed_ends_cleanly_and_keeps_what_was_said(tm
     terminal.type("My cat is called Byron.\n")
     terminal.read_until(b"main> ")
     assert terminal.lose() == 0
-    assert '"runtime.closed"' in (data / "holdfast.kernel.log").read_text()
+    assert '"runtime.closed"' in (data / "holdfast.log").read_text()
     assert run("send", "What is it called?", "--wait", "--data", data).exit_code == 0  # the next process answers both
     (session,) = json.loads(run("sessions", "--data", data, "--json").stdout)["sessions"]
     assert "Byron" in run("show", session["id"], "--data", data).stdout

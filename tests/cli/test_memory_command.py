@@ -27,8 +27,8 @@ def as_json(output):
 
 
 def test_notes_are_added_replaced_removed_and_shown(run):
-    assert run("add", "likes tea") == "Done, as change 1. `holdfast memory undo 1` takes it back.\n"
-    assert run("add", "likes tea") == "There already; nothing was changed.\n"
+    assert run("add", "likes tea") == "Done as change 1. `holdfast memory undo 1` undoes it.\n"
+    assert run("add", "likes tea") == "The note already exists; nothing was changed.\n"
     run("add", "is Ada", "--target", "user")
     run("replace", "tea", "likes green tea")
     shown = as_json(run("show", "--json"))
@@ -45,7 +45,7 @@ def test_every_change_is_in_the_history_and_can_be_taken_back(run):
     run("add", "likes tea")
     run("remove", "tea")
     assert as_json(run("undo", 2, "--json")) == {"changes": [3], "repeated": False}
-    assert run("undo", 2) == "That was done before, as change 3.\n"
+    assert run("undo", 2) == "This was already done as change 3.\n"
     found = as_json(run("history", "--json"))["changes"]
     assert [(one["change"], one["action"], one["old_text"], one["text"], one["holds"]) for one in found] == [
         (1, "add", "", "likes tea", False),
@@ -72,7 +72,7 @@ def test_an_operator_sees_whose_notes_there_are_and_moves_one(run):
         {"about": "ada", "notes": 0},
         {"about": "bob", "notes": 1},
     ]
-    assert "(everybody)" in run("subjects")
+    assert "(everyone)" in run("subjects")
     assert [(one["text"], one["shown_to"]) for one in as_json(run("show", "--json"))["entries"]] == [("likes tea", "")]
     assert "likes rum" in run("show", "--about", "bob")
     run("move", "nowhere", exit_code=1)

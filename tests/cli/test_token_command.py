@@ -113,7 +113,7 @@ def test_a_token_from_before_is_named_by_list_and_by_config_check(holdfast, tmp_
     listed = holdfast("token", "list")
     assert "tok_old (web) speaks for anybody in any chat" in listed.stderr
     assert "holdfast token revoke tok_old" in listed.stderr
-    assert "anybody (not confirmed)" in listed.stdout
+    assert "anyone (not confirmed)" in listed.stdout
     (one,) = [one for one in json.loads(holdfast("token", "list", "--json").stdout)["tokens"] if not one["revoked_at"]]
     assert (one["relay"], one["confirmed"]) == (True, False)
     checked = json.loads(holdfast("config", "check", "--json").stdout)

@@ -54,7 +54,7 @@ async def test_a_server_that_is_down_is_told_everywhere_and_the_rest_is_well(tmp
         await up.stop()
     code, said = await beside("tools", "--data", data, "--json")
     assert (code, json.loads(said)) == (1, {"served": False, "servers": []})
-    assert await beside("tools", "--data", data) == (1, "No `holdfast up` serves this data folder now.\n")
+    assert await beside("tools", "--data", data) == (1, "No process serves this data folder; start `holdfast up`.\n")
 
 
 async def see(up: Up, told: dict[str, dict[str, object]]) -> None:

@@ -96,7 +96,7 @@ async def test_two_processes_that_poll_one_bot_say_so_and_lose_and_double_nothin
         assert (len(answers), all(answers)) == (7, True), chat.texts()
         assert account.pending == []
     said = [*lines(tmp_path / "first"), *lines(tmp_path / "second")]
-    assert any("another process polls this bot's token" in str(line.get("why")) for line in said)
+    assert any("another process polls with this bot's token" in str(line.get("why")) for line in said)
 
 
 async def up(data: Path, config: Path, token: str) -> Up:
@@ -104,4 +104,4 @@ async def up(data: Path, config: Path, token: str) -> Up:
 
 
 def lines(data: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (data / "holdfast.kernel.log").read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in (data / "holdfast.log").read_text(encoding="utf-8").splitlines()]

@@ -36,4 +36,4 @@ def test_a_name_that_can_be_reassigned_and_a_program_are_no_operators(entry):
 def test_an_agent_among_the_approvers_is_pointed_out():
     policy = AgentPolicy(approval=ApprovalPolicy(approvers=frozenset({"agent:helper", "telegram:1"})))
     (note,) = [one for one in _notes("main", policy) if "approvers" in one]
-    assert note == "agents.main.approval.approvers: 'agent:helper' is an agent, and a program never approves anything"
+    assert note == "agents.main.approval.approvers: 'agent:helper' is an agent, and only people can approve tool calls"

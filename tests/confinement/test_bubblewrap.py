@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.inbox.channel_status import LineState
+from holdfast.inbox.channel_status import ConnectionState
 from holdfast.tools.mcp import confine
 from holdfast.tools.mcp.confinement import Confine, offer_for, wrapped
 from tests.security.spying import SPY, spied
@@ -91,7 +91,7 @@ def test_a_program_of_a_user_of_its_own_finds_no_secret(tmp_path, public, mode):
 async def test_a_server_in_bubblewrap_is_called_and_started_again_when_it_dies():
     async with started({**STDIO, "confine": "bubblewrap"}) as tools:
         (now,) = tools.standings()
-        assert (now.state, set(now.tools), now.confinement) == (LineState.UP, NAMES, "bubblewrap")
+        assert (now.state, set(now.tools), now.confinement) == (ConnectionState.UP, NAMES, "bubblewrap")
         assert (await call(tools, "t_add", '{"a": 2, "b": 2}')).text == "4"
         assert (await call(tools, "t_die")).unknown
         assert (await call(tools, "t_add", '{"a": 3, "b": 3}')).text == "6"
@@ -151,4 +151,4 @@ def test_config_check_says_nothing_of_the_strongest_and_names_what_is_weaker(tmp
     config.write_text(f'{table}confine = "none"\nuser = "nobody"\n')
     checked = holdfast(tmp_path / "data", "config", "check", "--config", str(config), "--json")
     (note,) = json.loads(checked.stdout)["notes"]
-    assert note == "agents.main.mcp.t: the program is not confined: it can read everything that nobody may"
+    assert note == "agents.main.mcp.t: the program is not confined: it can read all files of nobody"

@@ -5,8 +5,8 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.config import AgentTable, Compression, Config, Intake, ServerTable, Turns, parse_config
-from holdfast.config.tables import Access
+from holdfast.config import AgentTable, Config, ServerTable, parse_config
+from holdfast.config.tables import AccessTable, CompressionTable, LimitsTable, TurnsTable
 from holdfast.kernel.errors import AllowlistNotImmutable, ConfigInvalid
 from holdfast.turns.policy import AgentPolicy
 
@@ -14,10 +14,10 @@ FILE = Path("holdfast.toml")
 keys = st.sampled_from(
     [
         *AgentTable.__struct_fields__,
-        *Compression.__struct_fields__,
-        *Turns.__struct_fields__,
-        *Intake.__struct_fields__,
-        *Access.__struct_fields__,
+        *CompressionTable.__struct_fields__,
+        *TurnsTable.__struct_fields__,
+        *LimitsTable.__struct_fields__,
+        *AccessTable.__struct_fields__,
         *ServerTable.__struct_fields__,
         *("token", "token_env", "api_key", "name"),
         *("agents", "main", "unknown", '"a b"', '"é"', '""', "a.b"),

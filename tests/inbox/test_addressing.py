@@ -2,7 +2,7 @@
 is unambiguous.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.inbox.address import parse
 from holdfast.inbox.addressing import hash_of, is_answered, place_of, plain_name, principal_of, text_of
-from holdfast.inbox.channel import Attachment, Change, ChatMessage
+from holdfast.inbox.chat_message import Attachment, ChatMessage, MessageChange
 from holdfast.kernel.errors import InvalidName
 from holdfast.kernel.ids import AgentName
 from holdfast.sessions.command import parse_command
@@ -21,12 +21,8 @@ SHARED, PER_USER = Sharing.SHARED, Sharing.PER_USER
 HERMES = GroupPolicy(groups=PER_USER, threads=SHARED)  # what Hermes does unless told otherwise
 
 
-@dataclass(frozen=True)
-class Said:
-    chat: str
-    chat_type: str = "dm"
-    thread: str | None = None
-    sender: str = "u1"
+def wrote(chat, chat_type="dm", thread=None, sender="u1"):
+    return ChatMessage(account="bot", event_id="m1", chat=chat, chat_type=chat_type, thread=thread, sender=sender)
 
 
 def key(said, policy=HERMES, channel="telegram"):
@@ -45,15 +41,15 @@ def hermes_key(said, channel="telegram", *, group_per_user=True, thread_per_user
 @pytest.mark.parametrize(
     ("said", "policy", "expected", "as_hermes"),
     [
-        (Said("7"), HERMES, "agent:main:telegram:dm:7", True),
-        (Said("7", thread="5"), HERMES, "agent:main:telegram:dm:7:5", True),
-        (Said("-100", "group", "5"), HERMES, "agent:main:telegram:group:-100:5", True),
-        (Said("-100", "channel"), GroupPolicy(), "agent:main:telegram:channel:-100", False),
-        (Said("-100", "group"), GroupPolicy(), "agent:main:telegram:group:-100", False),
-        (Said("-100", "group", "5"), GroupPolicy(threads=PER_USER), "agent:main:telegram:group:-100:5:u1", False),
+        (wrote("7"), HERMES, "agent:main:telegram:dm:7", True),
+        (wrote("7", thread="5"), HERMES, "agent:main:telegram:dm:7:5", True),
+        (wrote("-100", "group", "5"), HERMES, "agent:main:telegram:group:-100:5", True),
+        (wrote("-100", "channel"), GroupPolicy(), "agent:main:telegram:channel:-100", False),
+        (wrote("-100", "group"), GroupPolicy(), "agent:main:telegram:group:-100", False),
+        (wrote("-100", "group", "5"), GroupPolicy(threads=PER_USER), "agent:main:telegram:group:-100:5:u1", False),
         # Hermes writes a user without a thread where a thread would stand, and never escapes: two places, one key.
-        (Said("-100", "group"), HERMES, "agent:main:telegram:group:-100::u1", False),
-        (Said("a:b"), HERMES, "agent:main:telegram:dm:a%3Ab", False),
+        (wrote("-100", "group"), HERMES, "agent:main:telegram:group:-100::u1", False),
+        (wrote("a:b"), HERMES, "agent:main:telegram:dm:a%3Ab", False),
     ],
 )
 def test_a_place_is_spelt_as_hermes_spells_it_where_that_is_sound(said, policy, expected, as_hermes):
@@ -68,23 +64,23 @@ def test_the_rules_of_hermes_that_can_be_chosen_are_the_same():
                 groups=PER_USER if group_per_user else SHARED,
                 threads=PER_USER if group_per_user and thread_per_user else SHARED,
             )
-            for said in (Said("c"), Said("c", thread="t"), Said("c", "group", "t"), Said("c", "channel", "t")):
+            for said in (wrote("c"), wrote("c", thread="t"), wrote("c", "group", "t"), wrote("c", "channel", "t")):
                 theirs = hermes_key(said, group_per_user=group_per_user, thread_per_user=thread_per_user)
                 assert key(said, policy) == theirs
 
 
 def test_where_hermes_takes_two_places_for_one_they_stay_two():
-    user, thread = Said("-100", "group", sender="5"), Said("-100", "group", thread="5")
+    user, thread = wrote("-100", "group", sender="5"), wrote("-100", "group", thread="5")
     assert hermes_key(user) == hermes_key(thread)
     assert key(user) != key(thread)
-    assert hermes_key(Said("a:b")) == hermes_key(Said("a", thread="b"))
-    assert key(Said("a:b")) != key(Said("a", thread="b"))
+    assert hermes_key(wrote("a:b")) == hermes_key(wrote("a", thread="b"))
+    assert key(wrote("a:b")) != key(wrote("a", thread="b"))
 
 
 letters = st.one_of(st.sampled_from(":%-a1"), st.characters(exclude_categories=["Cs", "Cc"]))
 ids = st.text(letters, min_size=1, max_size=8)
 saids = st.builds(
-    Said, chat=ids, chat_type=st.sampled_from(["dm", "group", "channel"]), thread=st.none() | ids, sender=ids
+    wrote, chat=ids, chat_type=st.sampled_from(["dm", "group", "channel"]), thread=st.none() | ids, sender=ids
 )
 policies = st.builds(GroupPolicy, groups=st.sampled_from(Sharing), threads=st.sampled_from(Sharing))
 
@@ -148,7 +144,7 @@ def test_a_principal_is_never_made_of_nonsense(channel, sender):
 )
 def test_what_is_said_to_the_agent_is_answered(kind, addressed, mention_only, answered):
     policy = GroupPolicy(mention_only=mention_only)
-    assert is_answered(Said("c", kind), policy, addressed=addressed) is answered
+    assert is_answered(wrote("c", kind), policy, addressed=addressed) is answered
 
 
 # --- words -------------------------------------------------------------------------------------------
@@ -174,7 +170,7 @@ def test_an_event_without_words_and_attachments_is_nothing_to_read():
     assert text_of("new", " \n") == ""
 
 
-@pytest.mark.parametrize("change", [Change.EDITED, Change.DELETED])
+@pytest.mark.parametrize("change", [MessageChange.EDITED, MessageChange.DELETED])
 def test_an_edit_or_a_deletion_is_never_a_command(change):
     said = text_of(change.value, "/new", of="m17")
     assert "m17" in said
@@ -182,7 +178,7 @@ def test_an_edit_or_a_deletion_is_never_a_command(change):
 
 
 def test_a_deletion_does_not_repeat_what_was_deleted():
-    assert "secret" not in text_of(Change.DELETED.value, "secret", of="m17", attachments=[PHOTO])
+    assert "secret" not in text_of(MessageChange.DELETED.value, "secret", of="m17", attachments=[PHOTO])
 
 
 @given(st.text(max_size=300))

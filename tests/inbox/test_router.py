@@ -11,12 +11,13 @@ import pytest
 from holdfast.inbox.accept_sql import accept_message, was_accepted
 from holdfast.inbox.access_sql import is_admitted
 from holdfast.inbox.attachment_sql import count_attachment_bytes, list_attachments, read_attachment
-from holdfast.inbox.channel import Attachment, Change, ChannelCapabilities, ChatMessage, Verdict
-from holdfast.inbox.channel_status import LineState
+from holdfast.inbox.channel import ChannelCapabilities, IntakeOutcome
+from holdfast.inbox.channel_status import ConnectionState
 from holdfast.inbox.channels import Channels
+from holdfast.inbox.chat_message import Attachment, ChatMessage, MessageChange
 from holdfast.inbox.message import Limits, MessageState
-from holdfast.inbox.receiver import Line, Receiver
-from holdfast.inbox.router import TRIES_MAX
+from holdfast.inbox.receiver import ChannelConnection, Receiver
+from holdfast.inbox.router import ATTEMPTS_MAX
 from holdfast.kernel.errors import ChannelFailed, InvariantBroken, StoreUnavailable
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
@@ -85,9 +86,9 @@ def wrote(text="hello", **more):
 async def test_a_message_is_answered_where_it_came_from(tmp_path):
     chat = Chat()
     async with await start(tmp_path, chat) as runtime:
-        assert await chat.intake.receive(wrote()) is Verdict.TAKEN
-        assert await chat.intake.receive(wrote()) is Verdict.DUPLICATE
-        assert await chat.intake.receive(wrote("edited since")) is Verdict.DUPLICATE
+        assert await chat.intake.receive(wrote()) is IntakeOutcome.TAKEN
+        assert await chat.intake.receive(wrote()) is IntakeOutcome.DUPLICATE
+        assert await chat.intake.receive(wrote("edited since")) is IntakeOutcome.DUPLICATE
         await chat.texts(1)
         post = chat.sent[0]
         assert (str(post.address), post.in_reply_to) == ("agent:main:telegram:dm:77", "10")
@@ -106,21 +107,21 @@ async def test_nothing_is_acknowledged_while_the_store_is_away(tmp_path, monkeyp
             replace_verb(broken, runtime.db, accept_message, away)
             with pytest.raises(StoreUnavailable):
                 await chat.intake.receive(wrote())
-        assert await chat.intake.receive(wrote()) is Verdict.TAKEN
+        assert await chat.intake.receive(wrote()) is IntakeOutcome.TAKEN
 
 
 async def test_a_stranger_is_told_how_to_ask_and_nothing_of_what_they_said_is_kept(tmp_path):
     chat = Chat()
     async with await start(tmp_path, chat, access=AccessPolicy()) as runtime:
-        assert await chat.intake.receive(wrote("the canary sings", position=4)) is Verdict.STRANGER
+        assert await chat.intake.receive(wrote("the canary sings", position=4)) is IntakeOutcome.STRANGER
         [notice] = await chat.texts(1)
         assert "holdfast pair" in notice
-        assert await chat.intake.receive(wrote("hello?", event_id="11", position=5)) is Verdict.STRANGER
+        assert await chat.intake.receive(wrote("hello?", event_id="11", position=5)) is IntakeOutcome.STRANGER
         [asking] = await runtime.access.pairs()
         assert (asking.principal, asking.agent) == ("telegram:5", "main")
         assert await chat.intake.read_up_to("telegram:1") == {"77": (5, "11")}
         await runtime.access.pair(asking.code)
-        assert await chat.intake.receive(wrote("hello!", event_id="12")) is Verdict.TAKEN
+        assert await chat.intake.receive(wrote("hello!", event_id="12")) is IntakeOutcome.TAKEN
         assert len(await chat.texts(3)) == 3, "the notice, the welcome and the answer"
     assert b"canary" not in b"".join(file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
 
@@ -128,9 +129,9 @@ async def test_a_stranger_is_told_how_to_ask_and_nothing_of_what_they_said_is_ke
 async def test_an_allowlist_lets_in_by_the_id_that_cannot_change(tmp_path):
     chat = Chat()
     async with await start(tmp_path, chat, access=AccessPolicy(door=Door.CLOSED, allow=frozenset({"telegram:5"}))):
-        assert await chat.intake.receive(wrote()) is Verdict.TAKEN
+        assert await chat.intake.receive(wrote()) is IntakeOutcome.TAKEN
         other = wrote(sender="6", sender_name="5", event_id="11")
-        assert await chat.intake.receive(other) is Verdict.STRANGER
+        assert await chat.intake.receive(other) is IntakeOutcome.STRANGER
 
 
 async def test_unaddressed_talk_in_a_group_is_heard_and_not_answered(tmp_path):
@@ -138,9 +139,9 @@ async def test_unaddressed_talk_in_a_group_is_heard_and_not_answered(tmp_path):
     async with await start(tmp_path, chat, model) as runtime:
         group = {"chat": "-9", "chat_type": "group"}
         heard = wrote("lunch at noon?", **group, addressed=False, sender_name="Ada")
-        assert await chat.intake.receive(heard) is Verdict.TAKEN
+        assert await chat.intake.receive(heard) is IntakeOutcome.TAKEN
         asked = wrote("what did she say?", **group, event_id="11", sender="6", sender_name="Ben")
-        assert await chat.intake.receive(asked) is Verdict.TAKEN
+        assert await chat.intake.receive(asked) is IntakeOutcome.TAKEN
         await chat.texts(1)
         seen = [message.content for message in model.requests[-1]]
         assert "[not addressed to you] Ada (telegram:5): lunch at noon?" in seen
@@ -160,7 +161,7 @@ async def test_a_command_that_was_not_said_to_the_agent_does_nothing(tmp_path):
         assert len(await runtime.sessions()) == 1
 
 
-@pytest.mark.parametrize(("observe", "verdict"), [(True, Verdict.TAKEN), (False, Verdict.IGNORED)])
+@pytest.mark.parametrize(("observe", "verdict"), [(True, IntakeOutcome.TAKEN), (False, IntakeOutcome.IGNORED)])
 async def test_an_agent_overhears_only_where_it_is_told_to(tmp_path, observe, verdict):
     chat = Chat()
     async with await start(tmp_path, chat, groups=GroupPolicy(observe=observe)):
@@ -171,15 +172,15 @@ async def test_an_agent_overhears_only_where_it_is_told_to(tmp_path, observe, ve
 GROUP = {"chat": "-9", "chat_type": "group"}
 
 
-@pytest.mark.parametrize("change", [Change.EDITED, Change.DELETED])
+@pytest.mark.parametrize("change", [MessageChange.EDITED, MessageChange.DELETED])
 @pytest.mark.parametrize(
     ("before", "verdict"),
     [
-        ({}, Verdict.TAKEN),
-        ({"event_id": "another"}, Verdict.TAKEN),
-        (GROUP, Verdict.TAKEN),
-        ({**GROUP, "addressed": False}, Verdict.IGNORED),
-        ({**GROUP, "text": "x" * 99}, Verdict.IGNORED),
+        ({}, IntakeOutcome.TAKEN),
+        ({"event_id": "another"}, IntakeOutcome.TAKEN),
+        (GROUP, IntakeOutcome.TAKEN),
+        ({**GROUP, "addressed": False}, IntakeOutcome.IGNORED),
+        ({**GROUP, "text": "x" * 99}, IntakeOutcome.IGNORED),
     ],
     ids=["private", "private, before our time", "addressed", "overheard", "refused"],
 )
@@ -191,7 +192,7 @@ async def test_an_edit_is_heard_where_what_it_is_about_was(tmp_path, change, bef
         edited = {**before, "text": "no", "change": change, "of": "10", "event_id": "10.change", "addressed": False}
         assert await chat.intake.receive(wrote(**edited)) is verdict
         assert await runtime.db.read(was_accepted("telegram:1", edited.get("chat", "77"), "10.change", SECRET)) is (
-            verdict is Verdict.TAKEN
+            verdict is IntakeOutcome.TAKEN
         )
 
 
@@ -213,8 +214,8 @@ async def test_edits_and_deletions_are_heard_and_start_no_turn(tmp_path):
     async with await start(tmp_path, chat, model):
         await chat.intake.receive(wrote("meet at noon"))
         await chat.texts(1)
-        await chat.intake.receive(wrote("/delete", event_id="10.edit.1", change=Change.EDITED, of="10"))
-        await chat.intake.receive(wrote("", event_id="10.delete", change=Change.DELETED, of="10"))
+        await chat.intake.receive(wrote("/delete", event_id="10.edit.1", change=MessageChange.EDITED, of="10"))
+        await chat.intake.receive(wrote("", event_id="10.delete", change=MessageChange.DELETED, of="10"))
         await chat.intake.receive(wrote("when?", event_id="11"))
         await chat.texts(2)
         seen = " ".join(message.content for message in model.requests[-1])
@@ -243,11 +244,11 @@ async def test_a_full_mailbox_is_told_to_the_sender_because_a_platform_cannot_be
     chat, model = Chat(), ScriptedModel()
     async with await start(tmp_path, chat, model, limits=Limits(window_messages_max=2)) as runtime:
         verdicts = [await chat.intake.receive(wrote(f"{n}", event_id=f"{n}")) for n in range(4)]
-        assert verdicts == [Verdict.TAKEN, Verdict.TAKEN, Verdict.REFUSED, Verdict.REFUSED]
+        assert verdicts == [IntakeOutcome.TAKEN, IntakeOutcome.TAKEN, IntakeOutcome.REFUSED, IntakeOutcome.REFUSED]
         texts = await chat.texts(3)
         assert sum("not" in text and "taken" in text for text in texts) <= 1 <= len(texts)
-        assert await chat.intake.receive(wrote("2", event_id="2")) is Verdict.DUPLICATE
-        assert runtime.exchange.lines()[0].taken == 5
+        assert await chat.intake.receive(wrote("2", event_id="2")) is IntakeOutcome.DUPLICATE
+        assert runtime.channel_registry.connections()[0].taken == 5
 
 
 async def test_more_attachments_than_are_kept_are_counted(tmp_path):
@@ -278,7 +279,7 @@ async def test_a_name_that_is_no_text_does_not_cost_the_attachment(tmp_path):
     chat = Chat()
     attached = (Attachment(name="half \ud800.png", media_type="image/\udfff", size=3, body=b"cat"),)
     async with await start(tmp_path, chat) as runtime:
-        assert await chat.intake.receive(wrote("look", attachments=attached)) is Verdict.TAKEN
+        assert await chat.intake.receive(wrote("look", attachments=attached)) is IntakeOutcome.TAKEN
         await chat.texts(1)
         [found] = (await runtime.trace(chat.sent[0].message)).enclosures
         assert (found.name, found.media_type) == ("half ?.png", "image/?")
@@ -287,7 +288,7 @@ async def test_a_name_that_is_no_text_does_not_cost_the_attachment(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason", "told"),
     [
-        ("half a \ud800", "invalid_unicode", "no valid text"),
+        ("half a \ud800", "invalid_unicode", "invalid characters"),
         ("the canary sings " * 9, "message_too_large", "too long"),
         ("\u200b\u2060", "empty_message", "no visible character"),
     ],
@@ -297,9 +298,9 @@ async def test_what_can_never_be_kept_is_refused_on_record_and_told_once(tmp_pat
     async with await start(tmp_path, chat, limits=Limits(message_bytes_max=100)) as runtime:
         attached = (Attachment(name="bird.txt", media_type="text/plain", size=6, body=b"canary"),)
         refused = wrote(text, position=3, attachments=attached if reason == "message_too_large" else ())
-        assert await chat.intake.receive(refused) is Verdict.REFUSED
-        assert await chat.intake.receive(refused) is Verdict.DUPLICATE
-        assert await chat.intake.receive(wrote("whole", event_id="11", position=4)) is Verdict.TAKEN
+        assert await chat.intake.receive(refused) is IntakeOutcome.REFUSED
+        assert await chat.intake.receive(refused) is IntakeOutcome.DUPLICATE
+        assert await chat.intake.receive(wrote("whole", event_id="11", position=4)) is IntakeOutcome.TAKEN
         assert await chat.intake.read_up_to("telegram:1") == {"77": (4, "11")}
         notice, answer = await chat.texts(2)
         assert told in notice
@@ -314,7 +315,7 @@ async def test_each_message_that_is_too_long_is_told_and_a_flood_of_them_is_not(
     chat = Chat()
     async with await start(tmp_path, chat, limits=Limits(message_bytes_max=9, window_messages_max=2)):
         for n in range(5):
-            assert await chat.intake.receive(wrote("far too long", event_id=f"{n}")) is Verdict.REFUSED
+            assert await chat.intake.receive(wrote("far too long", event_id=f"{n}")) is IntakeOutcome.REFUSED
         assert sorted(["too long" in text for text in await chat.texts(3)]) == [False, True, True]
         assert "too many" in " ".join(post.text for post in chat.sent)
 
@@ -332,18 +333,18 @@ async def test_a_fault_of_ours_is_not_acknowledged_until_it_is_on_record(tmp_pat
 
         replace_verb(monkeypatch, runtime.db, accept_message, trip)
         poison = wrote("poison", position=3)
-        for _ in range(TRIES_MAX - 1):
+        for _ in range(ATTEMPTS_MAX - 1):
             with pytest.raises(type(fault)):
                 await chat.intake.receive(poison)
         assert await chat.intake.read_up_to("telegram:1") == {}, "nothing was acknowledged"
-        assert await chat.intake.receive(poison) is Verdict.REFUSED
+        assert await chat.intake.receive(poison) is IntakeOutcome.REFUSED
         [notice] = await chat.texts(1)
-        assert "something is wrong here" in notice
+        assert "an internal error occurred" in notice
         trace = await runtime.trace(chat.sent[0].message)
         assert (trace.state, trace.reason) == (MessageState.REFUSED, "internal_error")
         assert await chat.intake.read_up_to("telegram:1") == {"77": (3, "10")}
         monkeypatch.undo()
-        assert await chat.intake.receive(poison) is Verdict.DUPLICATE
+        assert await chat.intake.receive(poison) is IntakeOutcome.DUPLICATE
 
 
 async def test_a_fault_that_even_the_record_meets_is_never_acknowledged(tmp_path, monkeypatch):
@@ -355,10 +356,10 @@ async def test_a_fault_that_even_the_record_meets_is_never_acknowledged(tmp_path
 
         with monkeypatch.context() as now:
             replace_verb(now, runtime.db, accept_message, broken)
-            for _ in range(3 * TRIES_MAX):
+            for _ in range(3 * ATTEMPTS_MAX):
                 with pytest.raises(InvariantBroken):
                     await chat.intake.receive(wrote())
-        assert await chat.intake.receive(wrote()) is Verdict.TAKEN
+        assert await chat.intake.receive(wrote()) is IntakeOutcome.TAKEN
 
 
 async def test_somebody_whom_a_fault_kept_at_the_door_is_not_spoken_to(tmp_path, monkeypatch):
@@ -369,18 +370,18 @@ async def test_somebody_whom_a_fault_kept_at_the_door_is_not_spoken_to(tmp_path,
             raise InvariantBroken("a bug")
 
         replace_verb(monkeypatch, runtime.db, is_admitted, broken)
-        for _ in range(TRIES_MAX - 1):
+        for _ in range(ATTEMPTS_MAX - 1):
             with pytest.raises(InvariantBroken):
                 await chat.intake.receive(wrote())
-        assert await chat.intake.receive(wrote()) is Verdict.REFUSED
+        assert await chat.intake.receive(wrote()) is IntakeOutcome.REFUSED
         assert list(await runtime.replies.list()) == []
 
 
 async def test_an_id_that_no_platform_gives_stands_in_nobodys_way(tmp_path):
     chat = Chat()
     async with await start(tmp_path, chat):
-        assert await chat.intake.receive(wrote(sender="")) is Verdict.IGNORED
-        assert await chat.intake.receive(wrote()) is Verdict.TAKEN
+        assert await chat.intake.receive(wrote(sender="")) is IntakeOutcome.IGNORED
+        assert await chat.intake.receive(wrote()) is IntakeOutcome.TAKEN
 
 
 async def test_a_group_that_got_another_id_keeps_its_session(tmp_path):
@@ -403,27 +404,27 @@ async def test_a_channel_that_fails_is_started_again_and_says_why_meanwhile(tmp_
     monkeypatch.setattr(receiver, "RETRY", RetryPolicy(delay_ms_base=0))
     chat = Chat(ChannelFailed("the token was refused"), ChannelFailed("the token was refused"))
     async with await start(tmp_path, chat) as runtime:
-        [line] = runtime.exchange.lines()
-        assert (chat.runs, line.state, line.reason) == (3, LineState.UP, "as a test")
+        [connection] = runtime.channel_registry.connections()
+        assert (chat.runs, connection.state, connection.reason) == (3, ConnectionState.UP, "as a test")
         chat.intake.disconnected("the socket closed")
-        assert (line.state, line.reason) == (LineState.DOWN, "the socket closed")
+        assert (connection.state, connection.reason) == (ConnectionState.DOWN, "the socket closed")
 
 
 async def test_a_channel_that_cannot_go_on_is_down_for_the_reason_it_gives():
     clock, tasks, entropy = SystemClock(), AsyncTasks(), SystemEntropy()
-    line = Line(agent=AgentName("main"), channel="telegram", clock=clock)
+    connection = ChannelConnection(agent=AgentName("main"), channel="telegram", clock=clock)
     intake: Any = None
-    receiver = Receiver(Chat(ChannelFailed("the token was refused")), intake, line, tasks, entropy)
+    receiver = Receiver(Chat(ChannelFailed("the token was refused")), intake, connection, tasks, entropy)
     assert await receiver.step() is False
-    assert (line.state, line.reason) == (LineState.DOWN, "the token was refused")
+    assert (connection.state, connection.reason) == (ConnectionState.DOWN, "the token was refused")
 
 
 def test_the_log_names_the_answer_once_without_its_words(caplog):
-    line = Line(agent=AgentName("main"), channel="telegram", clock=SystemClock())
+    connection = ChannelConnection(agent=AgentName("main"), channel="telegram", clock=SystemClock())
     for number in (1, 2):
         answer = vendor_error(502, {"x-request-id": f"req-{number}"}, "<p>no upstream</p>")
-        line.turn(LineState.DOWN, "it is away", answer)
+        connection.turn(ConnectionState.DOWN, "it is away", answer)
     [record] = [one for one in caplog.records if one.getMessage() == "channel.down"]
     assert record.fields | {"why": "it is away", "status": 502, "request_id": "req-1"} == record.fields
     assert "upstream" not in str(record.fields)
-    assert line.reason == "it is away (status 502; request id req-2; it said: no upstream)"
+    assert connection.reason == "it is away (status 502; request id req-2; it said: no upstream)"

@@ -4,7 +4,8 @@ Overheard messages are still kept as the policy says.
 
 import pytest
 
-from holdfast.inbox.channel import Change, Verdict
+from holdfast.inbox.channel import IntakeOutcome
+from holdfast.inbox.chat_message import MessageChange
 from holdfast.turns.policy import GroupPolicy, Sharing
 from tests.inbox.test_router import Chat, wrote
 from tests.support.approving import Till, asked_in, start
@@ -12,9 +13,9 @@ from tests.support.fakes import soon
 
 GROUP = {"chat": "-9", "chat_type": "group"}
 CASES = [
-    pytest.param(GroupPolicy(), Verdict.TAKEN, id="shared"),
-    pytest.param(GroupPolicy(observe=False), Verdict.IGNORED, id="overhearing nothing"),
-    pytest.param(GroupPolicy(groups=Sharing.PER_USER), Verdict.TAKEN, id="a session for each"),
+    pytest.param(GroupPolicy(), IntakeOutcome.TAKEN, id="shared"),
+    pytest.param(GroupPolicy(observe=False), IntakeOutcome.IGNORED, id="overhearing nothing"),
+    pytest.param(GroupPolicy(groups=Sharing.PER_USER), IntakeOutcome.TAKEN, id="a session for each"),
 ]
 
 
@@ -34,10 +35,10 @@ async def test_words_to_nobody_that_name_what_waits_here_decide_it(tmp_path, gro
         for text in ("/approve ZZZZZZ", "/approve", "/status", "/stop", f"I say /approve {approval}"):
             assert await said(text) is overheard
         assert await said(f"/approve {approval}", chat="-8") is overheard, "another chat"
-        edit = {"change": Change.EDITED, "of": "20"}
+        edit = {"change": MessageChange.EDITED, "of": "20"}
         await said(f"/approve {approval}", **edit)
         assert (len(chat.sent), till.paid) == (1, [])
-        assert await said(f" /approve {approval}") is Verdict.TAKEN
+        assert await said(f" /approve {approval}") is IntakeOutcome.TAKEN
         assert (await chat.texts(3))[1:] == [f"Approved: pay ({approval}) runs once.", "all done"]
         assert await said(f"/approve {approval}") is overheard, "it waits no longer"
     assert (len(chat.sent), till.paid) == (3, [3])

@@ -36,6 +36,7 @@ from holdfast.sessions.history_sql import list_session_facts, trace_message
 from holdfast.sessions.summary_sql import commit_summary
 from holdfast.store.node_sql import release_claim
 from holdfast.store.upkeep_sql import prune_messages
+from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import AssistantSaid, Recalled, UserSaid
 from holdfast.turns.record_sql import record_turn
@@ -453,6 +454,22 @@ async def test_somebody_elses_open_turn_goes_on_without_the_words(driver):
     await driver.answer(claim, turn, "hello bob")
     await driver.db.write(release_claim(claim))
     assert [text for text in await driver.texts(turn.session) if text] == ["hello", "hello bob"]
+
+
+async def test_a_process_that_read_a_recall_of_the_words_does_not_show_it_again(driver):
+    """It holds contexts in memory, and a turn that it takes up again is shown what is in the journal now."""
+    await driver.talk(f"{CANARY}", chat="den")
+    await driver.say("what was it?", who="bob")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    recalled = Step(event=TurnEvent.RECALLED, entries=(Recalled(text=f"ada said {CANARY}"),))
+    turn = await driver.db.write(append_step(claim, turn, recalled))
+    other = ContextCache(driver.db)
+    before = await other.read(turn.session)
+    assert [entry.text for entry in before.entries] == ["what was it?", f"ada said {CANARY}"]
+    await driver.db.write(begin_forgetting(person()))
+    after = await other.read(turn.session)
+    assert [entry.text for entry in after.entries if entry.text] == ["what was it?"]
 
 
 async def ended(driver, session):

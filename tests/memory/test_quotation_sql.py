@@ -14,7 +14,7 @@ from holdfast.turns.journal import AssistantSaid, Recalled, ToolCall, ToolReturn
 from holdfast.turns.turn import Step, TurnEvent
 from holdfast.turns.turn_sql import append_step
 from tests.memory.test_forget_passed_on_sql import MOSS, Post
-from tests.memory.test_forget_sql import CANARY, EACH, FERN, carry_all, found_in, person, recall_in
+from tests.memory.test_forget_sql import CANARY, EACH, FERN, carry_all, found_in, observe, person, recall_in
 from tests.support.driver import address_of
 
 
@@ -178,6 +178,57 @@ async def test_a_providers_copy_of_an_answer_that_repeats_them_is_erased(driver)
     await driver.db.write(begin_forgetting(person()))
     (erasing,) = await carry_all(driver)
     assert sorted(erasing.erasure.deliveries) == sorted([sent[1], sent[quoting.n]])
+
+
+async def test_providers_erase_every_turn_of_a_deleted_session_since_the_person_spoke(driver):
+    """The journal is blank, so nobody can say which answers repeat the words."""
+    driver.policies = EACH
+    before = await driver.talk("good morning", "good morning", who="bob")
+    await driver.talk(f"{CANARY}", "ok")
+    await driver.talk("who?", f"{CANARY}", who="bob")
+    await driver.talk("my dog is Rex", "good Rex", who="bob")
+    sent = {parcel.turns[0].n: parcel.id for parcel in await carry_all(driver)}
+    await driver.command(await driver.delete_text(before.session), rank=Rank.OPERATOR)
+    await driver.db.write(begin_forgetting(person()))
+    (erasing,) = await carry_all(driver)
+    assert sorted(erasing.erasure.deliveries) == sorted(sent[n] for n in (2, 3, 4))
+
+
+async def test_providers_erase_a_deleted_branch_that_could_know_the_words(driver):
+    driver.policies = EACH
+    await driver.talk(f"{CANARY}", "ok")
+    await driver.command("/branch")
+    quoting = await driver.talk("who?", f"{CANARY}", who="bob")
+    sent = [parcel.id for parcel in await carry_all(driver)]
+    await driver.command(await driver.delete_text(quoting.session), rank=Rank.OPERATOR)
+    await driver.db.write(begin_forgetting(person()))
+    (erasing,) = await carry_all(driver)
+    assert sorted(erasing.erasure.deliveries) == sorted(sent)
+
+
+async def test_providers_erase_what_a_deleted_session_had_since_they_were_overheard(driver):
+    driver.policies = EACH
+    await driver.talk("good morning", "good morning", who="bob")
+    driver.clock.advance(1_000)
+    await driver.talk("my cat", "ok", chat="den")
+    await observe(driver, f"{CANARY}")
+    quoting = await driver.talk("who?", f"{CANARY}", who="bob")
+    sent = [parcel for parcel in await carry_all(driver) if parcel.session == quoting.session]
+    await driver.command(await driver.delete_text(quoting.session), rank=Rank.OPERATOR)
+    await driver.db.write(begin_forgetting(person()))
+    erased = {one for parcel in await carry_all(driver) for one in parcel.erasure.deliveries}
+    assert [parcel.id in erased for parcel in sent] == [False, True]
+
+
+async def test_a_deleted_session_in_which_they_did_not_speak_stays_at_the_providers(driver):
+    driver.policies = EACH
+    await driver.talk(f"{CANARY}", "ok", chat="den")
+    turn = await driver.talk("my dog is Rex", "good Rex", who="bob")
+    (told,) = [parcel.id for parcel in await carry_all(driver) if parcel.principal == "ada"]
+    await driver.command(await driver.delete_text(turn.session, "bob"), who="bob")
+    await driver.db.write(begin_forgetting(person()))
+    (erasing,) = await carry_all(driver)
+    assert erasing.erasure.deliveries == (told,)
 
 
 async def test_a_summary_over_an_answer_that_repeats_them_goes(driver):

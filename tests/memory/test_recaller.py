@@ -71,10 +71,10 @@ async def world():
     made.recaller.close()
 
 
-def query(head):
+def query(head, *, group=False):
     key = RecallKey(session=SessionId("s"), epoch=1, head_seq=head, principal=Principal("ada"))
     naming = NamingInputs(agent=FERN, session=SessionId("s"), principal=Principal("ada"), address="")
-    return RecallQuery(key=key, naming=naming, text="tea?")
+    return RecallQuery(key=key, naming=naming, text="tea?", group=group)
 
 
 async def test_what_is_asked_ahead_is_asked_once(world):
@@ -97,6 +97,12 @@ async def test_a_provider_whose_answer_came_ahead_is_not_said_to_be_missing(worl
     assert ([one.text for one in found.memories], found.skipped) == (["for 1"], ())
     other = await world.recaller.recall(query(2), POLICY)
     assert (other.memories, other.skipped) == ((), ("slow did not answer within 20 ms.",))
+
+
+async def test_what_was_asked_ahead_for_one_person_is_not_shown_where_several_have_spoken_since(world):
+    await world.ahead(1)
+    await world.answer()
+    assert (await world.recaller.recall(query(1, group=True), POLICY)).memories == ()
 
 
 async def test_a_store_that_is_away_is_not_the_providers_failure():

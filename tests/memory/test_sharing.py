@@ -120,4 +120,4 @@ def test_init_writes_who_will_talk_and_config_check_says_what_it_means(tmp_path,
     assert told["sharing"] == sharing
     assert f'\nsharing = "{sharing}"\n' in (tmp_path / "holdfast.toml").read_text()
     notes = asked("config", "check")["notes"]
-    assert any('memory.sharing = "agent"' in note and "one owner" in note for note in notes) is (sharing == "agent")
+    assert any('memory.sharing = "agent"' in note and "single owner" in note for note in notes) is (sharing == "agent")

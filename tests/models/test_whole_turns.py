@@ -114,7 +114,7 @@ async def test_a_refusal_is_an_outcome_that_the_sender_sees_and_was_paid_for(tmp
     assert trace.reply is not None
     assert trace.reply.text == (
         "I could not answer this message: the model openai:gpt-5.2 refused to answer this. "
-        "It is kept; say /retry to try again."
+        "It is kept; send /retry to try again."
     )
     assert spent.cost_micros == 1_200_000
 
@@ -128,7 +128,7 @@ async def test_a_day_that_is_used_up_is_said_and_the_next_one_answers(tmp_path):
             assert texts[:2] == ["yes", "yes"]
             assert texts[2] == (
                 "I could not answer this message: the agent's daily limit of $2.40 is used up; "
-                "it answers again after 00:00 UTC. It is kept; say /retry to try again."
+                "it answers again after 00:00 UTC. It is kept; send /retry to try again."
             )
             assert len(vendor.asked) == 2, "nobody was asked beyond the limit, and not again and again"
             clock.advance(DAY_MS - clock.now() % DAY_MS)

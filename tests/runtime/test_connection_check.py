@@ -85,13 +85,13 @@ CLAUDE = '[agents.main.model]\nname = "anthropic:m-1"\nbase_url = "{url}"\napi_k
 TELEGRAM = PLAIN + '[agents.main.channels.telegram]\ntoken_env = "KEY"\napi_url = "{url}"\n'
 DISCORD = PLAIN + '[agents.main.channels.discord]\ntoken_env = "KEY"\napi_url = "{url}"\n'
 SLACK = PLAIN + '[agents.main.channels.slack]\ntoken_env = "KEY"\napp_token_env = "APP"\napi_url = "{url}"\n'
-OFFLINE = (True, "answers here, offline")
+OFFLINE = (True, "runs offline")
 
 
 async def test_honcho_is_asked_and_nothing_is_made_there(tmp_path):
     with HonchoServer() as server:
         table = HONCHO.format(url=server.url)
-        assert await attempts(tmp_path, table, KEY="sesame") == (0, [(True, "there"), OFFLINE])
+        assert await attempts(tmp_path, table, KEY="sesame") == (0, [(True, "available"), OFFLINE])
         assert (server.sessions(), server.made_empty) == ([], [])
         assert server.requests == [("POST", "/v3/workspaces/holdfast/sessions/list")]
         server.key = "another"
@@ -149,7 +149,7 @@ async def test_what_cannot_be_reached_and_what_hangs_is_said_within_its_time(tmp
     assert (code, found[0][0]) == (1, False), found
     async with silence() as url:
         code, found = await attempts(tmp_path, table.format(url=url, name="m-1"), "--wait", "0.5", **words)
-    assert (code, found[0]) == (1, (False, "no answer within 0.5 s"))
+    assert (code, found[0]) == (1, (False, "no response within 0.5 s"))
 
 
 async def test_all_are_tried_at_the_same_time_and_each_is_told(tmp_path):

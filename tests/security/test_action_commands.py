@@ -37,7 +37,9 @@ NO_ACT = {
             "replies",
             "deliveries",
             "spend",
+            "extractions",
             "finalisations",
+            "forgetting",
             "forget-status",
             "pairs",
             "links",
@@ -91,7 +93,8 @@ def attempts(session, reply):
         "deny": (["deny", "K7M2QY"], ["approval.decided"]),
         "resend": (["resend", reply], ["reply.resent"]),
         "replay": (["replay", f"mem:{session}:1"], ["delivery.replayed"]),
-        "refinish": (["refinish", f"finish:{session}:9"], ["finalisation.retried"]),
+        "retry-extraction": (["retry-extraction", f"finish:{session}:9"], ["finalisation.retried"]),
+        "refinish": (["refinish", f"finish:{session}:9"], []),  # the old name; it is being retried already
         "backfill": (["backfill", "local"], ["provider.backfilled"]),
         "rebuild": (["rebuild", "local"], ["provider.rebuilt"]),
         "memory|add": (["memory", "add", "The office is in Rome."], ["memory.shared"]),
@@ -188,7 +191,7 @@ def test_the_trail_is_filtered_exported_and_never_written_over(command, tmp_path
         assert [row["subject"] for row in csv.DictReader(opened)] == ["telegram:1", "telegram:2"]
     assert table.stat().st_mode & 0o077 == 0
     assert "exists already" in command("audit", "actions", "--export", str(table), exit_code=1)
-    assert "write 30m" in command("audit", "actions", "--since", "yesterday", exit_code=1)
+    assert "use 30m" in command("audit", "actions", "--since", "yesterday", exit_code=1)
     assert "it is one of" in command("audit", "actions", "--verb", "nonsense", exit_code=1)
 
 

@@ -85,7 +85,7 @@ class World:
         return {one["chat"] for one in sessions}
 
     def log(self) -> str:
-        return (self.data / "holdfast.kernel.log").read_text()
+        return (self.data / "holdfast.log").read_text()
 
 
 async def say_nothing(reader, writer):

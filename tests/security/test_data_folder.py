@@ -55,7 +55,7 @@ async def test_an_existing_folder_is_tightened_at_start_and_that_is_said(tmp_pat
         assert open_to_others(data) == {}
     finally:
         await up.stop()
-    log = (data / "holdfast.kernel.log").read_text()
+    log = (data / "holdfast.log").read_text()
     assert log.count('"folder.tightened"') >= 5
     assert '"mode": "0644"' in log
     said = capfd.readouterr().err
@@ -65,7 +65,7 @@ async def test_an_existing_folder_is_tightened_at_start_and_that_is_said(tmp_pat
 async def test_a_data_folder_of_another_user_is_refused_and_nothing_is_changed(tmp_path):
     data = tmp_path / "data"
     await used(data)
-    (data / "holdfast.kernel.log").unlink(missing_ok=True)
+    (data / "holdfast.log").unlink(missing_ok=True)
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
     data.chmod(0o777)
     os.chown(data, NOBODY, NOBODY)
@@ -85,7 +85,7 @@ async def test_a_file_of_another_user_is_refused(tmp_path):
         await used(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["holdfast.db", "token", "holdfast.kernel.log", "agents", "agents/main/local", "mcp"])
+@pytest.mark.parametrize("name", ["holdfast.db", "token", "holdfast.log", "agents", "agents/main/local", "mcp"])
 async def test_a_link_that_leads_out_of_the_folder_is_refused_and_nothing_is_changed(tmp_path, name):
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     (data / name).parent.mkdir(parents=True)

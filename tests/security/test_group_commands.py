@@ -139,7 +139,7 @@ async def test_an_admin_of_the_group_deletes_its_session_after_being_asked(teleg
         await group.says(group.ada, "the harbour is blue")
         word = confirmation(await group.says(group.owner, "/delete"))
         assert "the harbour is blue" in await group.words()
-        assert "blanked" in await group.says(group.owner, f"/delete {word}")
+        assert "is erased" in await group.says(group.owner, f"/delete {word}")
         assert "the harbour is blue" not in await group.words()
 
 
@@ -244,7 +244,7 @@ async def test_a_bound_sender_may_do_everything_in_a_chat_of_their_own(desk):
     assert (await desk.says(ada, "ada", "/new")).startswith("New session")
     await desk.says(ada, "ada", "the harbour is red")
     word = confirmation(await desk.says(ada, "ada", "/delete"))
-    assert "blanked" in await desk.says(ada, "ada", f"/delete {word}")
+    assert "is erased" in await desk.says(ada, "ada", f"/delete {word}")
 
 
 @pytest.mark.parametrize("text", ["/delete", "/new", "/branch b", "/resume x", "/undo 2"])

@@ -19,7 +19,11 @@ from holdfast.inbox.access import PairingAsk
 from holdfast.inbox.access_sql import ask_pairing
 from holdfast.inbox.address import Address
 from holdfast.inbox.attachment_sql import find_attachment, read_attachment
-from holdfast.inbox.channel_status import LineState, ServerStanding, Standing
+from holdfast.inbox.channel_status import (
+    ChannelStatus,
+    ConnectionState,
+    ToolServerStatus,
+)
 from holdfast.inbox.gateway import Received
 from holdfast.inbox.message import Enclosure
 from holdfast.kernel.errors import ScopeRequired, SessionNotFound
@@ -83,16 +87,18 @@ class Connected:
 
     def channels(self):
         return [
-            Standing(agent=one, channel="telegram", state=LineState.UP, since=Instant(1), reason="", attempts=0)
+            ChannelStatus(
+                agent=one, channel="telegram", state=ConnectionState.UP, since=Instant(1), reason="", attempts=0
+            )
             for one in (THEIRS, OURS)
         ]
 
     def tool_servers(self):
         return [
-            ServerStanding(
+            ToolServerStatus(
                 agent=one,
                 server="desk",
-                state=LineState.UP,
+                state=ConnectionState.UP,
                 since=Instant(1),
                 reason="",
                 attempts=0,

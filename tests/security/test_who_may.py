@@ -302,7 +302,7 @@ class OverHttp:
 
     async def delete(self) -> str:
         chat = await self.begun("gone")
-        reply = await self.commanded("/delete", chat, "cannot be taken back")
+        reply = await self.commanded("/delete", chat, "cannot be undone")
         if reply != "ok":
             return reply
         before = await self.world.state()

@@ -323,8 +323,8 @@ async def test_the_first_delete_says_what_would_go_and_deletes_nothing(driver):
     done = await give(driver, "/delete")
     word = confirmed(done.text).split()[1]
     assert done.text == (
-        f"This would close the session {session} and blank everything said in it: 2 turns. It cannot be taken back. "
-        f"Nothing was deleted yet. To do it, send: /delete {word}"
+        f"This would close the session {session} and erase everything said in it: 2 turns. It cannot be undone. "
+        f"Nothing was deleted yet. To confirm, send: /delete {word}"
     )
     assert (done.session, done.switched) == (session, False)
     assert await kept(driver) == before
@@ -363,7 +363,7 @@ async def test_a_word_is_void_once_more_was_said_in_another_session_and_for_anot
 async def _is_void(driver, text, **options):
     before = await kept(driver)
     done = await give(driver, text, **options)
-    assert done.text.startswith(f"{text.split()[1]!r} does not confirm a deletion here now")
+    assert done.text.startswith(f"{text.split()[1]!r} does not confirm a deletion")
     assert (await kept(driver), done.switched) == (before, False)
 
 

@@ -126,6 +126,21 @@ async def test_a_private_session_is_not_resumed_where_somebody_else_has_spoken(d
     assert await live(driver, "ada-only") == private
 
 
+async def test_a_session_of_a_group_stays_there_although_one_member_alone_spoke_in_it(driver):
+    """It is everybody's: to switch it takes an admin, and in private it would mix with private words."""
+    group = (await driver.talk("hello", chat="club", type="group", channel="telegram")).session
+    await driver.command("/title plans", chat="club", type="group", channel="telegram")
+    for wanted in (group, "plans"):
+        done = await driver.command(f"/resume {wanted}")
+        assert (done.switched, "visible" in done.text) == (False, True)
+    again = await driver.talk("hello again", chat="club", type="group", channel="telegram")
+    assert again.session == group
+    own = await driver.chat("mine", chat="phone")
+    await driver.command("/title plans", chat="phone")
+    await driver.talk("newer", chat="club", type="group", channel="telegram")
+    assert (await driver.command("/resume plans")).session == own
+
+
 async def test_a_session_of_a_chat_is_resumed_there_although_several_speak(driver):
     first = await driver.chat("one", chat="shared")
     await driver.talk("two", chat="shared", who="bob")

@@ -134,7 +134,7 @@ async def test_what_is_no_command_is_said_to_the_model(text, tmp_path):
 async def test_a_command_before_anything_was_said_explains_itself(text, tmp_path):
     async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
         (answer,) = await ask_all(runtime, text)
-        assert "no session here yet" in answer or "no turn to try again" in answer
+        assert "no session here yet" in answer or "no turn to retry" in answer
         assert await ask_all(runtime, "hello") == ["re: hello"]
 
 
@@ -191,7 +191,7 @@ async def test_retry_of_a_failed_turn_can_succeed(tmp_path):
 
 async def test_retry_after_everything_was_taken_back_has_nothing_to_try(tmp_path):
     async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
-        assert (await ask_all(runtime, "a", "/undo", "/retry"))[-1] == "There is no turn to try again."
+        assert (await ask_all(runtime, "a", "/undo", "/retry"))[-1] == "There is no turn to retry."
 
 
 async def test_a_killed_retry_is_resumed_as_the_same_turn(tmp_path):
@@ -278,7 +278,7 @@ async def test_delete_blanks_everything_and_the_next_message_starts_afresh(tmp_p
         session = await the_session(runtime)
         (asked,) = await ask_all(runtime, "/delete")
         assert await the_session(runtime) == session
-        assert "blanked" in (await ask_all(runtime, confirmed(asked)))[0]
+        assert "is erased" in (await ask_all(runtime, confirmed(asked)))[0]
         await ask_all(runtime, "hello")
         assert await the_session(runtime) != session
         assert [m.content for m in model.requests[-1]] == ["hello"]

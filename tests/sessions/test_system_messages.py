@@ -52,24 +52,23 @@ def test_the_limit_of_undo_is_the_limit_that_is_told():
 
 def test_switches_name_the_session_and_its_title():
     assert system_messages.new_text("ses_2", had_one=True) == "New session ses_2."
-    assert system_messages.new_text("ses_2", had_one=False) == "This is a fresh session: ses_2."
+    assert system_messages.new_text("ses_2", had_one=False) == "This session is already new: ses_2."
     assert system_messages.resumed_text("ses_1", None, epoch=1) == "Resumed ses_1."
     assert system_messages.resumed_text("ses_1", "cats", epoch=2) == (
         "Resumed “cats” (ses_1). It was closed and is open again (epoch 2)."
     )
     assert (
         system_messages.branched_text("ses_2", "ses_1", "cats")
-        == "Branched ses_1 into ses_2 “cats”. The original stays as it is."
+        == "Branched ses_1 into ses_2 “cats”. The original is unchanged."
     )
     assert (
-        system_messages.branched_text("ses_2", "ses_1", None)
-        == "Branched ses_1 into ses_2. The original stays as it is."
+        system_messages.branched_text("ses_2", "ses_1", None) == "Branched ses_1 into ses_2. The original is unchanged."
     )
 
 
 def test_a_failure_says_that_the_message_is_kept_and_what_to_do():
     assert system_messages.failed_text("The model is away.") == (
-        "I could not answer this message: The model is away. It is kept; say /retry to try again."
+        "I could not answer this message: The model is away. It is kept; send /retry to try again."
     )
     assert system_messages.interrupted_text("stopped") == "Interrupted (stopped)."
 

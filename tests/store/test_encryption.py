@@ -70,7 +70,7 @@ def sealed(plain, tmp_path_factory):
     shutil.copytree(plain, place / "data")
     done = holdfast(place / "data", "encrypt", "--new-key", str(place / "key"), "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["files"] == ["agents/main/local/recall.db", "holdfast.kernel.log", "holdfast.db"]
+    assert json.loads(done.stdout)["files"] == ["agents/main/local/recall.db", "holdfast.log", "holdfast.db"]
     return place
 
 
@@ -85,7 +85,7 @@ def encrypted(sealed, tmp_path):
 
 def test_no_word_is_readable_and_nothing_is_missing(encrypted):
     assert holders(encrypted) == []
-    assert all(line.startswith(b"encrypted ") for line in (encrypted / "holdfast.kernel.log").read_bytes().splitlines())
+    assert all(line.startswith(b"encrypted ") for line in (encrypted / "holdfast.log").read_bytes().splitlines())
     assert CANARY in holdfast(encrypted, *QUESTION).stdout
     assert holders(encrypted) == []
     log, audit = several(encrypted, ("log",), ("audit",))
@@ -132,7 +132,7 @@ def test_decrypted_it_is_as_before(encrypted, tmp_path):
     assert {"holdfast.db", "recall.db"} <= set(holders(encrypted))
     assert not (encrypted / "encryption.json").exists()
     assert CANARY in holdfast(encrypted, *QUESTION, PYTHONPATH="").stdout
-    assert '"event": "runtime.opened"' in (encrypted / "holdfast.kernel.log").read_text(encoding="utf-8")
+    assert '"event": "runtime.opened"' in (encrypted / "holdfast.log").read_text(encoding="utf-8")
 
 
 # --- the audit trail ---------------------------------------------------------------------------------

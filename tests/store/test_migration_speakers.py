@@ -54,3 +54,20 @@ def test_an_old_store_learns_which_chats_several_people_spoke_in():
         db.execute(re.sub(r"/\*\w+\*/", "", file.read_text(encoding="utf-8")))
     found = {row[0]: row[1:] for row in db.execute("select id, speaker, shared from mailbox")}
     assert found == {"alone": ("ada", 0), "two": ("ada", 1), "linked": ("ada", 0), "agents": (None, 0)}
+
+
+def test_an_old_store_learns_which_linked_accounts_spoke_in_a_chat():
+    db = apsw.Connection(":memory:")
+    for file in FILES:
+        if file.name.startswith("022"):
+            chats = {"alone": ("ada", 0, ["ada", "agent:ben"]), "two": ("ada", 1, ["ada", "bob"])}
+            chats["linked"] = ("ada", 0, ["ada", "bob", "bob", "cy"])
+            for chat, (speaker, shared, speakers) in chats.items():
+                db.execute(MAILBOX, (chat, chat))
+                db.execute("update mailbox set speaker = ?, shared = ? where id = ?", (speaker, shared, chat))
+                db.execute(SESSION, (chat, speaker, None))
+                db.executemany(TURN, [(chat, n, who) for n, who in enumerate(speakers, 1)])
+                db.execute("update turn set mailbox = ? where session = ?", (chat, chat))
+        db.execute(re.sub(r"/\*\w+\*/", "", file.read_text(encoding="utf-8")))
+    found = db.execute("select mailbox, principal from linked_speaker order by principal").fetchall()
+    assert found == [("linked", "bob"), ("linked", "cy")]

@@ -14,7 +14,7 @@ from holdfast.api.auth.guard import Names
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.api.routes.webhooks import NoHooks
 from holdfast.api.server import HttpServer, bind, url_of
-from holdfast.inbox.channel import Hooks
+from holdfast.inbox.channel import Webhooks
 from holdfast.kernel.clock import Clock
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents, open_runtime
@@ -80,7 +80,7 @@ async def serve(
     wrap: Callable[[Runtime], Any] = lambda runtime: runtime,
     clock: Clock | None = None,
     names: Names | None = None,
-    hooks: Hooks | None = None,
+    hooks: Webhooks | None = None,
     limits: ServerLimits | None = None,
     port: int = 0,
     agents: Agents | None = None,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from holdfast.inbox.channel_status import LineState
+from holdfast.inbox.channel_status import ConnectionState
 from holdfast.kernel.dates import moment
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.ids import AgentName, Principal, SessionId
@@ -159,8 +159,8 @@ async def test_a_server_that_is_killed_during_a_call_is_journaled_as_an_unknown_
     (returned,) = [body for body in entries if isinstance(body, ToolReturned)]
     assert returned.outcome == "unknown"
     assert returned.text == f"t was lost during the call (Connection closed). {UNKNOWN_OUTCOME}"
-    assert (before.state, before.restarts, set(before.tools)) == (LineState.UP, 0, NAMES)
-    assert (after.state, after.restarts, set(after.tools)) == (LineState.UP, 1, NAMES)
+    assert (before.state, before.restarts, set(before.tools)) == (ConnectionState.UP, 0, NAMES)
+    assert (after.state, after.restarts, set(after.tools)) == (ConnectionState.UP, 1, NAMES)
     (down,) = [record.fields for record in caplog.records if record.getMessage() == "mcp.down"]
     assert (down["server"], down["why"]) == ("t", "it ended the connection (its stderr is in mcp.main.t.log)")
 
@@ -169,13 +169,13 @@ async def test_a_server_that_is_killed_before_a_call_is_started_again_and_takes_
     monkeypatch.setattr(server_module, "CALL_WAIT_S", 60.0)
     async with started(STDIO) as tools:
         lost = asyncio.Event()
-        tools.watch(lambda: lost.set() if tools.standings()[0].state is LineState.DOWN else None)
+        tools.watch(lambda: lost.set() if tools.standings()[0].state is ConnectionState.DOWN else None)
         os.kill(int((await call(tools, "t_pid")).text), signal.SIGKILL)
         await soon(lost.wait())
         again = await call(tools, "t_add", '{"a": 2, "b": 2}')
         assert (again.text, again.ok, again.unknown) == ("4", True, False)
         (now,) = tools.standings()
-        assert (now.state, now.restarts, now.reason) == (LineState.UP, 1, "")
+        assert (now.state, now.restarts, now.reason) == (ConnectionState.UP, 1, "")
 
 
 async def test_a_server_that_cannot_be_started_again_is_shown_as_down_and_the_call_was_not_made(tmp_path):
@@ -190,7 +190,7 @@ async def test_a_server_that_cannot_be_started_again_is_shown_as_down_and_the_ca
         os.kill(pid, signal.SIGKILL)
         await soon(down.wait())
         (now,) = tools.standings()
-        assert (now.state, now.restarts, now.tools) == (LineState.DOWN, 0, ())
+        assert (now.state, now.restarts, now.tools) == (ConnectionState.DOWN, 0, ())
         assert now.since >= came_up_at
         assert now.reason == "MCPError: Connection closed"
         refused = await call(tools, "t_add", '{"a": 2, "b": 2}')
@@ -208,7 +208,7 @@ async def test_a_server_that_cannot_be_started_has_no_tools_and_says_so_when_cal
         assert (missing.ok, missing.unknown, missing.missing) == (False, False, True)
         assert "are missing: t (down since " in missing.text
         (now,) = tools.standings()
-        assert now.state is LineState.DOWN
+        assert now.state is ConnectionState.DOWN
         assert "/no/such/program" in now.reason
 
 
@@ -310,10 +310,10 @@ async def test_a_server_that_goes_away_over_http_is_not_taken_for_done_and_is_fo
         assert (await call(tools, "t_add", '{"a": 1, "b": 2}')).text == "3"
     async with over_http(also_listing({}).streamable_http_app(host="127.0.0.1"), port):
         assert await call(tools, "t_add", '{"a": 2, "b": 2}') == ToolOutcome("4"), "the protocol has no sessions"
-    assert tools.standings()[0].state is LineState.UP, "nothing has told yet"
+    assert tools.standings()[0].state is ConnectionState.UP, "nothing has told yet"
     gone = await call(tools, "t_add", '{"a": 1, "b": 2}')
     assert gone == ToolOutcome("t could not be reached (ConnectError); nothing was run.", ok=False)
-    assert tools.standings()[0].state is LineState.DOWN
+    assert tools.standings()[0].state is ConnectionState.DOWN
     await soon(tools.close())
 
 

@@ -262,6 +262,6 @@ async def test_config_check_says_what_is_not_confined_and_what_is_not_found_any_
     unconfined, moved, weaker, secret = (note for note in found.notes)
     assert weaker.startswith("agents.a.mcp.weaker: the program is confined by landlock: bubblewrap is not used: there")
     assert unconfined.startswith("agents.a.mcp.open: the program is not confined")
-    assert moved.startswith("agents.a.mcp.moved.command: 'server.py' is not found")
-    assert (secret.startswith("agents.a.model.api_key_file: others may read"), "0640" in secret) == (True, True)
+    assert moved.startswith("agents.a.mcp.moved.command: 'server.py' does not exist")
+    assert (secret.startswith("agents.a.model.api_key_file: other users may read"), "0640" in secret) == (True, True)
     assert found.ok

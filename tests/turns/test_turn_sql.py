@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.inbox.identity import LinkRequest
-from holdfast.inbox.identity_sql import link_principals
+from holdfast.inbox.identity_sql import link_principals, unlink_principal
 from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
@@ -321,10 +321,39 @@ async def test_an_agent_in_a_chat_is_not_a_second_person(driver):
     assert await spoken(driver, "bob")
 
 
+async def linked(driver, principal, person):
+    request = LinkRequest(
+        principal=Principal(principal), person=Principal(person), by="t", operation=OperationId(driver.id("op"))
+    )
+    await driver.db.write(link_principals(request))
+
+
+async def unlinked(driver, principal):
+    await driver.db.write(unlink_principal(Principal(principal), named="t", operation=OperationId(driver.id("op"))))
+
+
 async def test_linked_accounts_are_one_person_in_a_chat(driver):
     assert not await spoken(driver, "telegram:1")
-    link = LinkRequest(
-        principal=Principal("telegram:1"), person=Principal("ada"), by="t", operation=OperationId(driver.id("op"))
-    )
-    await driver.db.write(link_principals(link))
+    await linked(driver, "telegram:1", "ada")
     assert [await spoken(driver, who) for who in ("ada", "telegram:1", "bob")] == [False, False, True]
+
+
+@pytest.mark.parametrize("who", ["ada", "bob"])
+async def test_a_chat_is_shared_once_a_link_between_its_speakers_is_taken_back(driver, who):
+    assert not await spoken(driver, "ada")
+    await linked(driver, "ada", "bob")
+    assert [await spoken(driver, one) for one in ("bob", "ada")] == [False, False]
+    await unlinked(driver, "ada")
+    assert await spoken(driver, who)
+    await linked(driver, "ada", "bob")
+    assert await spoken(driver, who), "once two people have spoken there it stays so"
+
+
+@pytest.mark.parametrize("link", [("cy", "ada"), ("ada", "cy")])
+async def test_a_chat_is_shared_with_everybody_to_whom_its_first_speaker_was_linked(driver, link):
+    assert not await spoken(driver, "ada")
+    await linked(driver, "ada", "bob")
+    assert not await spoken(driver, "bob")
+    await unlinked(driver, "ada")
+    await linked(driver, *link)
+    assert await spoken(driver, "cy")

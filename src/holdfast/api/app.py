@@ -44,7 +44,7 @@ from holdfast.api.streams.event_stream import EventStream
 from holdfast.api.streams.websocket import Sockets
 from holdfast.audit.action import FOR_PROGRAMS
 from holdfast.audit.actor import acting_as
-from holdfast.inbox.channel import Hooks
+from holdfast.inbox.channel import Webhooks
 from holdfast.kernel import log
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.entropy import Entropy
@@ -67,7 +67,7 @@ class Setup:
     tasks: Tasks
     names: Names = field(default_factory=Names)
     limits: ServerLimits = field(default_factory=ServerLimits)
-    hooks: Hooks = field(default_factory=NoHooks)
+    hooks: Webhooks = field(default_factory=NoHooks)
     sources: Sources = field(default_factory=Sources)
 
 

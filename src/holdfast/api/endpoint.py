@@ -20,7 +20,7 @@ from holdfast.api.limits.admission import Admission
 from holdfast.api.metrics import Metrics
 from holdfast.audit.action import Act
 from holdfast.inbox.address import PART_CHARS_MAX
-from holdfast.inbox.channel import Hooks
+from holdfast.inbox.channel import Webhooks
 from holdfast.kernel.keyed_lock import Turnstile
 from holdfast.kernel.tasks import Tasks
 from holdfast.runtime.runtime import Runtime
@@ -42,7 +42,7 @@ class Settings:
     tasks: Tasks
     metrics: Metrics
     logins: Logins
-    hooks: Hooks
+    hooks: Webhooks
     admission: Admission
     turnstile: Turnstile = field(default_factory=Turnstile)
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a request, and the status of every error, in one table."""
+"""Errors of HTTP requests, and the HTTP status of every error."""
 
 from collections.abc import Mapping
 
@@ -8,33 +8,33 @@ RETRY_SOON_S = 1
 
 
 class NotFound(HoldfastError):
-    """There is no such route."""
+    """The route does not exist."""
 
     code = "not_found"
     remedy = Remedy.CORRECT
-    hint = "GET /openapi.json lists every route."
+    hint = "See GET /openapi.json for all routes."
 
 
 class MethodNotAllowed(HoldfastError):
-    """The route does not take this method."""
+    """The route does not support this HTTP method."""
 
     code = "method_not_allowed"
     remedy = Remedy.CORRECT
-    hint = "GET /openapi.json lists every route with its methods."
+    hint = "See GET /openapi.json for the methods of each route."
 
 
 class InvalidHttp(InvalidInput):
-    """What came is no well-formed HTTP request, or its head is too large."""
+    """The request is not well-formed HTTP, or its head is too large."""
 
     code = "invalid_http"
     hint = "Send one well-formed request at a time, with a head of at most 64 KiB."
 
 
 class UnsupportedParameter(InvalidInput):
-    """The request asks for something that OpenAI's API has and this one does not."""
+    """The request uses a parameter of OpenAI's API that Holdfast does not support."""
 
     code = "unsupported_parameter"
-    hint = "Leave the parameter out."
+    hint = "Remove the parameter that the message names."
 
 
 class AuthRequired(HoldfastError):
@@ -42,47 +42,50 @@ class AuthRequired(HoldfastError):
 
     code = "auth_required"
     remedy = Remedy.CORRECT
-    hint = "Send `Authorization: Bearer <token>`; the operator's is HOLDFAST_TOKEN, or `token` in a data folder."
+    hint = (
+        "Send `Authorization: Bearer <token>`. The operator's token is in HOLDFAST_TOKEN, or in the file `token` of "
+        "the data folder."
+    )
 
 
 class TokenExpired(AuthRequired):
-    """The token was made for a limited time, which is over."""
+    """The token has expired."""
 
     code = "token_expired"
-    hint = "Make a new one with `holdfast token new`, or ask the operator for one."
+    hint = "Create a new token with `holdfast token new`, or ask the operator for one."
 
 
 class LoginEnded(AuthRequired):
-    """The browser's login was ended, or this server does not know it."""
+    """The browser login was ended, or this server does not know it."""
 
     code = "login_ended"
-    hint = "Log in again, with a token or with the link that `holdfast up` prints."
+    hint = "Log in again with a token or with the link that `holdfast up` prints."
 
 
 class LoginExpired(LoginEnded):
-    """The browser's login is too old, or was not used for too long."""
+    """The browser login is too old, or was idle for too long."""
 
     code = "login_expired"
 
 
 class TooManyAttempts(HoldfastError):
-    """Too many wrong tokens came from this client."""
+    """This client sent too many requests with a wrong token."""
 
     code = "too_many_attempts"
     remedy = Remedy.RETRY
-    hint = "Wait a minute, and check which program has an old token."
+    hint = "Wait one minute, and check which program uses an outdated token."
 
 
 class TokenInUrl(HoldfastError):
-    """A token in a URL ends up in logs and histories."""
+    """The URL contains a token, which ends up in logs and browser histories."""
 
     code = "token_in_url"
     remedy = Remedy.CORRECT
-    hint = "Send the token in the header `Authorization: Bearer <token>` and choose a new one if this URL was logged."
+    hint = "Send the token in the header `Authorization: Bearer <token>`. If this URL was logged, revoke the token."
 
 
 class HostNotAllowed(HoldfastError):
-    """The request names a host that this server is not (DNS rebinding)."""
+    """The Host header names a host that this server does not serve (protection against DNS rebinding)."""
 
     code = "host_not_allowed"
     remedy = Remedy.CORRECT
@@ -90,75 +93,78 @@ class HostNotAllowed(HoldfastError):
 
 
 class OriginNotAllowed(HoldfastError):
-    """A page of another origin asks in the name of whoever looks at it."""
+    """The request was made by a web page of another origin."""
 
     code = "origin_not_allowed"
     remedy = Remedy.CORRECT
-    hint = "Open the page from this very server, or use a program with a token instead of a browser."
+    hint = "Open the page that this server delivers, or use a program with a token instead of a browser."
 
 
 class CsrfTokenMissing(HoldfastError):
-    """A browser's request would change something, and nothing shows that our own page made it."""
+    """A browser request that changes data has no valid CSRF token."""
 
     code = "csrf_token_missing"
     remedy = Remedy.CORRECT
-    hint = "Send the header X-Holdfast-CSRF with the value that GET /v1/me gives, or use a bearer token."
+    hint = "Send the header X-Holdfast-CSRF with the value that GET /v1/me returns, or use a bearer token."
 
 
 class TooManyConnections(HoldfastError):
-    """More connections are open than this server holds."""
+    """The server has reached its maximum number of open connections."""
 
     code = "too_many_connections"
     remedy = Remedy.RETRY
-    hint = "Close connections that are not used, and try again later."
+    hint = "Close unused connections and try again later, or raise connections_max in [server.limits]."
 
 
 class TooManyRequests(HoldfastError):
-    """This client, or this token, has as many requests under way as one may have."""
+    """The client or token has reached its maximum number of concurrent requests."""
 
     code = "too_many_requests"
     remedy = Remedy.RETRY
-    hint = "Wait for an answer before asking more; [server.limits] says how many may be open at once."
+    hint = "Wait for a response before sending more; see client_requests_max and token_requests_max in [server.limits]."
 
 
 class TooManyBytes(HoldfastError):
-    """This client, or this token, is sending as many bytes at once as one may send."""
+    """The client or token is uploading the maximum number of bytes at once."""
 
     code = "too_many_bytes"
     remedy = Remedy.RETRY
-    hint = "Send fewer large requests at once; [server.limits] says how many bytes may be on their way."
+    hint = "Send fewer large requests at once; see client_body_bytes_max and token_body_bytes_max in [server.limits]."
 
 
 class ByteRateExceeded(HoldfastError):
-    """This client, or this token, has sent as many bytes as are taken within a minute."""
+    """The client or token has uploaded the maximum number of bytes within a minute."""
 
     code = "byte_rate_exceeded"
     remedy = Remedy.RETRY
-    hint = "Come back after Retry-After; [server.limits] says how many bytes are taken within a minute."
+    hint = (
+        "Retry after the time in Retry-After; see client_bytes_per_minute and token_bytes_per_minute in "
+        "[server.limits]."
+    )
 
 
 class TooManyChats(HoldfastError):
-    """This client, or this token, has begun as many new chats as are taken within an hour."""
+    """The client or token has started the maximum number of new chats within an hour."""
 
     code = "too_many_chats"
     remedy = Remedy.RETRY
-    hint = "Go on in a chat that exists, or raise client_chats_per_hour and token_chats_per_hour in [server.limits]."
+    hint = "Continue in an existing chat, or raise client_chats_per_hour and token_chats_per_hour in [server.limits]."
 
 
 class BodyMemoryFull(HoldfastError):
-    """As many bytes of requests are in memory as the server holds."""
+    """The server holds the maximum number of request bytes in memory."""
 
     code = "body_memory_full"
     remedy = Remedy.RETRY
-    hint = "Send the request again after Retry-After; body_bytes_max in [server.limits] says how many bytes are held."
+    hint = "Retry after the time in Retry-After, or raise body_bytes_max in [server.limits]."
 
 
 class SlowReader(HoldfastError):
-    """The client does not read what it is sent."""
+    """The client does not read the data that it is sent, so the connection was closed."""
 
     code = "slow_reader"
     remedy = Remedy.CORRECT
-    hint = "Nothing is lost: connect again and ask by the message's id."
+    hint = "Nothing is lost: reconnect and request the message by its id."
 
 
 class RequestTimeout(HoldfastError):
@@ -170,40 +176,40 @@ class RequestTimeout(HoldfastError):
 
 
 class InternalError(HoldfastError):
-    """Something went wrong inside; the log has the details."""
+    """An unexpected error occurred in Holdfast."""
 
     code = "internal_error"
     remedy = Remedy.REPORT
-    hint = "Look for http.failed in the log (holdfast.kernel.log of a data folder), and please report it."
+    hint = "Find the event http.failed in holdfast.log in the data folder, and please report it."
 
 
 class PublicBindRefused(HoldfastError):
-    """Holdfast listens on loopback only, unless it was told who may come from elsewhere and under which name."""
+    """Holdfast does not listen on a public address without a chosen token and a public host name."""
 
     code = "public_bind_refused"
     remedy = Remedy.CORRECT
-    hint = "Use --host 127.0.0.1 and a reverse proxy, or set HOLDFAST_TOKEN and name this server with --public-host."
+    hint = "Use --host 127.0.0.1 behind a reverse proxy, or set HOLDFAST_TOKEN and name this server with --public-host."
 
 
 class TokenTooShort(HoldfastError):
-    """The operator's token has fewer than 32 characters, so it could be guessed."""
+    """The operator's token has fewer than 32 characters and could be guessed."""
 
     code = "token_too_short"
     remedy = Remedy.CORRECT
     hint = (
-        "Set HOLDFAST_TOKEN to 32 random characters or more (`openssl rand -hex 32`), or unset it and remove the file "
-        "`token` of the data folder: a new one is made then."
+        "Set HOLDFAST_TOKEN to 32 or more random characters (`openssl rand -hex 32`), or unset it and delete the file "
+        "`token` in the data folder: Holdfast then creates a new token."
     )
 
 
 class TokenTooWeak(TokenTooShort):
-    """The operator's token repeats a few characters, so it could be guessed."""
+    """The operator's token consists of a few repeated characters and could be guessed."""
 
     code = "token_too_weak"
 
 
 class PortInUse(HoldfastError):
-    """Another program listens on the port."""
+    """Another program is listening on the port."""
 
     code = "port_in_use"
     remedy = Remedy.REPAIR
@@ -269,7 +275,7 @@ def status_of(error: HoldfastError) -> int:
 
 
 def headers_of(error: HoldfastError) -> dict[str, str]:
-    """What the client should know beside the body: how to authenticate, when to come back."""
+    """The response headers of an error: how to authenticate, or when to retry."""
     status = status_of(error)
     if status == 401:
         return {"WWW-Authenticate": 'Bearer realm="holdfast"'}

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from holdfast.api.limits.body_memory import BodyMemory
 from holdfast.api.limits.connections import Connections
-from holdfast.inbox.channel_status import LineState, ServerStanding
+from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel import log
 from holdfast.kernel.notifier import Event
 from holdfast.runtime.views import Health
@@ -29,7 +29,7 @@ class Sources:
 
     wal_bytes: Callable[[], int | None] = lambda: None
     channels: Callable[[], Mapping[tuple[str, str], bool]] = dict  # (agent, channel) to whether it is connected
-    servers: Callable[[], Sequence[ServerStanding]] = tuple  # MCP servers
+    servers: Callable[[], Sequence[ToolServerStatus]] = tuple  # MCP servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +146,8 @@ class _Now:
         return self._metrics.now()
 
 
-def _servers(found: Sequence[ServerStanding]) -> Iterable[Metric]:
-    up = [((one.agent, one.server), float(one.state is LineState.UP)) for one in found]
+def _servers(found: Sequence[ToolServerStatus]) -> Iterable[Metric]:
+    up = [((one.agent, one.server), float(one.state is ConnectionState.UP)) for one in found]
     yield _gauge("mcp_up", "Whether the MCP server is connected", up, "agent", "server")
     restarts = CounterMetricFamily(
         "holdfast_mcp_restarts", "Connections to an MCP server after the first one", labels=["agent", "server"]

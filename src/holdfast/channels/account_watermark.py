@@ -1,13 +1,13 @@
-"""Until when an account has heard everything. Conversations that were never read are asked from there (D2).
+"""The time up to which an account has read everything; conversations without a position are read from there on (D2).
 
-What was missed in a conversation is found by the mark of how far it was read. First words have no mark before them. So
-the account has a mark of its own, under a name that no conversation has: a time, before which nothing said to it in any
-conversation without a mark is still to be taken in.
+Missed messages of a conversation are found by its read position. A conversation whose first message was missed has no
+position, so the account keeps a watermark under a key that no conversation has: all messages before that time, in all
+conversations without a position, have been taken.
 
-Rule 1: the time grows only while the platform is there and nothing that it told, or might be asked for, still waits.
-Rule 2: it is written now and then, not with every message. A time that is too old costs a question, never a message.
-Rule 3: what is asked for begins well before it: clocks differ, and a connection that has died is noticed late.
-Rule 4: nothing from before the account's first start is asked for. The first start is kept with the time.
+Rule 1: the watermark advances only while the platform is connected and no event or read-back is pending.
+Rule 2: it is written now and then, not with every message. An old watermark costs a request, never a message.
+Rule 3: reading begins well before it: clocks differ, and a dead connection is noticed late.
+Rule 4: nothing from before the account's first start is read. The first start is stored with the watermark.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,14 +18,14 @@ from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.tasks import Tasks
 
-WHOLE = "*"  # in place of a conversation
+WHOLE = "*"  # the key, in place of a conversation
 EVERY_MS = 60_000
-LEAST_MS = 30_000  # between two writes, however often it connects
-OVERLAP_MS = 300_000  # Slack's last retry comes after five minutes; a dead line is seen within two
+LEAST_MS = 30_000  # between two writes, however often the channel connects
+OVERLAP_MS = 300_000  # Slack's last retry comes after five minutes; a dead connection is noticed within two
 
 
-class Attendance:
-    """One account's, from one run of its channel."""
+class AccountWatermark:
+    """The watermark of one account, during one run of its channel."""
 
     def __init__(self, account: str, intake: Intake, *, clock: Clock, tasks: Tasks) -> None:
         self._account = account
@@ -38,14 +38,14 @@ class Attendance:
 
     @property
     def since_ms(self) -> int | None:
-        """From when on conversations that were never read are to be read. None at the first start: from now on."""
+        """The time from which conversations without a position are read. None at the first start: from now on."""
         if self._is_first:
             return None
-        until_ms = min(self._until_ms, self._clock.now())  # a clock that was put back does not hide what is said now
+        until_ms = min(self._until_ms, self._clock.now())  # a clock that was set back must not hide new messages
         return max(self._first_ms, until_ms - OVERLAP_MS)
 
     async def resume(self) -> Mapping[str, tuple[int, str]]:
-        """How far each conversation was read. Raises what `read_up_to` and `note_read` do."""
+        """The read position of each conversation. Raises what `read_up_to` and `note_read` raise."""
         marks = dict(await self._intake.read_up_to(self._account))
         mark = marks.pop(WHOLE, None)
         if mark is not None:
@@ -55,15 +55,15 @@ class Attendance:
         await self._note(self._first_ms)
         return marks
 
-    async def keep(self, hears_all: Callable[[], bool]) -> None:
-        """Until cancelled: note the time now and then, when everything was heard."""
+    async def keep(self, has_read_all: Callable[[], bool]) -> None:
+        """Advance the watermark now and then while everything has been read, until cancelled."""
         while True:
             await self._tasks.sleep(EVERY_MS)
-            if hears_all():
+            if has_read_all():
                 await self.advance(self._clock.now())
 
     async def advance(self, until_ms: int) -> None:
-        """Everything until then was heard. Not written when that is hardly news; tried later when it cannot be."""
+        """Move the watermark, unless it moved a moment ago. A failed write is logged and repeated later."""
         if until_ms - self._until_ms < LEAST_MS:
             return
         try:

@@ -1,13 +1,14 @@
-"""The channel `agent`: one agent talks to another through the same durable path as everybody else (D9, R38).
+"""The channel `agent`: one agent talks to another through the same durable path as every sender (D9, R38).
 
-Rule 1: what an agent sends goes to the mailbox agent:<other>:agent:dm:<the sender's own address>, so each conversation
-        has one of its own with the other agent, and the answer knows where to go back to.
-Rule 2: an answer is handed to the conversation that asked. The turn it causes there is answered to whoever talks in
-        that conversation, never to the other agent, so two agents cannot bounce one message for ever.
-Rule 3: an agent messages only those whom its `talks_to` lists, and in a turn that other agents brought about only those
-        whom each of them may message. It is judged here again, by the configuration of now. An answer needs no listing.
-Rule 4: the sender joins the chain of what it sends (inbox/agent_chain.py).
-Rule 5: the reply's id is the event id: handing it over twice is a duplicate.
+Rule 1: an agent's message goes to the mailbox agent:<other>:agent:dm:<the sender's own address>. Each conversation thus
+        has its own mailbox with the other agent, and the answer's destination is known.
+Rule 2: an answer is delivered to the conversation that asked. The turn it causes there answers the people of that
+        conversation, never the other agent, so two agents cannot exchange one message for ever.
+Rule 3: an agent may message only the agents in its `talks_to` and, in a turn caused by other agents, only those that
+        each of them may message. This is checked again on sending, against the current configuration. An answer needs
+        no permission.
+Rule 4: the sender joins the chain of its message (inbox/agent_chain.py).
+Rule 5: the reply's id is the event id, so delivering it twice is a duplicate.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from holdfast.turns.chained_tools import may_message
 CHANNEL = "agent"
 TEXT_CHARS_MAX = 60_000
 FULL_RETRY_MS = 5_000
-KNOWN_FOR_MS = 100 * 365 * 24 * 60 * 60_000  # a mailbox knows an event for ever, so no message arrives twice
+KNOWN_FOR_MS = 100 * 365 * 24 * 60 * 60_000  # a mailbox remembers an event for ever, so no message arrives twice
 
 
 class AgentChannel:
@@ -40,7 +41,7 @@ class AgentChannel:
         self._agents = agents
 
     async def run(self, intake: Intake) -> None:
-        """Nothing is received here: what others send is accepted when they send it."""
+        """Nothing is received here: a message is accepted when the other agent sends it."""
         intake.connected()
 
     async def send(self, post: Post) -> SendOutcome:
@@ -51,13 +52,13 @@ class AgentChannel:
             address = parse(post.address.chat) if is_answer else post.address
             hop = post.hop + 1 if is_answer else post.hop
             if hop > self._agents.policy(address.agent).hops_max:
-                return Declined(f"it went from agent to agent {hop} times")
+                return Declined(f"it was passed from agent to agent {hop} times")
             outcome = await self._gateway.accept(self._received(post, address, hop))
         except InvalidAddress as error:
-            return Declined(f"nobody asked from there: {error}")
+            return Declined(f"the answer has no conversation to return to: {error}")
         except HoldfastError as error:
-            is_hopeless = error.remedy in {Remedy.CORRECT, Remedy.REPORT}
-            return Declined(str(error)) if is_hopeless else NotSent(str(error))
+            is_permanent = error.remedy in {Remedy.CORRECT, Remedy.REPORT}
+            return Declined(str(error)) if is_permanent else NotSent(str(error))
         return _told(outcome)
 
     def _received(self, post: Post, address: Address, hop: int) -> Received:
@@ -74,15 +75,15 @@ class AgentChannel:
         )
 
     async def typing(self, address: Address) -> None:
-        """Agents do not watch each other type."""
+        """Agents have no typing indicator."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
 
 def _unlisted(agent: AgentName, post: Post, able: Sequence[AgentName]) -> str:
     came = f", in a turn that began with {' and '.join(post.chain)}" if post.chain else ""
-    return f"agent {agent} may not message {post.address.agent}{came}; it may message {', '.join(able) or 'nobody'}"
+    return f"agent {agent} may not message {post.address.agent}{came}; it may message {', '.join(able) or 'no agent'}"
 
 
 def _told(outcome: AcceptOutcome) -> SendOutcome:
@@ -90,10 +91,10 @@ def _told(outcome: AcceptOutcome) -> SendOutcome:
         case Accepted(message=message) | Duplicate(message=message):
             return Sent(message)
         case Conflict(message=message):
-            return Declined(f"another text was handed over under this id, as {message}")
+            return Declined(f"another text was delivered under this id, as {message}")
         case Unfit(reason=reason):
             return Declined(reason)
         case TooMany(retry_after_ms=retry_after_ms):
-            return NotSent("the other agent is sent too many messages", retry_after_ms)
+            return NotSent("the other agent receives too many messages", retry_after_ms)
         case _:
             return NotSent("the other agent's mailbox is full", FULL_RETRY_MS)

@@ -1,4 +1,4 @@
-"""The command line. Importing this costs nothing; `main` loads the commands, and each command what it needs."""
+"""The command line. `main` loads the table of commands; a command is imported when it is used."""
 
 import sys
 

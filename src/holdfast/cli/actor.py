@@ -1,4 +1,4 @@
-"""Who acts at the command line, for the audit trail: the user that the process runs as."""
+"""The actor of a command for the audit trail: the user that runs the process."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from holdfast.audit.action import ActorKind, By
 
 
 def local_user() -> By:
-    """The user of this machine, by the system's own word where it has one; a user behind `sudo` is named as well."""
+    """The user of the process, and the user who called `sudo`."""
     behind = os.environ.get("SUDO_USER", "")
     label = f"sudo by {behind}" if behind else ""
     return By(kind=ActorKind.USER, id=_name(), label=label, origin=f"command line, process {os.getpid()}")

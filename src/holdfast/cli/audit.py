@@ -1,84 +1,74 @@
-"""`holdfast audit`: prove from the records that compression kept its promises."""
+"""`holdfast audit`: verify from the records that compression kept its promises."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
+from holdfast.api.shapes.audit import audit_view
 from holdfast.cli.actions import actions
-from holdfast.cli.options import Data, Json
+from holdfast.cli.command import visitor
+from holdfast.cli.output import CONTRADICTION, OK, Heading, Output, Part, TextTable
+from holdfast.kernel.errors import InvalidInput
+from holdfast.sessions.compression_audit import Audit
+from holdfast.sessions.history_sql import list_operations, list_session_facts
 
 if TYPE_CHECKING:
-    from holdfast.sessions.compression_audit import Report, SessionFacts
+    from holdfast.runtime.runtime import Runtime
+    from holdfast.sessions.compression_audit import SessionFacts
     from holdfast.store.database import Database
 
-audit_app = typer.Typer(
-    name="audit",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
+audit_app = typer.Typer(name="audit", invoke_without_command=True, rich_markup_mode=None, add_completion=False)
 audit_app.command()(actions)
 
 PAGE = 50
-OPERATIONS_PAGE = 10_000  # how many operations of a session come with its facts; the rest is asked for
+OPERATIONS_PAGE = 10_000  # the number of operations that come with the facts of a session
 
 
 @audit_app.callback()
-def audit(
-    context: typer.Context,
-    log: Annotated[Path | None, typer.Option("--log", help="A log of JSON lines to compare with the records.")] = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Prove that compression lost nothing. `holdfast audit actions` shows who did what.
+@visitor(in_group=True)
+async def audit(
+    runtime: "Runtime",
+    log: Annotated[Path | None, typer.Option("--log", help="A log file to compare with the records.")] = None,
+) -> Output:
+    """Verify that compression lost nothing.
 
-    Compares the records with each other and names the first contradiction. Works beside a running process. Exit
-    code 3 when there is a contradiction.
+    The audit compares the records with each other and names the first contradiction. It can run beside a running
+    server. Exit code 3 if there is a contradiction. `holdfast audit actions` shows the audit trail.
 
     \b
     Examples:
       holdfast audit
-      holdfast audit --log holdfast.kernel.log --json
+      holdfast audit --log holdfast.log --json
     """
-    if context.invoked_subcommand is not None:
-        return
-    from holdfast.cli.running import run
-
-    run(lambda: _audit(log, data, as_json=as_json), as_json=as_json)
-
-
-async def _audit(log: Path | None, data: Path | None, *, as_json: bool) -> int:
-    from holdfast.api.shapes.audit import audit_view
-    from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_json
-    from holdfast.cli.running import CONTRADICTION, OK
-    from holdfast.sessions.compression_audit import Audit
-    from holdfast.sessions.history_sql import list_session_facts
-
     judged = Audit()
-    async with visiting(data) as runtime:
-        after = ""
-        while page := await runtime.db.read(list_session_facts(after=after, limit=PAGE)):
-            for facts in page:
-                judged.add(await _whole(runtime.db, facts))
-            after = page[-1].session.id
+    after = ""
+    while page := await runtime.db.read(list_session_facts(after=after, limit=PAGE)):
+        for facts in page:
+            judged.add(await _whole(runtime.db, facts))
+        after = page[-1].session.id
     if log is not None:
         judged.add_log(log_lines(log))
     report = judged.report()
-    if as_json:
-        print_json(audit_view(report))
-    else:
-        _print(report)
-    return OK if report.ok else CONTRADICTION
+    counts = f"{report.sessions} sessions, {report.entries} entries, {report.summaries} summaries"
+    rows = (
+        ("contradicted" if one.contradictions else "holds", one.examined, one.contradictions, one.name, one.promise)
+        for one in report.checks
+    )
+    text: list[Part] = [
+        Heading(f"{counts}, {report.operations} operations"),
+        TextTable(("result", "examined", "against", "check", "promise"), rows),
+    ]
+    if (first := report.first) is not None:
+        text.append(f"\nfirst contradiction, {first.check}, session {first.session}:\n  {first.what}")
+    return Output(audit_view(report), *text, code=OK if report.ok else CONTRADICTION)
 
 
 async def _whole(db: "Database", facts: "SessionFacts") -> "SessionFacts":
-    """The facts with every operation, however many there are."""
-    from dataclasses import replace
-
-    from holdfast.sessions.history_sql import list_operations
-
+    """The facts with all operations of the session."""
     operations = list(facts.operations)
     while operations and len(operations) % OPERATIONS_PAGE == 0:
         more = await db.read(list_operations(session=facts.session.id, after=operations[-1].id, limit=OPERATIONS_PAGE))
@@ -89,11 +79,7 @@ async def _whole(db: "Database", facts: "SessionFacts") -> "SessionFacts":
 
 
 def log_lines(file: Path) -> Iterator[Mapping[str, object]]:
-    """The objects of a log; a line that is cut off, as the last one may be after a crash, is passed over."""
-    import msgspec
-
-    from holdfast.kernel.errors import InvalidInput
-
+    """The objects of a log. A truncated line, such as the last one after a crash, is skipped."""
     try:
         with file.open(encoding="utf-8", errors="replace") as opened:
             for line in opened:
@@ -103,18 +89,3 @@ def log_lines(file: Path) -> Iterator[Mapping[str, object]]:
                     continue
     except OSError as error:
         raise InvalidInput(f"the log {file} cannot be read: {error.strerror}") from error
-
-
-def _print(report: "Report") -> None:
-    from holdfast.cli.output import print_heading, print_table, visible
-
-    counts = f"{report.sessions} sessions, {report.entries} entries, {report.summaries} summaries"
-    print_heading(f"{counts}, {report.operations} operations")
-    rows = [
-        ("contradicted" if one.contradictions else "holds", one.examined, one.contradictions, one.name, one.promise)
-        for one in report.checks
-    ]
-    print_table(("result", "examined", "against", "check", "promise"), rows)
-    if report.first is not None:
-        first = report.first
-        print(f"\nfirst contradiction, {first.check}, session {visible(first.session)}:\n  {visible(first.what)}")

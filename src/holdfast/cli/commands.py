@@ -1,113 +1,106 @@
-"""The commands, one line each. Their files import heavy things inside the function, so that `--help` stays quick."""
+"""Every command, with its place and its line of `holdfast --help`. A test compares the lines with the commands."""
 
 from typing import Annotated
 
 import typer
 
-from holdfast.cli.approvals import approvals_app, approve, deny
-from holdfast.cli.attachment import attachment
-from holdfast.cli.audit import audit_app
-from holdfast.cli.backfill import backfill, rebuild
-from holdfast.cli.channels import channels
-from holdfast.cli.chat import chat
-from holdfast.cli.compress import compress
-from holdfast.cli.configuration import config_app
-from holdfast.cli.context import context
-from holdfast.cli.deliveries import deliveries
-from holdfast.cli.encryption import decrypt, encrypt, log, rekey
-from holdfast.cli.eval import eval_app
-from holdfast.cli.finalisations import finalisations, refinish
-from holdfast.cli.forget import forget, forget_status
-from holdfast.cli.health import health
-from holdfast.cli.identity import link, links, move, unlink
-from holdfast.cli.init import init
-from holdfast.cli.logins import logins
-from holdfast.cli.memory import memory
-from holdfast.cli.pairing import pair, pairs, unpair
-from holdfast.cli.recall import recall
-from holdfast.cli.replay import replay
-from holdfast.cli.replies import replies, resend
-from holdfast.cli.review import review as _review  # noqa: F401 - adds its commands to `memory`
-from holdfast.cli.send import send
-from holdfast.cli.sessions import sessions
-from holdfast.cli.show import show
-from holdfast.cli.sim import sim
-from holdfast.cli.spend import spend
-from holdfast.cli.token import token
-from holdfast.cli.tools import tools
-from holdfast.cli.trace import trace
-from holdfast.cli.up import up
-from holdfast.cli.usage import UsageGroup
-from holdfast.cli.version import tell_version, version
+from holdfast.cli.command_group import CommandGroup, Listed, Panels
 
-COMMANDS = (
-    init,
-    up,
-    chat,
-    send,
-    trace,
-    attachment,
-    sessions,
-    show,
-    context,
-    compress,
-    recall,
-    approve,
-    deny,
-    channels,
-    tools,
-    replies,
-    resend,
-    deliveries,
-    spend,
-    replay,
-    backfill,
-    rebuild,
-    finalisations,
-    refinish,
-    forget,
-    forget_status,
-    pair,
-    pairs,
-    unpair,
-    link,
-    unlink,
-    links,
-    move,
-    health,
-    log,
-    encrypt,
-    rekey,
-    decrypt,
-    sim,
-    version,
-)
+PANELS: Panels = {
+    "Run": {
+        "init": Listed("init:init", "Write a commented holdfast.toml."),
+        "config": Listed("configuration:config_app", "Check the configuration."),
+        "up": Listed("up:up", "Run the server: HTTP API, chat page and channels."),
+        "encrypt": Listed("encryption:encrypt", "Encrypt the data folder."),
+        "rekey": Listed("encryption:rekey", "Encrypt the data folder with another key."),
+        "decrypt": Listed("encryption:decrypt", "Remove the encryption of the data folder."),
+        "version": Listed("version:version", "Show the versions of Holdfast and its libraries."),
+    },
+    "Talk": {
+        "chat": Listed("chat:chat", "Talk with an agent in the terminal."),
+        "send": Listed("send:send", "Send a message to a chat."),
+        "approvals": Listed("approvals:approvals_app", "List tool calls that wait for approval."),
+        "approve": Listed("approvals:approve", "Run a tool call that waits for approval."),
+        "deny": Listed("approvals:deny", "Refuse a tool call that waits for approval."),
+        "compress": Listed("sessions:compress", "Summarise the older history of a session now."),
+    },
+    "Look": {
+        "trace": Listed("trace:trace", "Show what happened to a message."),
+        "attachment": Listed("attachment:attachment", "Save an attachment of a message to a file."),
+        "sessions": Listed("sessions:sessions", "List sessions, newest first."),
+        "show": Listed("sessions:show", "Show the journal of a session, or a snapshot."),
+        "context": Listed("sessions:context", "Show the context that the model would receive."),
+        "replies": Listed("replies:replies", "List replies to chat platforms, newest first."),
+        "deliveries": Listed("deliveries:deliveries", "List deliveries to memory providers, newest first."),
+        "extractions": Listed("extractions:extractions", "List memory extractions of ended sessions."),
+        "channels": Listed("connections:channels", "Show which bots are connected, and errors."),
+        "tools": Listed("connections:tools", "Show which MCP servers are connected, and errors."),
+        "spend": Listed("spend:spend", "Show the costs of models by agent, model and task."),
+        "health": Listed("health:health", "Test a write, and whether a process is serving."),
+        "log": Listed("logs:log", "Print the log, oldest line first."),
+        "audit": Listed("audit:audit_app", "Verify that compression lost nothing."),
+    },
+    "Memory": {
+        "memory": Listed("memory:memory", "Show and change the notes of an agent."),
+        "recall": Listed("recall:recall", "Query the memory of an agent, as a turn does."),
+        "forget": Listed("forget:forget", "Erase a person or a session."),
+        "forgetting": Listed("forget:forgetting", "Show the progress of an erasure."),
+    },
+    "Access": {
+        "token": Listed("token:token", "Manage access tokens for the HTTP API."),
+        "logins": Listed("logins:logins", "Manage browser logins."),
+        "pairs": Listed("pairing:pairs", "List access requests, newest first."),
+        "pair": Listed("pairing:pair", "Grant or deny an access request."),
+        "unpair": Listed("pairing:unpair", "Revoke a sender's access."),
+        "links": Listed("identity:links", "List linked accounts."),
+        "link": Listed("identity:link", "Link an account to a person."),
+        "unlink": Listed("identity:unlink", "Remove the link of an account."),
+        "move": Listed("identity:move", "Give a conversation a new address."),
+    },
+    "Repair": {
+        "resend": Listed("replies:resend", "Send an uncertain or failed reply again."),
+        "replay": Listed("deliveries:replay", "Retry a parked delivery."),
+        "retry-extraction": Listed("extractions:retry_extraction", "Retry a failed memory extraction."),
+        "backfill": Listed("deliveries:backfill", "Deliver past conversations to a memory provider."),
+        "rebuild": Listed("deliveries:rebuild", "Rebuild the index of a memory provider."),
+    },
+    "Measure": {
+        "eval": Listed("eval:eval_app", "Measure the quality of compression and recall."),
+        "sim": Listed("sim:sim", "Simulate crashes and verify that nothing is lost."),
+    },
+}
+ALIASES = {"finalisations": "extractions", "refinish": "retry-extraction", "forget-status": "forgetting"}
+
+
+class HoldfastGroup(CommandGroup):
+    panels = PANELS
+    aliases = ALIASES
+
 
 app = typer.Typer(
-    cls=UsageGroup,
+    cls=HoldfastGroup,
     help="Holdfast: a session-and-memory runtime for agents that loses nothing it has acknowledged.",
-    epilog="Exit codes: 0 done, 1 your turn to act, 2 wrong usage, 3 the audit found a contradiction, "
-    "4 an approval is waited for, 70 our fault.",
+    epilog="Exit codes: 0 success, 1 an error that you can fix, 2 wrong usage, 3 the audit found a contradiction, "
+    "4 a tool call waits for approval, 70 a bug in Holdfast.",
     no_args_is_help=True,
-    rich_markup_mode=None,  # plain help costs a third of the time
+    rich_markup_mode=None,  # plain help takes a third of the time
     pretty_exceptions_enable=False,
 )
-for command in COMMANDS:
-    app.command()(command)
-app.add_typer(approvals_app)
-app.add_typer(audit_app)
-app.add_typer(config_app)
-app.add_typer(memory)
-app.add_typer(token)
-app.add_typer(logins)
-app.add_typer(eval_app)
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        import holdfast
+
+        print(f"holdfast {holdfast.__version__}")
+        raise typer.Exit
 
 
 @app.callback()
 def holdfast(
     *,
     _version: Annotated[
-        bool, typer.Option("--version", callback=tell_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Holdfast: a session-and-memory runtime for agents that loses nothing it has acknowledged."""

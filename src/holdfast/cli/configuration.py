@@ -1,12 +1,22 @@
-"""`holdfast config check`: say what would run, and everything that is wrong, without running it."""
+"""`holdfast config`: check the configuration, and show which file is read."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
-from holdfast.cli.options import Config, Data, Json
+from holdfast.api.auth.access_token_sql import list_tokens
+from holdfast.api.auth.operator_token import VARIABLE, check_token
+from holdfast.api.auth.token_binding import unconfirmed_text
+from holdfast.api.shapes.shapes import error_view
+from holdfast.cli.command import Invocation, command, command_group
+from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, print_error, print_json
+from holdfast.config import FILE
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.hardening import variables
 
 if TYPE_CHECKING:
     from holdfast.config import Config as Settings
@@ -14,32 +24,25 @@ if TYPE_CHECKING:
     from holdfast.runtime.inspection import Inspection
 
 CONNECT_WAIT_S = 10.0
-config_app = typer.Typer(name="config", help="The configuration.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@config_app.callback()
-def configuration() -> None:
-    """The configuration."""
+config_app = command_group("config", "Check the configuration.")
 
 
 @config_app.command("check")
-def check(
-    *,
+@command(config=True)
+async def check(
+    invocation: Invocation,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Also try models, memory providers and channels for real.")
+        bool, typer.Option("--connect", help="Also connect to models, memory providers and channels.")
     ] = False,
     wait: Annotated[
-        float, typer.Option("--wait", min=0.1, max=300, help="With --connect: how many seconds each of them has.")
+        float, typer.Option("--wait", min=0.1, max=300, help="With --connect: the time limit of each, in seconds.")
     ] = CONNECT_WAIT_S,
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Check holdfast.toml and say what would run.
+) -> Output | int:
+    """Check holdfast.toml and show what would run.
 
-    Every model, memory provider and channel is made as it would be at start, without reaching anybody. With --connect
-    each of them is then tried, all at the same time: nothing is written, posted or paid for. Secrets are looked for
-    and never shown. Exit code 1 when anything is wrong or does not answer.
+    Every model, memory provider and channel is created as at start, without connecting. With --connect each of them
+    also connects, all at the same time; nothing is written, posted or charged. Secrets are looked up and never shown.
+    Exit code 1 if there is an error, or if a connection fails.
 
     \b
     Examples:
@@ -47,67 +50,58 @@ def check(
       holdfast config check --connect
       holdfast config check --config ./holdfast.toml --json
     """
-    from holdfast.cli.running import run
-
-    run(lambda: _check(config, data, wait if connect else None, as_json=as_json), as_json=as_json)
+    folder, settings = invocation.folder, invocation.settings
+    found = await _inspected(settings, folder, wait if connect else None)
+    try:
+        found = replace(found, notes=(*found.notes, *await _token_notes(folder)))
+    except HoldfastError as error:  # a store that cannot be opened is one more problem
+        found = replace(found, problems=(*found.problems, error))
+    output = _output(str(settings.file) if settings.file is not None else None, found)
+    if invocation.as_json or found.ok:
+        return output
+    output.print(as_json=False)
+    for problem in found.problems:
+        print_error(problem, as_json=False)
+    failed = sum(not one.ok for one in found.attempts or ())
+    print(f"{len(found.problems) + failed} to correct.", file=sys.stderr)
+    return WRONG
 
 
 @config_app.command("path")
-def path(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
-    """Say which file would be read.
+@command(config=True)
+async def path(invocation: Invocation) -> Output:
+    """Show which configuration file is read.
 
     \b
     Examples:
       holdfast config path
     """
-    from holdfast.cli.running import run
-
-    run(lambda: _path(config, data, as_json=as_json), as_json=as_json)
-
-
-async def _path(config: Path | None, data: Path | None, *, as_json: bool) -> int:
-    from holdfast.cli.opening import folder_of
-    from holdfast.cli.output import print_json
-    from holdfast.cli.running import OK
-    from holdfast.config import FILE
-
-    file = config or folder_of(data) / FILE
-    if as_json:
-        print_json({"file": str(file), "exists": file.exists()})
-        return OK
-    print(file if file.exists() else f"{file} (there is none; `holdfast init` writes one)")
-    return OK
+    file = invocation.config or invocation.folder / FILE
+    exists = file.exists()
+    text = str(file) if exists else f"{file} (does not exist; `holdfast init` writes it)"
+    return Output({"file": str(file), "exists": exists}, text)
 
 
-async def _check(config: Path | None, data: Path | None, wait_s: float | None, *, as_json: bool) -> int:
-    from holdfast.cli.opening import config_of, folder_of
-    from holdfast.cli.running import OK, WRONG
-    from holdfast.kernel.errors import HoldfastError
-    from holdfast.kernel.hardening import variables
+async def _inspected(settings: "Settings", folder: Path, connect_wait_s: float | None = None) -> "Inspection":
+    """The inspection of the configuration and of the operator's token, which is not part of the configuration."""
     from holdfast.runtime.inspection import inspect
 
-    folder = folder_of(data)
-    read = config_of(config, folder)
-    found = await inspect(read, folder, variables(), connect_wait_s=wait_s)
+    found = await inspect(settings, folder, variables(), connect_wait_s=connect_wait_s)
     try:
-        found = replace(found, notes=(*found.notes, *await _token_notes(folder)))
-    except HoldfastError as error:  # a store that cannot be opened is named beside what else is wrong
+        check_token(folder, variables().get(VARIABLE))
+    except HoldfastError as error:
         found = replace(found, problems=(*found.problems, error))
-    file = str(read.file) if read.file is not None else None
-    (_print_json if as_json else _print)(file, found)
-    return OK if found.ok else WRONG
+    return found
 
 
 async def _token_notes(folder: Path) -> list[str]:
-    """The tokens that speak for anybody though nobody said so. A store of an earlier release is left as it is."""
-    from holdfast.api.auth.access_token_sql import list_tokens
-    from holdfast.api.auth.token_binding import unconfirmed_text
+    """Warnings about unconfirmed tokens. A store of an earlier release is not opened, since that would upgrade it."""
     from holdfast.runtime.app import has_store, is_store_current, make_agents, open_runtime
 
     if not has_store(folder):
         return []
     if not is_store_current(folder):
-        return ["the store is of an earlier release: check again once this one has opened it, for its tokens"]
+        return ["the store is of an earlier release, so its tokens were not checked; check again after the upgrade"]
     async with await open_runtime(folder, agents=make_agents(), serve=False) as runtime:
         tokens = list(page := await runtime.db.read(list_tokens()))
         while page:
@@ -116,14 +110,8 @@ async def _token_notes(folder: Path) -> list[str]:
 
 
 async def explain(error: "ConfigInvalid", settings: "Settings", folder: Path, *, as_json: bool) -> int:
-    """What is wrong with a configuration that could not be run, all of it. Raises the error when it is about else."""
-    from holdfast.api.shapes.shapes import error_view
-    from holdfast.cli.output import print_error, print_json
-    from holdfast.cli.running import WRONG
-    from holdfast.kernel.hardening import variables
-    from holdfast.runtime.inspection import inspect
-
-    problems = (await inspect(settings, folder, variables())).problems
+    """Print every error of a configuration that could not be run. Raises `error` if the configuration is valid."""
+    problems = (await _inspected(settings, folder)).problems
     if not problems:
         raise error
     if as_json:
@@ -134,62 +122,40 @@ async def explain(error: "ConfigInvalid", settings: "Settings", folder: Path, *,
     return WRONG
 
 
-def _print_json(file: str | None, found: "Inspection") -> None:
-    import msgspec
-
-    from holdfast.api.shapes.shapes import error_view
-    from holdfast.cli.output import print_json
-
-    print_json(
-        {
-            "ok": found.ok,
-            "file": file,
-            "agents": [
-                {
-                    "agent": one.agent,
-                    "model": one.model,
-                    "memory": one.memory,
-                    "channels": one.channels,
-                    "mcp": one.mcp,
-                    "talks_to": one.talks_to,
-                }
-                for one in found.plans
-            ],
-            "secrets": [{"key": one.key, "where": one.where, "found": one.found} for one in found.secrets],
-            "problems": [error_view(one).error for one in found.problems],
-            "notes": found.notes,
-            "attempts": None if found.attempts is None else [msgspec.to_builtins(one) for one in found.attempts],
-        }
-    )
-
-
-def _print(file: str | None, found: "Inspection") -> None:
-    import sys
-
-    from holdfast.cli.output import print_error, print_heading, print_table, visible
-
-    print_heading(file or "no holdfast.toml: every name is an agent, as below; `holdfast init` writes a file")
-    rows = [
+def _output(file: str | None, found: "Inspection") -> Output:
+    view = {
+        "ok": found.ok,
+        "file": file,
+        "agents": [
+            {
+                "agent": one.agent,
+                "model": one.model,
+                "memory": one.memory,
+                "channels": one.channels,
+                "mcp": one.mcp,
+                "talks_to": one.talks_to,
+            }
+            for one in found.plans
+        ],
+        "secrets": [{"key": one.key, "where": one.where, "found": one.found} for one in found.secrets],
+        "problems": [error_view(one).error for one in found.problems],
+        "notes": found.notes,
+        "attempts": None if found.attempts is None else [msgspec.to_builtins(one) for one in found.attempts],
+    }
+    rows = (
         (one.agent, one.model, ", ".join(one.memory), ", ".join(one.channels) or "http, terminal", ", ".join(one.mcp))
         for one in found.plans
+    )
+    text: list[Part] = [
+        Heading(file or "no holdfast.toml: every name is an agent, as below; `holdfast init` writes a file"),
+        TextTable(("agent", "model", "memory", "channels", "mcp"), rows),
     ]
-    print_table(("agent", "model", "memory", "channels", "mcp"), rows)
-    for plan in found.plans:
-        if plan.talks_to:
-            print(visible(f"talks    {plan.agent} may message {', '.join(plan.talks_to)}"))
-    for one in found.secrets:
-        print(visible(f"{'found' if one.found else 'MISSING':8} {one.key}, {one.where}"))
-    for note in found.notes:
-        print(visible(f"note     {note}"))
+    text += [f"talks    {one.agent} may message {', '.join(one.talks_to)}" for one in found.plans if one.talks_to]
+    text += [f"{'found' if one.found else 'MISSING':8} {one.key}, {one.where}" for one in found.secrets]
+    text += [f"note     {note}" for note in found.notes]
     if found.attempts is not None:
-        print_table(
-            ("agent", "kind", "name", "connects", "ms", "who, or why not"),
-            [(o.agent, o.kind, o.name, "yes" if o.ok else "NO", o.duration_ms, o.detail) for o in found.attempts],
-        )
-    for problem in found.problems:
-        print_error(problem, as_json=False)
+        tried = ((o.agent, o.kind, o.name, "yes" if o.ok else "NO", o.duration_ms, o.detail) for o in found.attempts)
+        text.append(TextTable(("agent", "kind", "name", "connects", "ms", "identity or reason"), tried))
     if found.ok:
-        print("All is well.")
-    else:
-        silent = sum(not one.ok for one in found.attempts or ())
-        print(f"{len(found.problems) + silent} to correct.", file=sys.stderr)
+        text.append("The configuration is valid.")
+    return Output(view, *text, code=OK if found.ok else WRONG)

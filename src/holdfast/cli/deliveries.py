@@ -1,25 +1,29 @@
-"""`holdfast deliveries`: what is on its way to the memory providers, and what became of the rest."""
+"""`holdfast deliveries`, `replay`, `backfill` and `rebuild`: what memory providers receive."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.options import Data, DeliveryStateName, Json
+from holdfast.api.shapes.memory import Replayed, deliveries_view
+from holdfast.cli.command import visitor
+from holdfast.cli.options import AfterNumber, AgentName, DeliveryStateName, Limit
+from holdfast.cli.output import Output, TextTable, what_delivered_means, when
+from holdfast.kernel.ids import DeliveryId
+from holdfast.memory.delivery import delivery_state
 
-LIMIT = 50
+if TYPE_CHECKING:
+    from holdfast.runtime.runtime import Runtime
 
 
-def deliveries(
-    *,
-    provider: Annotated[str | None, typer.Option("--provider", help="Only this provider's.")] = None,
-    state: Annotated[DeliveryStateName | None, typer.Option("--state", help="Only those in this state.")] = None,
-    after: Annotated[int, typer.Option("--after", min=0, help="`next` of the page before.")] = 0,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """List deliveries to the memory providers, newest first.
+@visitor()
+async def deliveries(
+    runtime: "Runtime",
+    provider: Annotated[str | None, typer.Option("--provider", help="Only deliveries to this provider.")] = None,
+    state: Annotated[DeliveryStateName | None, typer.Option("--state", help="Only deliveries in this state.")] = None,
+    after: AfterNumber = 0,
+    limit: Limit = 50,
+) -> Output:
+    """List deliveries to memory providers, newest first.
 
     \b
     Examples:
@@ -27,32 +31,68 @@ def deliveries(
       holdfast deliveries --state parked
       holdfast deliveries --provider hindsight --state uncertain --json
     """
-    from holdfast.cli.running import run
-
-    run(lambda: _deliveries(provider, state, after, limit, data, as_json=as_json), as_json=as_json)
-
-
-async def _deliveries(
-    provider: str | None, state: str | None, after: int, limit: int, data: Path | None, *, as_json: bool
-) -> int:
-    from holdfast.api.shapes.memory import deliveries_view
-    from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_json, print_table, what_delivered_means, when
-    from holdfast.cli.running import OK
-    from holdfast.memory.delivery import delivery_state
-
     wanted = delivery_state(state)
-    async with visiting(data) as runtime:
-        found = await runtime.deliveries(provider=provider, state=wanted, after=after, limit=limit)
+    found = await runtime.deliveries(provider=provider, state=wanted, after=after, limit=limit)
     view = deliveries_view(found, limit)
-    if as_json:
-        print_json(view)
-        return OK
-    rows = [
+    rows = (
         (one.id, one.state + (" (late)" if one.late else ""), one.attempt, when(one.due_at), one.receipt or one.reason)
         for one in view.deliveries
-    ]
-    print_table(("delivery", "state", "attempt", "next try", "receipt or reason"), rows)
-    for line in what_delivered_means(view.deliveries):
-        print(line)
-    return OK
+    )
+    headings = ("delivery", "state", "attempt", "next try", "receipt or reason")
+    return Output(view, TextTable(headings, rows), *what_delivered_means(view.deliveries))
+
+
+@visitor(act="delivery.replayed", on="delivery")
+async def replay(
+    runtime: "Runtime",
+    delivery: Annotated[str, typer.Argument(help="The id, as `holdfast deliveries --state parked` shows it.")],
+) -> Output:
+    """Retry a parked delivery.
+
+    The delivery is marked as late.
+
+    \b
+    Examples:
+      holdfast replay hindsight:ses_01jd...:7
+    """
+    state = await runtime.replay(DeliveryId(delivery))
+    return Output(
+        Replayed(delivery=delivery, state=state), f"{delivery} is {state}; a running `holdfast up` delivers it."
+    )
+
+
+@visitor(config=True, act="provider.backfilled", on="provider")
+async def backfill(
+    runtime: "Runtime",
+    provider: Annotated[str, typer.Argument(help="The name of the provider in holdfast.toml, such as hindsight.")],
+    agent: AgentName = None,
+) -> Output:
+    """Deliver past conversations to a memory provider.
+
+    Conversations from before the provider was configured are delivered, each turn once even if the command is repeated.
+
+    \b
+    Examples:
+      holdfast backfill hindsight --agent main
+    """
+    count = await runtime.backfill(provider, agent=agent)
+    return Output({"units": count}, f"{count} units are queued; `holdfast deliveries` shows them.")
+
+
+@visitor(config=True, act="provider.rebuilt", on="provider")
+async def rebuild(
+    runtime: "Runtime",
+    provider: Annotated[str, typer.Argument(help="A provider with an index of its own.")] = "local",
+    agent: AgentName = None,
+) -> Output:
+    """Rebuild the index of a memory provider.
+
+    Use it if the index file was damaged or lost: the new index is built from the journal.
+
+    \b
+    Examples:
+      holdfast rebuild
+      holdfast rebuild local --agent bookkeeper
+    """
+    count = await runtime.rebuild(provider, agent=agent)
+    return Output({"parcels": count}, f"{count} deliveries are in the index again.")

@@ -1,102 +1,91 @@
-"""`holdfast encrypt`, `rekey`, `decrypt` and `log`: the data folder under a key of the operator."""
+"""`holdfast encrypt`, `rekey` and `decrypt`: encryption of the data folder with a key of the operator."""
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import Data, Json
+from holdfast.cli.command import Invocation, command
+from holdfast.cli.output import Output
+from holdfast.kernel.errors import InvalidInput
+from holdfast.store.encryption.marker import read_marker
+from holdfast.store.encryption.source import KeySource
 
-if TYPE_CHECKING:
-    from holdfast.store.encryption.source import KeySource
+KeyFile = Annotated[Path | None, typer.Option("--key-file", help="Read the key from this file.")]
+KeyCommand = Annotated[str | None, typer.Option("--key-command", help="Read the key from the output of this command.")]
+KeyRing = Annotated[
+    str | None, typer.Option("--keyring", help="Read the key from the system keyring, under this name.")
+]
+NewKey = Annotated[Path | None, typer.Option("--new-key", help="Create a key and store it in this new file.")]
 
-KeyFile = Annotated[Path | None, typer.Option("--key-file", help="The key is in this file.")]
-KeyCommand = Annotated[str | None, typer.Option("--key-command", help="This command prints the key.")]
-KeyRing = Annotated[str | None, typer.Option("--keyring", help="The key is in the system's keyring, under this name.")]
-NewKey = Annotated[Path | None, typer.Option("--new-key", help="Make a key and keep it in this new file.")]
 
-
-def encrypt(
-    *,
+@command()
+async def encrypt(
+    invocation: Invocation,
     key_file: KeyFile = None,
     key_command: KeyCommand = None,
     keyring: KeyRing = None,
     new_key: NewKey = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Encrypt the data folder: the store, the index and the log.
+) -> Output:
+    """Encrypt the data folder.
 
-    Nobody may serve the folder meanwhile. Ended halfway, the same command goes on. Without the key nothing can be read
-    any more: keep a copy of it elsewhere, and not beside the backups.
+    The store, the index and the log are encrypted. No process may serve the folder meanwhile. If the command is
+    interrupted, run it again: it continues. Without the key the data cannot be read: keep a copy of the key, separate
+    from the backups.
 
     \b
     Examples:
       holdfast encrypt --new-key ~/.holdfast.key
       holdfast encrypt --key-command "pass show holdfast"
     """
-    from holdfast.cli.running import run
+    source = _source(key_file, key_command, keyring, new_key)
+    marker = read_marker(invocation.folder)
+    if marker is not None and not marker.changing:
+        raise InvalidInput(f"{invocation.folder} is already encrypted; use `holdfast rekey` to change the key")
+    return _change(invocation.folder, source, new_key)
 
-    run(lambda: _encrypt(_given(key_file, key_command, keyring, new_key), new_key, data, as_json), as_json=as_json)
 
-
-def rekey(
-    *,
+@command()
+async def rekey(
+    invocation: Invocation,
     key_file: KeyFile = None,
     key_command: KeyCommand = None,
     keyring: KeyRing = None,
     new_key: NewKey = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
+) -> Output:
     """Encrypt the data folder with another key.
 
-    The former key must still be where it is. Ended halfway, the same command goes on.
+    The current key must still be available. If the command is interrupted, run it again: it continues.
 
     \b
     Examples:
       holdfast rekey --new-key ~/.holdfast-2027.key
     """
-    from holdfast.cli.running import run
+    source = _source(key_file, key_command, keyring, new_key)
+    if read_marker(invocation.folder) is None:
+        raise InvalidInput(f"{invocation.folder} is not encrypted; use `holdfast encrypt`")
+    return _change(invocation.folder, source, new_key)
 
-    run(lambda: _rekey(_given(key_file, key_command, keyring, new_key), new_key, data, as_json), as_json=as_json)
 
-
-def decrypt(data: Data = None, as_json: Json = False) -> None:
-    """Write the data folder without encryption again.
+@command()
+async def decrypt(invocation: Invocation) -> Output:
+    """Remove the encryption of the data folder.
 
     \b
     Examples:
       holdfast decrypt --data ./data
     """
-    from holdfast.cli.running import run
-
-    run(lambda: _change(None, data, as_json), as_json=as_json)
+    return _change(invocation.folder, None, None)
 
 
-def log(data: Data = None, as_json: Json = False) -> None:
-    """Print the log, oldest line first.
-
-    Where the data folder is encrypted it is decrypted.
-
-    \b
-    Examples:
-      holdfast log | tail
-    """
-    from holdfast.cli.running import run
-
-    run(lambda: _print_log(data), as_json=as_json)
-
-
-def _given(file: Path | None, command: str | None, keyring: str | None, new: Path | None) -> "KeySource":
+def _source(file: Path | None, command: str | None, keyring: str | None, new: Path | None) -> KeySource:
     from holdfast.cli.opening import home_of
-    from holdfast.kernel.errors import InvalidInput
-    from holdfast.store.encryption.source import KeySource
 
     named = [one for one in (file, command, keyring, new) if one is not None]
     if len(named) != 1:
-        wrong = "no place of the key is named" if not named else "several places of the key are named"
-        raise InvalidInput(f"{wrong}; give one of --key-file, --key-command, --keyring, --new-key")
+        wrong = "no location of the key is given" if not named else "several locations of the key are given"
+        raise InvalidInput(f"{wrong}; use exactly one of --key-file, --key-command, --keyring, --new-key")
     if command is not None:
         return KeySource("command", command)
     if keyring is not None:
@@ -104,82 +93,28 @@ def _given(file: Path | None, command: str | None, keyring: str | None, new: Pat
     return KeySource("file", str(home_of(file or new or Path()).absolute()))
 
 
-async def _encrypt(source: "KeySource", new: Path | None, data: Path | None, as_json: bool) -> int:
-    from holdfast.cli.opening import folder_of
-    from holdfast.kernel.errors import InvalidInput
-    from holdfast.store.encryption.marker import read_marker
+def _change(folder: Path, source: KeySource | None, new: Path | None) -> Output:
+    from holdfast.runtime.app import change_encryption, make_key_file
 
-    marker = read_marker(folder_of(data))
-    if marker is not None and not marker.changing:
-        raise InvalidInput(f"{folder_of(data)} is encrypted already; `holdfast rekey` gives it another key")
-    return await _with_key(source, new, data, as_json)
-
-
-async def _rekey(source: "KeySource", new: Path | None, data: Path | None, as_json: bool) -> int:
-    from holdfast.cli.opening import folder_of
-    from holdfast.kernel.errors import InvalidInput
-    from holdfast.store.encryption.marker import read_marker
-
-    if read_marker(folder_of(data)) is None:
-        raise InvalidInput(f"{folder_of(data)} is not encrypted; `holdfast encrypt` does it")
-    return await _with_key(source, new, data, as_json)
-
-
-async def _with_key(source: "KeySource", new: Path | None, data: Path | None, as_json: bool) -> int:
-    from holdfast.runtime.app import make_key_file
-
-    if new is not None:
+    if source is not None and new is not None:
         make_key_file(Path(source.place))
-    return await _change(source, data, as_json)
 
-
-async def _change(source: "KeySource | None", data: Path | None, as_json: bool) -> int:
-    import sys
-
-    from holdfast.cli.opening import folder_of
-    from holdfast.cli.output import print_json
-    from holdfast.cli.running import OK
-    from holdfast.runtime.app import change_encryption
-
-    def tell(name: str, n: int, count: int) -> None:
+    def progress(name: str, n: int, count: int) -> None:
         print(f"{n} of {count}: {name}", file=sys.stderr, flush=True)
 
-    folder = folder_of(data)
-    changed = change_encryption(folder, source, tell)
-    if as_json:
-        facts = {"files": changed.files, "removed": changed.removed, "readable": changed.readable}
-        print_json({"encrypted": source is not None, "key": str(source) if source else None, **facts})
-        return OK
-    done = "is not encrypted any more" if source is None else f"is encrypted; its key is in {source}"
-    print(f"{folder} {done}.")
+    changed = change_encryption(folder, source, progress)
+    text = [f"{folder} {'is no longer encrypted' if source is None else f'is encrypted; its key is in {source}'}."]
     if changed.removed:
-        print(f"Removed, because it could not be read: {', '.join(changed.removed)}")
+        text.append(f"Removed, because it could not be read: {', '.join(changed.removed)}")
     if source is not None and changed.readable:
-        print("Still readable, because people read and edit them:")
-        print("\n".join(f"  {name}" for name in changed.readable))
+        text += ["Not encrypted, because people read and edit them:", *(f"  {name}" for name in changed.readable)]
     if source is not None:
-        print("Copies that were made before, and freed blocks of the disk, may still hold what was readable.")
-    return OK
-
-
-async def _print_log(data: Path | None) -> int:
-    from holdfast.cli.logs import FILE
-    from holdfast.cli.opening import folder_of
-    from holdfast.cli.running import OK
-    from holdfast.kernel.errors import StorePathInvalid
-    from holdfast.store.encryption.log_lines import LineCipher
-    from holdfast.store.encryption.marker import key_of
-
-    folder = folder_of(data)
-    key = key_of(folder)
-    cipher = None if key is None else LineCipher(key)
-    files = [path for path in folder.glob(f"{FILE}*") if path.suffix.removeprefix(".").isdigit() or path.name == FILE]
-    if not files:
-        raise StorePathInvalid(f"there is no log in {folder} yet", path=str(folder))
-    for path in sorted(files, key=lambda one: -int(one.suffix[1:]) if one.suffix[1:].isdigit() else 1):
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                text = line.rstrip("\n")
-                told = text if cipher is None else cipher.readable(text)
-                print(told if told is not None else "(a line that is damaged, or encrypted with another key)")
-    return OK
+        text.append("Earlier copies, and freed blocks of the disk, may still contain readable data.")
+    view = {
+        "encrypted": source is not None,
+        "key": str(source) if source else None,
+        "files": changed.files,
+        "removed": changed.removed,
+        "readable": changed.readable,
+    }
+    return Output(view, *text)

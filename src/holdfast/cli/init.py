@@ -1,34 +1,41 @@
 """`holdfast init`: write a commented holdfast.toml."""
 
+import os
 import sys
 from enum import Enum
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from holdfast.cli.command import Invocation, command
 from holdfast.cli.options import Config, Data, Json
+from holdfast.cli.output import Output
+from holdfast.config import FILE, TEMPLATE
+from holdfast.kernel.disk_space import is_out_of_space, unwritable
+from holdfast.kernel.errors import ConfigInvalid
 
 
-class People(Enum):
+class InitAudience(Enum):
     """Who will talk to an agent."""
 
     ONE = "one"
     SEVERAL = "several"
 
 
-SHARING = {People.ONE: "agent", People.SEVERAL: "person"}
+SHARING = {InitAudience.ONE: "agent", InitAudience.SEVERAL: "person"}
 SHARING_MEANS = {
-    People.ONE: "every private chat is shown all that the agent remembers",
-    People.SEVERAL: "each person is shown their own notes and words, a group its own",
+    InitAudience.ONE: "every private chat sees all memories of the agent",
+    InitAudience.SEVERAL: "each person sees only their own notes and messages, and a group only its own",
 }
 
 
 def init(
     *,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there; it is kept as .bak.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file, which is kept as .bak.")] = False,
     people: Annotated[
-        People | None,
+        InitAudience | None,
         typer.Option("--people", help="Who will talk to the agent: only you, or several people. Asked if not given."),
     ] = None,
     config: Config = None,
@@ -37,8 +44,9 @@ def init(
 ) -> None:
     """Write a commented holdfast.toml.
 
-    Into the data folder, or where --config says. It shows every setting; one agent is ready to run. At a terminal it
-    asks who will talk to the agent; elsewhere, and without --people, several people is taken as the answer.
+    The file is written into the data folder, or to the path of --config. It shows every setting; one agent is ready to
+    run. On a terminal the command asks who will talk to the agent; without a terminal and without --people, the answer
+    is several people.
 
     \b
     Examples:
@@ -46,63 +54,47 @@ def init(
       holdfast init --people one
       holdfast init --config ./holdfast.toml
     """
-    from holdfast.cli.running import run
-
-    asked = people or (People.SEVERAL if as_json or not sys.stdin.isatty() else _ask())
-    run(lambda: _init(config, data, asked, force=force, as_json=as_json), as_json=as_json)
+    audience = people or (InitAudience.SEVERAL if as_json or not sys.stdin.isatty() else _ask())
+    _init(force=force, audience=audience, config=config, data=data, as_json=as_json)
 
 
-def _ask() -> People:
-    """Ask at the terminal. What is no clear answer counts as several people: that shows least."""
+def _ask() -> InitAudience:
+    """Ask at the terminal. An unclear answer counts as several people, which shares the least."""
     print("Who will talk to this agent: only you, or several people?")
-    print("  only you:       every private chat is shown all that the agent remembers, whoever writes there.")
-    print("  several people: each person is shown their own notes and words, and a group its own.")
-    answer = typer.prompt("[one/several]", default=People.SEVERAL.value).strip().casefold()
-    return People.ONE if answer in {"one", "me", "only me", "only you", "1"} else People.SEVERAL
+    print(f"  only you:       {SHARING_MEANS[InitAudience.ONE]}.")
+    print(f"  several people: {SHARING_MEANS[InitAudience.SEVERAL]}.")
+    answer = typer.prompt("[one/several]", default=InitAudience.SEVERAL.value).strip().casefold()
+    return InitAudience.ONE if answer in {"one", "me", "only me", "only you", "1"} else InitAudience.SEVERAL
 
 
-async def _init(config: Path | None, data: Path | None, people: People, *, force: bool, as_json: bool) -> int:
-    from holdfast.cli.opening import folder_of
-    from holdfast.cli.output import print_json
-    from holdfast.cli.running import OK
-    from holdfast.config import FILE
-
-    file = config if config is not None else folder_of(data) / FILE
-    kept = write(file, force=force, people=people)
-    if as_json:
-        print_json({"file": str(file), "kept": str(kept) if kept else None, "sharing": SHARING[people]})
-        return OK
-    print(f"wrote    {file}")
-    print(f'sharing  memory.sharing = "{SHARING[people]}": {SHARING_MEANS[people]}')
-    if kept is not None:
-        print(f"kept     {kept}, the one that was there")
-    where = "".join(f" --{name} {given}" for name, given in (("config", config), ("data", data)) if given is not None)
-    print(f"next     edit it, then run: holdfast config check{where}\n         and: holdfast up{where}")
-    return OK
+@command(config=True)
+async def _init(invocation: Invocation, force: bool, audience: InitAudience) -> Output:
+    file = invocation.config if invocation.config is not None else invocation.folder / FILE
+    kept = write(file, force=force, audience=audience)
+    given = (("config", invocation.config), ("data", invocation.data))
+    where = "".join(f" --{name} {path}" for name, path in given if path is not None)
+    return Output(
+        {"file": str(file), "kept": str(kept) if kept else None, "sharing": SHARING[audience]},
+        f"wrote    {file}",
+        f'sharing  memory.sharing = "{SHARING[audience]}": {SHARING_MEANS[audience]}',
+        *([f"kept     {kept}, the previous file"] if kept is not None else []),
+        f"next     edit the file, then run: holdfast config check{where}\n         and: holdfast up{where}",
+    )
 
 
 def _spare(file: Path) -> Path:
-    """A name beside it that nothing has: what was kept before stays."""
-    from itertools import count
-
+    """An unused name beside the file, so that earlier copies are kept."""
     names = (f"{file.name}.bak{n if n > 1 else ''}" for n in count(1))
     return next(place for name in names if not (place := file.with_name(name)).exists())
 
 
-def text_for(people: People) -> str:
-    """The template, with who is shown what the agent remembers."""
-    from holdfast.config import TEMPLATE
-
-    return TEMPLATE.replace('\nsharing = "person"\n', f'\nsharing = "{SHARING[people]}"\n')
+def text_for(audience: InitAudience) -> str:
+    """The template with the sharing of memories for this audience."""
+    return TEMPLATE.replace('\nsharing = "person"\n', f'\nsharing = "{SHARING[audience]}"\n')
 
 
-def write(file: Path, *, force: bool, people: People = People.SEVERAL) -> Path | None:
-    """Make the file; where the one that was there went, when it had to go. Raises `ConfigInvalid`, `StoreFull`."""
-    import os
-
-    from holdfast.kernel.disk_space import is_out_of_space, unwritable
-    from holdfast.kernel.errors import ConfigInvalid
-
+def write(file: Path, *, force: bool, audience: InitAudience = InitAudience.SEVERAL) -> Path | None:
+    """Write the file. Returns the new path of the file that it replaced. Raises `ConfigInvalid`, `StoreFull`."""
     kept = None
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -111,13 +103,13 @@ def write(file: Path, *, force: bool, people: People = People.SEVERAL) -> Path |
             file.replace(kept)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as opened:
-            opened.write(text_for(people))
+            opened.write(text_for(audience))
     except FileExistsError as error:
-        fix = "it was left as it is; edit it, or replace it with --force"
+        fix = "it was not changed; edit it, or replace it with --force"
         raise ConfigInvalid(f"{file} exists already: {fix}", file=str(file)) from error
     except OSError as error:
         if is_out_of_space(error):
-            file.unlink(missing_ok=True)  # what was written of it is no configuration
+            file.unlink(missing_ok=True)  # an incomplete file is not a configuration
             if kept is not None:
                 kept.replace(file)
             raise unwritable(f"{file} cannot be written", error, file=str(file)) from error

@@ -1,80 +1,75 @@
-"""`holdfast memory`: an agent's own notes. What holds, every change ever made, and the way back."""
+"""`holdfast memory`: the notes of an agent, their history, and undo."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from holdfast.cli.options import AgentName, Config, Data, Json, TargetName
+from holdfast.cli.command import Invocation, command, command_group, visitor
+from holdfast.cli.memory_views import (
+    ImportedEntry,
+    history_table,
+    history_view,
+    memory_text,
+    memory_view,
+    outcome_text,
+    review_table,
+    review_views,
+)
+from holdfast.cli.options import AgentName, Limit, TargetName
+from holdfast.cli.output import OK, WRONG, Output, TextTable
+from holdfast.inbox.address import agent_name
+from holdfast.kernel.errors import InvalidInput, MemoryWriteBlocked
+from holdfast.kernel.ids import make_id
+from holdfast.memory.delivery import Delivered
+from holdfast.memory.files.hermes import import_hermes
+from holdfast.memory.notes import Change, MemoryBatch, MemoryUndo, MemoryVerb, NotApplied, Target
 
 if TYPE_CHECKING:
-    from holdfast.memory.delivery import Outcome
     from holdfast.memory.notes import MemoryOutcome
     from holdfast.runtime.runtime import Runtime
 
-LIMIT = 200
 Shared = Annotated[
-    bool, typer.Option("--shared", help="Share it with everybody who talks to the agent, which is also the default.")
+    bool, typer.Option("--shared", help="Share it with everyone who talks to the agent, which is the default.")
 ]
 About = Annotated[
     str, typer.Option("--about", help="Whose notes: a person, or a chat as `subjects` names it.", show_default="shared")
 ]
-Where = Annotated[TargetName, typer.Option("--target", help="Which of the two files.")]
-Entry = Annotated[str, typer.Argument(metavar="ENTRY", help="A part that only this entry has, or its number.")]
-Text = Annotated[str, typer.Argument(metavar="TEXT", help="The note.")]
+TargetFile = Annotated[TargetName, typer.Option("--target", help="The file: MEMORY.md or USER.md.")]
+EntryArgument = Annotated[str, typer.Argument(metavar="ENTRY", help="A part that only this note has, or its number.")]
+TextArgument = Annotated[str, typer.Argument(metavar="TEXT", help="The note.")]
 
-memory = typer.Typer(
-    name="memory",
-    help="Show and change an agent's own notes.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+memory = command_group("memory", "Show and change the notes of an agent.")
 
 
 @memory.command()
-def show(
-    agent: AgentName = None, about: About = "", config: Config = None, data: Data = None, as_json: Json = False
-) -> None:
-    """Show the notes that hold now.
+@visitor(config=True)
+async def show(runtime: "Runtime", agent: AgentName = None, about: About = "") -> Output:
+    """Show the current notes.
 
     \b
     Examples:
       holdfast memory show
       holdfast memory show --about ada --json
     """
-    from holdfast.cli.memory_views import memory_view, print_memory
-
-    async def work(runtime: "Runtime") -> int:
-        from holdfast.cli.output import print_json
-        from holdfast.cli.running import OK
-        from holdfast.inbox.address import agent_name
-
-        held = await runtime.memory(agent_name(agent or runtime.default_agent), about)
-        if as_json:
-            print_json(memory_view(held))
-        else:
-            print_memory(held)
-        return OK
-
-    run_visiting(work, config, data, as_json=as_json)
+    held = await runtime.memory(agent_name(agent or runtime.default_agent), about)
+    return Output(memory_view(held), *memory_text(held))
 
 
 @memory.command()
-def add(
-    text: Text,
+@command(config=True)
+async def add(
+    invocation: Invocation,
     *,
-    target: Where = TargetName.MEMORY,
+    text: TextArgument,
+    target: TargetFile = TargetName.MEMORY,
     agent: AgentName = None,
     about: About = "",
     shared: Shared = False,
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Add a note; one that is there already stays as it is.
+) -> Output:
+    """Add a note. A note that already exists is not added again.
 
-    Without --about everybody who talks to the agent is shown it; --shared says the same in so many words.
+    Without --about, or with --shared, everyone who talks to the agent sees the note.
 
     \b
     Examples:
@@ -82,116 +77,100 @@ def add(
       holdfast memory add "Has a cat called Byron." --target user --about ada
     """
     if shared and about:
-        raise typer.BadParameter("a note is shared with everybody or about one person; leave out one of the two")
-    _change("add", target, (agent, about), (config, data), text=text, as_json=as_json)
+        raise typer.BadParameter("--shared and --about exclude each other; use one of them")
+    return await _change(invocation, _Wish("add", target, agent, about, text=text))
 
 
 @memory.command()
-def replace(
-    entry: Entry,
-    text: Text,
+@command(config=True)
+async def replace(
+    invocation: Invocation,
     *,
-    target: Where = TargetName.MEMORY,
+    entry: EntryArgument,
+    text: TextArgument,
+    target: TargetFile = TargetName.MEMORY,
     agent: AgentName = None,
     about: About = "",
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Replace a note by another.
+) -> Output:
+    """Replace a note.
 
     \b
     Examples:
       holdfast memory replace "Tea, not coffee." "Coffee after all."
     """
-    _change("replace", target, (agent, about), (config, data), entry=entry, text=text, as_json=as_json)
+    return await _change(invocation, _Wish("replace", target, agent, about, entry=entry, text=text))
 
 
 @memory.command()
-def remove(
-    entry: Entry,
-    *,
-    target: Where = TargetName.MEMORY,
+@command(config=True)
+async def remove(
+    invocation: Invocation,
+    entry: EntryArgument,
+    target: TargetFile = TargetName.MEMORY,
     agent: AgentName = None,
     about: About = "",
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
+) -> Output:
     """Remove a note.
 
     \b
     Examples:
       holdfast memory remove "Tea, not coffee."
     """
-    _change("remove", target, (agent, about), (config, data), entry=entry, as_json=as_json)
+    return await _change(invocation, _Wish("remove", target, agent, about, entry=entry))
 
 
 @memory.command()
-def move(
-    entry: Entry,
+@command(config=True)
+async def move(
+    invocation: Invocation,
     *,
-    to: Annotated[str, typer.Option("--to", help="Whose it shall be.", show_default="everybody's")] = "",
-    target: Where = TargetName.MEMORY,
+    entry: EntryArgument,
+    to: Annotated[str, typer.Option("--to", help="The new owner of the note.", show_default="shared")] = "",
+    target: TargetFile = TargetName.MEMORY,
     agent: AgentName = None,
     about: About = "",
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Give a note to somebody else, or share it with everybody.
+) -> Output:
+    """Give a note to another person, or share it with everyone.
 
-    A note that the model made belongs to the person or the chat it was made in. Only an operator shares it.
+    A note that the model wrote belongs to the person or chat of that conversation. Only an operator can share it.
 
     \b
     Examples:
       holdfast memory move "Deploys happen on Fridays." --about ada
       holdfast memory move 4 --target user --about ada --to bob
     """
-    _change("move", target, (agent, about), (config, data), entry=entry, to=to, as_json=as_json)
+    return await _change(invocation, _Wish("move", target, agent, about, entry=entry, to=to))
 
 
 @memory.command()
-def subjects(agent: AgentName = None, config: Config = None, data: Data = None, as_json: Json = False) -> None:
-    """Show whose notes an agent keeps: those shared with everybody, people's, chats'.
+@visitor(config=True)
+async def subjects(runtime: "Runtime", agent: AgentName = None) -> Output:
+    """List the owners of an agent's notes: people, chats, and everyone.
 
     \b
     Examples:
       holdfast memory subjects
       holdfast memory subjects --json
     """
-
-    async def work(runtime: "Runtime") -> int:
-        from holdfast.cli.memory_views import print_subjects, subjects_view
-        from holdfast.cli.output import print_json
-        from holdfast.cli.running import OK
-        from holdfast.inbox.address import agent_name
-
-        name = agent_name(agent or runtime.default_agent)
-        found: list[str] = []
-        while page := await runtime.memory_subjects(name, after=found[-1] if found else None):
-            found += page
-        memories = [await runtime.memory(name, subject) for subject in found]
-        if as_json:
-            print_json(subjects_view(memories))
-        else:
-            print_subjects(memories)
-        return OK
-
-    run_visiting(work, config, data, as_json=as_json)
+    name = agent_name(agent or runtime.default_agent)
+    found: list[str] = []
+    while page := await runtime.memory_subjects(name, after=found[-1] if found else None):
+        found += page
+    memories = [await runtime.memory(name, subject) for subject in found]
+    view = {"subjects": [{"about": one.subject, "notes": len(one.entries)} for one in memories]}
+    rows = ((one.subject or "(everyone)", len(one.entries)) for one in memories)
+    return Output(view, TextTable(("about", "notes"), rows))
 
 
 @memory.command()
-def history(
-    *,
+@visitor(config=True)
+async def history(
+    runtime: "Runtime",
     agent: AgentName = None,
     about: About = "",
-    after: Annotated[int, typer.Option("--after", min=0, help="The last change of the page before.")] = 0,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
+    after: Annotated[int, typer.Option("--after", min=0, help="The last change of the previous page.")] = 0,
+    limit: Limit = 200,
+) -> Output:
     """Show every change, oldest first.
 
     \b
@@ -199,196 +178,150 @@ def history(
       holdfast memory history
       holdfast memory history --json
     """
-    from holdfast.cli.memory_views import history_view, print_history
-
-    async def work(runtime: "Runtime") -> int:
-        from holdfast.cli.output import print_json
-        from holdfast.cli.running import OK
-        from holdfast.inbox.address import agent_name
-
-        found = await runtime.memory_history(
-            agent_name(agent or runtime.default_agent), about, after=after, limit=limit
-        )
-        if as_json:
-            print_json(history_view(found))
-        else:
-            print_history(found)
-        return OK
-
-    run_visiting(work, config, data, as_json=as_json)
+    found = await runtime.memory_history(agent_name(agent or runtime.default_agent), about, after=after, limit=limit)
+    return Output(history_view(found), history_table(found))
 
 
 @memory.command()
-def undo(
-    change: Annotated[int, typer.Argument(metavar="CHANGE", min=1, help="Its number in the history.")],
-    *,
+@command(config=True)
+async def undo(
+    invocation: Invocation,
+    change: Annotated[int, typer.Argument(metavar="CHANGE", min=1, help="The number of the change in the history.")],
     agent: AgentName = None,
     about: About = "",
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Take one change back. Undo that change again to have it after all.
+) -> Output:
+    """Undo one change. To restore it, undo the change that this command makes.
 
     \b
     Examples:
       holdfast memory undo 12
     """
-
-    async def work(runtime: "Runtime") -> int:
-        from holdfast.inbox.address import agent_name
-        from holdfast.memory.notes import MemoryUndo
-
+    async with invocation.visiting(act="memory.changed" if about else "memory.shared") as runtime:
         wish = MemoryUndo(agent=agent_name(agent or runtime.default_agent), subject=about, seq=change)
-        return _told(await runtime.undo_memory(wish), as_json=as_json)
-
-    run_visiting(work, config, data, as_json=as_json, act="memory.changed" if about else "memory.shared")
+        return _shown(await runtime.undo_memory(wish))
 
 
 @memory.command(name="import")
-def import_(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Hermes' home folder, or its `memories`.")],
-    *,
+@visitor(config=True, make=True)
+async def import_(
+    runtime: "Runtime",
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The home folder of Hermes, or its `memories`.")],
     agent: AgentName = None,
     about: About = "",
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Import MEMORY.md and USER.md of Hermes. Every entry comes over once, however often this is run.
+) -> Output:
+    """Import MEMORY.md and USER.md of Hermes. Repeating the import adds no entry twice.
 
     \b
     Examples:
       holdfast memory import ~/.hermes
     """
+    from holdfast.cli.opening import home_of
 
-    async def work(runtime: "Runtime") -> int:
-        from holdfast.cli.memory_views import ImportedEntry, print_import
-        from holdfast.cli.opening import home_of
-        from holdfast.cli.output import print_json
-        from holdfast.cli.running import OK, WRONG
-        from holdfast.inbox.address import agent_name
-        from holdfast.memory.files.hermes import import_hermes
-
-        found = import_hermes(home_of(folder), agent_name(agent or runtime.default_agent), subject=about)
-        done = [ImportedEntry.of(one.file, one.n, await runtime.apply_memory(one.batch)) for one in found]
-        if as_json:
-            print_json({"entries": done})
-        else:
-            print_import(done)
-        return OK if all(one.state != "refused" for one in done) else WRONG
-
-    run_visiting(work, config, data, as_json=as_json, make=True)
+    found = import_hermes(home_of(folder), agent_name(agent or runtime.default_agent), subject=about)
+    done = [ImportedEntry.of(one.file, one.n, await runtime.apply_memory(one.batch)) for one in found]
+    rows = ((one.file, one.entry, one.state, one.reason) for one in done)
+    table = TextTable(("file", "entry", "state", "reason"), rows)
+    return Output({"entries": done}, table, code=OK if all(one.state != "refused" for one in done) else WRONG)
 
 
 @memory.command()
-def migrate(
-    *,
-    agent: AgentName = None,
-    about: About = "",
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Bring the notes and SOUL.md to providers that can take them over, such as Honcho. Each file goes once.
+@visitor(config=True, act="provider.migrated")
+async def migrate(runtime: "Runtime", agent: AgentName = None, about: About = "") -> Output:
+    """Copy the notes and SOUL.md to providers that support it, such as Honcho. Each file is copied once.
 
     \b
     Examples:
       holdfast memory migrate
     """
-
-    async def work(runtime: "Runtime") -> int:
-        from holdfast.cli.output import print_json, print_table
-        from holdfast.cli.running import OK, WRONG
-        from holdfast.memory.delivery import Delivered
-
-        moved = await runtime.migrate_memory(agent, about)
-        rows = [
-            (provider, file, "kept" if isinstance(outcome, Delivered) else "not kept", _why(outcome))
-            for provider, files in moved.items()
-            for file, outcome in files.items()
-        ]
-        if as_json:
-            print_json({"files": [dict(zip(("provider", "file", "state", "why"), row, strict=True)) for row in rows]})
-        else:
-            print_table(("provider", "file", "state", "why"), rows)
-        return OK if all(row[2] == "kept" for row in rows) else WRONG
-
-    run_visiting(work, config, data, as_json=as_json, act="provider.migrated")
+    moved = await runtime.migrate_memory(agent, about)
+    rows = [
+        (provider, file, "kept", outcome.receipt)
+        if isinstance(outcome, Delivered)
+        else (provider, file, "not kept", outcome.reason)
+        for provider, files in moved.items()
+        for file, outcome in files.items()
+    ]
+    headings = ("provider", "file", "state", "why")
+    view = {"files": [dict(zip(headings, row, strict=True)) for row in rows]}
+    return Output(view, TextTable(headings, rows), code=OK if all(row[2] == "kept" for row in rows) else WRONG)
 
 
-def _why(outcome: "Outcome") -> str:
-    from holdfast.memory.delivery import Delivered
+@memory.command()
+@visitor(config=True)
+async def review(runtime: "Runtime", agent: AgentName = None) -> Output:
+    """List notes that were made in a group or by an unknown sender.
 
-    return outcome.receipt if isinstance(outcome, Delivered) else outcome.reason
+    An unknown sender is an account of a chat platform that is neither on the allowlist nor admitted by name. These
+    notes are unverified; the model sees them marked as data.
+
+    \b
+    Examples:
+      holdfast memory review
+      holdfast memory review --json
+    """
+    found = await runtime.review_notes(agent)
+    return Output({"notes": review_views(found)}, review_table(found) if found else "There are no notes to review.")
 
 
-def _change(
-    verb: str,
-    target: str,
-    whose: tuple[str | None, str],
-    files: tuple[Path | None, Path | None],
-    *,
-    entry: str = "",
-    text: str = "",
-    to: str = "",
-    as_json: bool,
-) -> NoReturn:
-    agent, about = whose
+@memory.command()
+@visitor(config=True)
+async def revoke(
+    runtime: "Runtime",
+    author: Annotated[
+        str, typer.Option("--author", help="The author of the original messages, such as telegram:123456789.")
+    ] = "",
+    chat: Annotated[str, typer.Option("--chat", help="The chat of the notes, as `memory review` shows it.")] = "",
+    agent: AgentName = None,
+) -> Output:
+    """Remove every note from one author's messages, or from one chat.
 
-    async def work(runtime: "Runtime") -> int:
-        from holdfast.inbox.address import agent_name
-        from holdfast.kernel.ids import make_id
-        from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+    The notes are removed from the memory files, from every provider, and from running conversations at their next turn.
+    Linked accounts count as the same author. The messages themselves stay; `holdfast forget` erases them.
 
-        number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else None
-        made = MemoryVerb.REMOVE if verb == "move" else MemoryVerb(verb)
-        change = Change(verb=made, target=Target(target), text=text, old=entry, version=number)
+    \b
+    Examples:
+      holdfast memory revoke --author telegram:123456789
+      holdfast memory revoke --chat agent:main:telegram:group:-1001234567890
+    """
+    done = await runtime.revoke_notes(agent, author=author, chat=chat.removeprefix("chat:"))
+    view = {"removed": done.removed, "unattributed": review_views(done.unattributed)}
+    text = f"{'1 note was' if done.removed == 1 else f'{done.removed} notes were'} removed."
+    if not done.unattributed:
+        return Output(view, text)
+    more = "These notes come from several people and have no single author; --chat removes them:"
+    return Output(view, text, more, review_table(done.unattributed))
+
+
+class _Wish(NamedTuple):
+    """One requested change of a note."""
+
+    verb: str
+    target: str
+    agent: str | None
+    about: str
+    entry: str = ""
+    text: str = ""
+    to: str = ""
+
+
+async def _change(invocation: Invocation, wish: _Wish) -> Output:
+    entry, moves = wish.entry, wish.verb == "move"
+    number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else None
+    verb = MemoryVerb.REMOVE if moves else MemoryVerb(wish.verb)
+    change = Change(verb=verb, target=Target(wish.target), text=wish.text, old=entry, version=number)
+    act = "memory.changed" if (wish.to if moves else wish.about) else "memory.shared"
+    async with invocation.visiting(make=wish.verb == "add", act=act) as runtime:
         origin = make_id("cli", runtime.clock.now(), runtime.entropy.bits(80))
-        batch = MemoryBatch(
-            agent=agent_name(agent or runtime.default_agent), subject=about, origin=origin, changes=(change,), by="user"
-        )
-        if verb == "move":
-            return _told(await runtime.move_memory(batch, to), as_json=as_json)
-        return _told(await runtime.apply_memory(batch), as_json=as_json)
-
-    act = "memory.changed" if (to if verb == "move" else about) else "memory.shared"
-    run_visiting(work, *files, as_json=as_json, make=verb == "add", act=act)
+        agent = agent_name(wish.agent or runtime.default_agent)
+        batch = MemoryBatch(agent=agent, subject=wish.about, origin=origin, changes=(change,), by="user")
+        if moves:
+            return _shown(await runtime.move_memory(batch, wish.to))
+        return _shown(await runtime.apply_memory(batch))
 
 
-def _told(outcome: "MemoryOutcome", *, as_json: bool) -> int:
-    """Say what became of a change. Raises what was wrong with it."""
-    from holdfast.cli.memory_views import outcome_text
-    from holdfast.cli.output import print_json
-    from holdfast.cli.running import OK
-    from holdfast.kernel.errors import InvalidInput, MemoryWriteBlocked
-    from holdfast.memory.notes import NotApplied
-
+def _shown(outcome: "MemoryOutcome") -> Output:
+    """Raises `InvalidInput` or `MemoryWriteBlocked` for a change that was not applied."""
     if isinstance(outcome, NotApplied):
         kind = MemoryWriteBlocked if outcome.code == "blocked" else InvalidInput
         raise kind(f"{outcome.code}: {outcome.reason}", reason=outcome.code)
-    if as_json:
-        print_json({"changes": list(outcome.seqs), "repeated": outcome.repeated})
-    else:
-        print(outcome_text(outcome))
-    return OK
-
-
-def run_visiting(
-    work: Callable[["Runtime"], Awaitable[int]],
-    config: Path | None,
-    data: Path | None,
-    *,
-    as_json: bool,
-    make: bool = False,
-    act: str = "",
-) -> NoReturn:
-    from holdfast.cli.running import run
-
-    async def visit() -> int:
-        from holdfast.cli.opening import visiting
-
-        async with visiting(data, config, make=make, act=act) as runtime:
-            return await work(runtime)
-
-    run(visit, as_json=as_json)
+    return Output({"changes": list(outcome.seqs), "repeated": outcome.repeated}, outcome_text(outcome))

@@ -1,11 +1,11 @@
-"""How `holdfast memory` shows notes and changes, to people and as JSON."""
+"""How `holdfast memory` shows notes and changes, as text and as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.cli.output import print_heading, print_table, visible, when
+from holdfast.cli.output import Heading, TextTable, when
 from holdfast.memory.notes import Applied, Memory, MemoryEntry, MemoryOperation, MemoryOutcome, NotApplied, Target
-from holdfast.memory.notes_review import mark_of
+from holdfast.memory.notes_review import NoteForReview, mark_of
 from holdfast.memory.visibility import holder_of
 
 
@@ -47,12 +47,18 @@ def _entry_view(memory: Memory, entry: MemoryEntry) -> dict[str, object]:
     }
 
 
-def subjects_view(memories: Sequence[Memory]) -> dict[str, object]:
-    return {"subjects": [{"about": one.subject, "notes": len(one.entries)} for one in memories]}
-
-
-def print_subjects(memories: Sequence[Memory]) -> None:
-    print_table(("about", "notes"), [(one.subject or "(everybody)", len(one.entries)) for one in memories])
+def memory_text(memory: Memory) -> list[str | Heading]:
+    text: list[str | Heading] = [] if memory.entries else ["No notes yet."]
+    for target in Target:
+        if entries := memory.of(target):
+            text.append(Heading(f"{target.value}, {memory.used_chars(target)} characters"))
+        for entry in entries:
+            shown = entry.text.replace("\n", "\n" + " " * 8)
+            holder = holder_of(memory.subject, entry.by, entry.principal)
+            only = f", only for {holder}" if holder != memory.subject else ""
+            group = ", made in a group" if mark_of(memory.subject, entry, ()) else ""
+            text.append(f"{entry.seq:>6}  {shown}  ({entry.by}, {when(entry.at)}{only}{group})")
+    return text
 
 
 def history_view(operations: Sequence[MemoryOperation]) -> dict[str, object]:
@@ -74,22 +80,8 @@ def _operation_view(one: MemoryOperation) -> dict[str, object]:
     }
 
 
-def print_memory(memory: Memory) -> None:
-    if not memory.entries:
-        print("No notes yet.")
-    for target in Target:
-        if entries := memory.of(target):
-            print_heading(f"{target.value}, {memory.used_chars(target)} characters")
-        for entry in entries:
-            shown = visible(entry.text).replace("\n", "\n" + " " * 8)
-            holder = holder_of(memory.subject, entry.by, entry.principal)
-            only = f", only for {visible(holder)}" if holder != memory.subject else ""
-            group = ", made in a group" if mark_of(memory.subject, entry, ()) else ""
-            print(f"{entry.seq:>6}  {shown}  ({entry.by}, {when(entry.at)}{only}{group})")
-
-
-def print_history(operations: Sequence[MemoryOperation]) -> None:
-    rows = [
+def history_table(operations: Sequence[MemoryOperation]) -> TextTable:
+    rows = (
         (
             one.seq,
             when(one.at),
@@ -101,17 +93,46 @@ def print_history(operations: Sequence[MemoryOperation]) -> None:
             one.text,
         )
         for one in operations
-    ]
-    print_table(("change", "at", "target", "action", "by", "holds", "before", "after"), rows)
-
-
-def print_import(done: Sequence[ImportedEntry]) -> None:
-    print_table(("file", "entry", "state", "reason"), [(one.file, one.entry, one.state, one.reason) for one in done])
+    )
+    return TextTable(("change", "at", "target", "action", "by", "holds", "before", "after"), rows)
 
 
 def outcome_text(outcome: Applied) -> str:
     if not any(outcome.seqs):
-        return "There already; nothing was changed."
+        return "The note already exists; nothing was changed."
     if outcome.repeated:
-        return f"That was done before, as change {outcome.seqs[0]}."
-    return f"Done, as change {outcome.seqs[0]}. `holdfast memory undo {outcome.seqs[0]}` takes it back."
+        return f"This was already done as change {outcome.seqs[0]}."
+    return f"Done as change {outcome.seqs[0]}. `holdfast memory undo {outcome.seqs[0]}` undoes it."
+
+
+def review_views(notes: Sequence[NoteForReview]) -> list[dict[str, object]]:
+    return [
+        {
+            "agent": one.agent,
+            "about": one.subject,
+            "version": one.entry.seq,
+            "target": one.entry.target.value,
+            "text": one.entry.text,
+            "by": one.entry.by,
+            "author": one.entry.principal or None,
+            "chat": one.chat or None,
+            "mark": one.mark.name.lower(),
+            "at": one.entry.at,
+        }
+        for one in notes
+    ]
+
+
+def review_table(notes: Sequence[NoteForReview]) -> TextTable:
+    rows = (
+        (
+            one.entry.seq,
+            when(one.entry.at),
+            one.entry.principal or "(several)",
+            one.chat or "(private)",
+            one.mark.value,
+            one.entry.text,
+        )
+        for one in notes
+    )
+    return TextTable(("change", "when", "author", "chat", "mark", "note"), rows)

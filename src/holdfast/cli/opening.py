@@ -1,4 +1,4 @@
-"""Opening the data folder for a command: beside a running process, or in its place where nobody serves."""
+"""Opens the data folder for a command: beside the process that serves it, or as the serving process."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
@@ -24,15 +24,15 @@ def folder_of(data: Path | None) -> Path:
 
 
 def home_of(path: Path) -> Path:
-    """The path with `~` replaced. Raises `InvalidInput` for a home that nobody has."""
+    """The path with `~` expanded. Raises `InvalidInput` for an unknown home folder."""
     try:
         return path.expanduser()
     except RuntimeError as error:
-        raise InvalidInput(f"{path}: there is no such home folder; write the whole path") from error
+        raise InvalidInput(f"{path}: the home folder is unknown; use an absolute path") from error
 
 
 def config_of(file: Path | None, folder: Path) -> Config:
-    """The configuration that was named, or the one in the data folder."""
+    """The configuration of `--config`, or the one in the data folder."""
     if file is None and (folder / FILE).exists():
         file = folder / FILE
     read = load_config(file)
@@ -44,13 +44,13 @@ def config_of(file: Path | None, folder: Path) -> Config:
 async def visiting(
     data: Path | None, config: Path | None = None, *, make: bool = False, act: str = "", on: str = ""
 ) -> AsyncIterator[Runtime]:
-    """The store, without serving it. Only with `make` is a new one made.
+    """Open the store without serving it. A new store is created only with `make`.
 
-    `act` names the privileged act that is attempted, and `on` its subject: a refusal is put on record.
+    `act` names the privileged act that the command attempts, and `on` its subject: the audit trail records a refusal.
     """
     folder = folder_of(data)
     if not make and folder.is_dir() and not has_store(folder):
-        raise StorePathInvalid(f"there is no Holdfast data in {folder} yet", path=str(folder))
+        raise StorePathInvalid(f"{folder} contains no Holdfast data", path=str(folder))
     if not make and not folder.exists():
         raise StorePathInvalid(f"the folder {folder} does not exist", path=str(folder))
     agents = make_agents(listed=config_of(config, folder).agents, lenient=True)
@@ -58,7 +58,7 @@ async def visiting(
         try:
             yield runtime
         except HoldfastError as error:
-            if act and error.remedy is Remedy.CORRECT:  # otherwise it may have failed for reasons that are not its own
+            if act and error.remedy is Remedy.CORRECT:  # other errors do not refuse the act itself
                 await runtime.actions.refuse(BY_NAME[act], on, error.code)
             raise
 
@@ -67,7 +67,7 @@ async def visiting(
 async def serving(
     folder: Path, config: Config, crew: Crew, on_broken: Callable[[StoreBroken], None] | None = None
 ) -> AsyncIterator[Runtime]:
-    """The store with its loops and channels running here. Raises `StoreOwned` while another process serves it."""
+    """Open the store and run its loops and channels. Raises `StoreOwned` while another process serves it."""
     connect = config.file.parent if config.file is not None else folder
     runtime = await open_runtime(
         folder, agents=crew.agents, on_broken=on_broken, connect=connect, hidden=_hidden(config)
@@ -77,13 +77,13 @@ async def serving(
 
 
 def _hidden(config: Config) -> tuple[Path, ...]:
-    """The configuration, and the files of secrets that it names."""
+    """The configuration file and the files with its secrets."""
     return () if config.file is None else (config.file, *secret_files(config.file, config.agents or {}))
 
 
 @asynccontextmanager
 async def serving_or_visiting(folder: Path, config: Config) -> AsyncIterator[tuple[Runtime, bool]]:
-    """The runtime, and whether it serves: another process may be doing that already, and then the log is its."""
+    """The runtime, and whether it serves. If another process serves the folder, that process also owns the log."""
     agents = (await find_crew(config.agents)).agents
     with ExitStack() as logging:
         logging.enter_context(logging_to(to_file(folder)))

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their defaults mean."""
+"""Options and arguments that several commands share."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -15,17 +15,20 @@ Config = Annotated[
     typer.Option(
         "--config",
         envvar="HOLDFAST_CONFIG",
-        help="The configuration.",
-        show_default="holdfast.toml in the data folder, if there is one",
+        help="The configuration file.",
+        show_default="holdfast.toml in the data folder, if it exists",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-FIRST = "main, or the first that is configured"
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+FIRST = "main, or the first configured agent"
 AgentName = Annotated[str | None, typer.Option("--agent", help="The agent.", show_default=FIRST)]
 Chat = Annotated[str, typer.Option("--chat", help="The chat.")]
-SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The id of the session.")]
+OnlyAgent = Annotated[str | None, typer.Option("--agent", help="Only of this agent.", show_default="all agents")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="The maximum number of rows.")]
+AfterNumber = Annotated[int, typer.Option("--after", min=0, help="`next` of the previous page.")]
 
-# --- fixed sets of values: they repeat enums that `--help` does not load; a test compares them
+# --- fixed sets of values: copies of enums that `--help` does not import; a test compares them
 
 
 class DeliveryStateName(StrEnum):

@@ -1,12 +1,14 @@
-"""What a command prints: shapes as JSON, tables and texts for people, errors in one form.
+"""What a command prints: JSON for programs, tables and text for people, and errors in one form.
 
-Colours only on a terminal. What people wrote is shown without control characters, so that no message can steer the
-terminal it is shown on.
+Headings and tables are styled only on a terminal. Control characters in text are escaped, so that no message can steer
+the terminal it is shown on.
 """
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
@@ -16,24 +18,63 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import Instant
 
 UTF_8 = frozenset({"utf-8", "utf8"})
+OK, WRONG, USAGE, CONTRADICTION, AWAITING, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130  # exit codes
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    headings: Sequence[str]
+    rows: Iterable[Sequence[object]]
+
+
+Part = str | Heading | TextTable
+
+
+class Output:
+    """The result of a command: a value for `--json`, or else text for people; and the exit code."""
+
+    def __init__(self, value: object, *text: Part, code: int = OK) -> None:
+        self.value, self.text, self.code = value, text, code
+
+    def print(self, *, as_json: bool) -> None:
+        if as_json:
+            print_json(self.value)
+            return
+        for part in self.text:
+            match part:
+                case Heading(text):
+                    print(f"\x1b[1m{visible(text)}\x1b[0m" if is_terminal() else visible(text))
+                case TextTable(headings, rows):
+                    print_table(headings, rows)
+                case _:
+                    print(visible(part))
 
 
 def print_json(value: object) -> None:
     text = msgspec.json.encode(value).decode()
     if (sys.stdout.encoding or "utf-8").lower() not in UTF_8:
-        text = json.dumps(json.loads(text))  # with everything escaped that is not ASCII
+        text = json.dumps(json.loads(text))  # escapes everything that is not ASCII
     print(text, flush=True)
 
 
 def print_error(error: HoldfastError, *, as_json: bool) -> None:
-    """For people on stderr; for programs that asked for JSON, also as JSON on stdout."""
+    """For people on stderr; with `as_json`, also as JSON on stdout."""
     if as_json:
         print_json(error_view(error))
     print(f"error[{error.code}]: {visible(str(error))}\n  hint: {error.hint}", file=sys.stderr, flush=True)
 
 
+def print_warning(sentence: str) -> None:
+    print(visible(f"warning: {sentence}"), file=sys.stderr, flush=True)
+
+
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table: drawn on a terminal, aligned with spaces elsewhere."""
+    """A table: formatted by rich on a terminal, aligned with spaces elsewhere."""
     cells = [[visible("" if cell is None else str(cell)).replace("\n", " ") for cell in row] for row in rows]
     if is_terminal():
         from rich.console import Console
@@ -50,18 +91,33 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> No
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def print_heading(text: str) -> None:
-    print(f"\x1b[1m{visible(text)}\x1b[0m" if is_terminal() else visible(text))
+@contextmanager
+def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """On a terminal, a bar that the yielded function advances; nothing elsewhere."""
+    if not is_terminal():
+        yield lambda _done: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, transient=True) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda done: progress.advance(task, done)
+
+
+def facts(found: Mapping[str, object]) -> str:
+    """One line for each fact that has a value."""
+    return "\n".join(f"{name:<9} {value}" for name, value in found.items() if value)
 
 
 def visible(text: str) -> str:
-    """The text with control characters spelt out, line breaks and tabs excepted."""
+    """The text with control characters escaped, except for line breaks and tabs."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() or char in "\n\t" else _spelt(char) for char in text)
+    return "".join(char if char.isprintable() or char in "\n\t" else _escaped(char) for char in text)
 
 
-def _spelt(char: str) -> str:
+def _escaped(char: str) -> str:
     return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
 
 
@@ -76,6 +132,6 @@ def when(instant: Instant | int | None) -> str:
 
 
 def what_delivered_means(deliveries: Iterable[Delivery]) -> list[str]:
-    """A line for each provider that has delivered something in the list."""
+    """A line for each provider with a delivered item in the list."""
     meanings = {one.provider: one.means for one in deliveries if one.means}
-    return [f"delivered at {visible(provider)}: {visible(means)}." for provider, means in sorted(meanings.items())]
+    return [f"delivered at {provider}: {means}." for provider, means in sorted(meanings.items())]

@@ -1,29 +1,31 @@
-"""`holdfast replies` and `holdfast resend`: answers on their way to a platform."""
+"""`holdfast replies` and `holdfast resend`: replies to chat platforms."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.options import Data, Json, ReplyStateName
+from holdfast.api.shapes.replies import OutgoingReply, replies_view, reply_view
+from holdfast.cli.command import visitor
+from holdfast.cli.options import AfterNumber, Limit, OnlyAgent, ReplyStateName
+from holdfast.cli.output import Output, TextTable, when
+from holdfast.kernel.ids import ReplyId
+from holdfast.outbox.reply import reply_state
 
 if TYPE_CHECKING:
-    from holdfast.api.shapes.replies import OutgoingReply
-
-LIMIT = 50
+    from holdfast.runtime.runtime import Runtime
 
 
-def replies(
+@visitor()
+async def replies(
+    runtime: "Runtime",
     *,
-    state: Annotated[ReplyStateName | None, typer.Option("--state", help="Only those in this state.")] = None,
-    agent: Annotated[str | None, typer.Option("--agent", help="Only this agent's.")] = None,
-    channel: Annotated[str | None, typer.Option("--channel", help="Only those of this channel.")] = None,
-    after: Annotated[int, typer.Option("--after", min=0, help="`next` of the page before.")] = 0,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """List replies to the chat platforms, newest first.
+    state: Annotated[ReplyStateName | None, typer.Option("--state", help="Only replies in this state.")] = None,
+    agent: OnlyAgent = None,
+    channel: Annotated[str | None, typer.Option("--channel", help="Only replies of this channel.")] = None,
+    after: AfterNumber = 0,
+    limit: Limit = 50,
+) -> Output:
+    """List replies to chat platforms, newest first.
 
     \b
     Examples:
@@ -31,89 +33,37 @@ def replies(
       holdfast replies --state uncertain
       holdfast replies --channel telegram --state failed --json
     """
-    from holdfast.cli.running import run
-
-    run(
-        lambda: _replies(data, state=state, agent=agent, channel=channel, after=after, limit=limit, as_json=as_json),
-        as_json=as_json,
-    )
-
-
-async def _replies(
-    data: Path | None,
-    *,
-    state: str | None,
-    agent: str | None,
-    channel: str | None,
-    after: int,
-    limit: int,
-    as_json: bool,
-) -> int:
-    from holdfast.api.shapes.replies import replies_view
-    from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_json, print_table, when
-    from holdfast.cli.running import OK
-    from holdfast.outbox.reply import reply_state
-
     wanted = reply_state(state)
-    async with visiting(data) as runtime:
-        found = await runtime.replies.list(state=wanted, agent=agent, channel=channel, after=after, limit=limit)
+    found = await runtime.replies.list(state=wanted, agent=agent, channel=channel, after=after, limit=limit)
     view = replies_view(found, limit)
-    if as_json:
-        print_json(view)
-        return OK
-    rows = [
-        (
-            one.id,
-            _state(one),
-            one.address,
-            one.attempt,
-            when(one.due_at) if one.due_at is not None else "",
-            one.reason or one.receipt,
-        )
+    rows = (
+        (one.id, _state(one), one.address, one.attempt, when(one.due_at), one.reason or one.receipt)
         for one in view.replies
-    ]
-    print_table(("reply", "state", "to", "attempt", "next try", "reason or receipt"), rows)
-    return OK
+    )
+    return Output(view, TextTable(("reply", "state", "to", "attempt", "next try", "reason or receipt"), rows))
 
 
-def _state(one: "OutgoingReply") -> str:
+def _state(one: OutgoingReply) -> str:
     notes = [
         "possible duplicate" if one.possible_duplicate else "",
-        "an unfinished draft may stand in the chat" if one.draft == "unknown" else "",
+        "an unfinished draft may remain in the chat" if one.draft == "unknown" else "",
     ]
-    said = "; ".join(note for note in notes if note)
-    return f"{one.state} ({said})" if said else one.state
+    noted = "; ".join(note for note in notes if note)
+    return f"{one.state} ({noted})" if noted else one.state
 
 
-def resend(
-    reply: Annotated[str, typer.Argument(help="Its id, as `holdfast replies --state uncertain` shows it.")],
-    *,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Send an uncertain or failed reply again. If the platform has it already, it stands there twice.
+@visitor(act="reply.resent", on="reply")
+async def resend(
+    runtime: "Runtime",
+    reply: Annotated[str, typer.Argument(help="The id, as `holdfast replies --state uncertain` shows it.")],
+) -> Output:
+    """Send an uncertain or failed reply again.
+
+    If the platform already has the reply, it appears in the chat twice.
 
     \b
     Examples:
       holdfast resend rep_01jd...
     """
-    from holdfast.cli.running import run
-
-    run(lambda: _resend(reply, data, as_json=as_json), as_json=as_json)
-
-
-async def _resend(reply: str, data: Path | None, *, as_json: bool) -> int:
-    from holdfast.api.shapes.replies import reply_view
-    from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_json, visible
-    from holdfast.cli.running import OK
-    from holdfast.kernel.ids import ReplyId
-
-    async with visiting(data, act="reply.resent", on=reply) as runtime:
-        found = await runtime.replies.resend(ReplyId(reply))
-    if as_json:
-        print_json(reply_view(found))
-    else:
-        print(f"{visible(reply)} is {found.state}; a running `holdfast up` sends it.")
-    return OK
+    found = await runtime.replies.resend(ReplyId(reply))
+    return Output(reply_view(found), f"{reply} is {found.state}; a running `holdfast up` sends it.")

@@ -1,4 +1,4 @@
-"""Running a command: its coroutine, its exit code, and every error in the form that people and programs expect."""
+"""Runs a command to its end and prints every error in the form that people and programs expect."""
 
 import asyncio
 import errno
@@ -9,29 +9,19 @@ from typing import Any, NoReturn
 
 import typer
 
-from holdfast.cli.output import print_error
+from holdfast.api.errors import InternalError
+from holdfast.cli.output import INTERNAL, INTERRUPTED, OK, USAGE, WRONG, print_error
 from holdfast.kernel.errors import HoldfastError, InvalidUnicode, Remedy
-
-OK, WRONG, USAGE, CONTRADICTION, AWAITING, INTERNAL = 0, 1, 2, 3, 4, 70
-INTERRUPTED = 130
 
 Work = Callable[[], Coroutine[Any, Any, int]]
 
 
-class InternalError(HoldfastError):
-    """Something went wrong inside."""
-
-    code = "internal_error"
-    remedy = Remedy.REPORT
-    hint = "Please report this with the lines above."
-
-
 class NoRoom(HoldfastError):
-    """There is no room left for what the command writes, on stdout or in a file."""
+    """The disk has no space left for the output of the command."""
 
     code = "no_room"
     remedy = Remedy.REPAIR
-    hint = "Make room on the disk, or send the output elsewhere; then look whether what was asked for is done."
+    hint = "Free disk space or redirect the output, then check whether the command took effect."
 
 
 def refuse_argument(argument: str, *, as_json: bool) -> NoReturn:
@@ -39,12 +29,8 @@ def refuse_argument(argument: str, *, as_json: bool) -> NoReturn:
     sys.exit(USAGE)
 
 
-def run(work: Work, *, as_json: bool) -> NoReturn:
-    """Run the work to its end and leave with its exit code."""
-    raise typer.Exit(_outcome(work, as_json=as_json))
-
-
-def _outcome(work: Work, *, as_json: bool) -> int:
+def outcome(work: Work, *, as_json: bool) -> int:
+    """Run a command to its end. Returns its exit code."""
     from holdfast.audit.actor import acting_as
     from holdfast.cli.actor import local_user
 
@@ -54,8 +40,10 @@ def _outcome(work: Work, *, as_json: bool) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except typer.BadParameter:
+        raise  # typer prints wrong usage
     except BrokenPipeError:
-        # The reader has seen enough (`holdfast show S | head`); Python would complain again at exit.
+        # The reader has closed the pipe (`holdfast show S | head`); otherwise Python complains again at exit.
         sys.stdout = None
         return OK
     except Exception as error:  # noqa: BLE001 - the top of every command
@@ -69,10 +57,11 @@ def _failed(error: Exception, *, as_json: bool) -> int:
             known = error
         case OSError(errno=errno.ENOSPC):
             known, as_json = NoRoom(f"there is no room left to write to: {error}"), False
-            sys.stdout = None  # or Python complains again at exit
+            sys.stdout = None  # otherwise Python complains again at exit
         case _:
             traceback.print_exception(error)
-            known = InternalError(f"{type(error).__name__}: {error}")
+            hint = "Please report this error with the lines above."
+            known = InternalError(f"{type(error).__name__}: {error}", hint=hint)
     print_error(known, as_json=as_json)
     return exit_code(known)
 

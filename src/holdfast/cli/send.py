@@ -1,69 +1,58 @@
-"""`holdfast send`: leave one message in a chat's mailbox, and wait for the reply if asked to."""
+"""`holdfast send`: put one message into the mailbox of a chat, and optionally wait for the reply."""
 
+import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
-from holdfast.cli.options import AgentName, Chat, Config, Data, Json
+from holdfast.api.shapes.shapes import AcceptedMessage, accepted_view, message_view
+from holdfast.cli.command import Invocation, command
+from holdfast.cli.options import AgentName, Chat
+from holdfast.cli.output import AWAITING, OK, WRONG, Output
+from holdfast.inbox.message import MessageState
+from holdfast.kernel.errors import InvalidUnicode, MessageTooLarge
 
-TEXT_BYTES_MAX = 16 * 1024 * 1024  # no agent can be configured to take more
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
-    text: str
-    agent: str | None
-    chat: str
-    sender: str | None
-    id: str | None
+TEXT_BYTES_MAX = 16 * 1024 * 1024  # the highest value of `limits.message_bytes`
 
 
-def send(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say; `-` reads it from stdin.")],
+@command(config=True)
+async def send(
+    invocation: Invocation,
     *,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message; `-` reads it from stdin.")],
     agent: AgentName = None,
     chat: Chat = "terminal",
-    sender: Annotated[str | None, typer.Option("--sender", help="Who speaks.", show_default="the chat")] = None,
-    id: Annotated[str | None, typer.Option("--id", help="Your id of the message: repeating it is safe.")] = None,
+    sender: Annotated[str | None, typer.Option("--sender", help="The sender.", show_default="the chat")] = None,
+    id: Annotated[
+        str | None, typer.Option("--id", help="An id of your choice; a repeated message with the same id is ignored.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the reply and print it.")] = False,
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
+) -> Output:
     """Send a message to a chat.
 
-    It is durable when this returns, whether or not `holdfast up` runs.
+    The message is durable when the command returns, whether or not `holdfast up` is running.
 
-    With --wait the reply is waited for; where nobody serves the data folder, this command does until the reply is
-    there. A question about a dangerous tool ends the wait with exit code 4; `/approve ID` sent with --wait waits for
-    the rest.
+    With --wait the command waits for the reply; if no process serves the data folder, the command serves it until the
+    reply is complete. If a tool call requires approval, the command ends with exit code 4; `/approve ID` sent with
+    --wait waits for the rest.
 
     \b
     Examples:
       holdfast send "My cat is called Byron."
       holdfast send --chat family --id 42 "What is my cat called?" --wait
     """
-    from holdfast.cli.running import run
-
-    async def work() -> int:
-        letter = Letter(text=_text(text), agent=agent, chat=chat, sender=sender, id=id)
-        return await (_wait if wait else _leave)(letter, config, data, as_json=as_json)
-
-    run(work, as_json=as_json)
+    message = {"chat": chat, "text": _text(text), "agent": agent, "sender": sender, "id": id}
+    return await (_answered if wait else _accepted)(invocation, message)
 
 
 def _text(given: str) -> str:
-    """Raises `InvalidUnicode` for bytes that are no text, and `MessageTooLarge` for more than any agent takes."""
+    """Raises `InvalidUnicode`, and `MessageTooLarge` for more bytes than any agent accepts."""
     if given != "-":
         return given
-    import sys
-
-    from holdfast.kernel.errors import InvalidUnicode, MessageTooLarge
-
     raw = sys.stdin.buffer.read(TEXT_BYTES_MAX + 1)
     if len(raw) > TEXT_BYTES_MAX:
         raise MessageTooLarge(f"stdin has more than {TEXT_BYTES_MAX} bytes; nothing was sent")
@@ -73,67 +62,41 @@ def _text(given: str) -> str:
         raise InvalidUnicode(f"byte {error.start} of stdin is not UTF-8; nothing was sent") from error
 
 
-async def _leave(letter: Letter, config: Path | None, data: Path | None, *, as_json: bool) -> int:
-    from holdfast.api.shapes.shapes import AcceptedMessage, accepted_view
-    from holdfast.cli.opening import folder_of, visiting
-    from holdfast.cli.output import print_json
-    from holdfast.cli.running import OK
+async def _accepted(invocation: Invocation, message: dict[str, Any]) -> Output:
     from holdfast.runtime.app import is_served
 
-    async with visiting(data, config, make=True) as runtime:
-        outcome = accepted_view(
-            await runtime.accept(
-                letter.chat, letter.text, agent=letter.agent, sender=letter.sender, id=letter.id, trusted=True
-            )
-        )
-    if as_json:
-        print_json(outcome)
-        return OK
-    print(f"{outcome.status} {outcome.message}")
+    async with invocation.visiting(make=True) as runtime:
+        outcome = accepted_view(await runtime.accept(**message, trusted=True))
+    text = [f"{outcome.status} {outcome.message}"]
     if isinstance(outcome, AcceptedMessage):
         if outcome.queued_behind:
-            print(f"It waits behind {outcome.queued_behind} others.")
-        if not is_served(folder_of(data)):
-            print("No process serves this data folder now: the message waits until `holdfast up` runs.")
-    return OK
+            text.append(f"{outcome.queued_behind} other messages are waiting before it.")
+        if not is_served(invocation.folder):
+            text.append("No process serves this data folder: the message waits until `holdfast up` runs.")
+    return Output(outcome, *text)
 
 
 @contextmanager
 def _traceable(message: str) -> Iterator[None]:
-    """Whoever stops waiting is told what to ask for later: the message stays accepted."""
-    import asyncio
-    import sys
-
+    """On Ctrl-C, tell the user how to follow the message, which stays accepted."""
     try:
         yield
     except asyncio.CancelledError:
-        told = f"{message} is accepted and will be answered; `holdfast trace {message}` shows what becomes of it."
+        told = f"{message} is accepted and will be answered; `holdfast trace {message}` shows its state."
         print(told, file=sys.stderr, flush=True)
         raise
 
 
-async def _wait(letter: Letter, config: Path | None, data: Path | None, *, as_json: bool) -> int:
-    from msgspec.structs import replace
+async def _answered(invocation: Invocation, message: dict[str, Any]) -> Output:
+    from holdfast.cli.opening import serving_or_visiting
 
-    from holdfast.api.shapes.shapes import message_view
-    from holdfast.cli.opening import config_of, folder_of, serving_or_visiting
-    from holdfast.cli.output import print_json, visible
-    from holdfast.cli.running import AWAITING, OK, WRONG
-    from holdfast.inbox.message import MessageState
-
-    folder = folder_of(data)
-    async with serving_or_visiting(folder, config_of(config, folder)) as (runtime, _):
-        message = await runtime.send(letter.chat, letter.text, agent=letter.agent, sender=letter.sender, id=letter.id)
-        with _traceable(message):
-            trace = await runtime.outcome(message)
+    async with serving_or_visiting(invocation.folder, invocation.settings) as (runtime, _):
+        sent = await runtime.send(**message)
+        with _traceable(sent):
+            trace = await runtime.outcome(sent)
             if trace.released is not None:
                 trace = await runtime.outcome(trace.released)
     if trace.awaiting is not None:
-        asked = replace(message_view(trace), state="awaiting")
-        print_json(asked) if as_json else print(visible(trace.awaiting.text))
-        return AWAITING
-    if as_json:
-        print_json(message_view(trace))
-    else:
-        print(visible(trace.reply.text if trace.reply else ""))
-    return OK if trace.state in {MessageState.ANSWERED, MessageState.COMMAND} else WRONG
+        return Output(replace(message_view(trace), state="awaiting"), trace.awaiting.text, code=AWAITING)
+    code = OK if trace.state in {MessageState.ANSWERED, MessageState.COMMAND} else WRONG
+    return Output(message_view(trace), trace.reply.text if trace.reply else "", code=code)

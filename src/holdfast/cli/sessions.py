@@ -1,30 +1,43 @@
-"""`holdfast sessions`: the sessions of a chat, an agent, or everybody."""
+"""`holdfast sessions`, `show`, `context` and `compress`: sessions, their journal and their context."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.options import Config, Data, Json
+from holdfast.api.shapes.shapes import (
+    JournalEntry,
+    SessionView,
+    context_view,
+    entries_view,
+    operation_view,
+    sessions_view,
+    snapshot_view,
+)
+from holdfast.cli.command import visitor
+from holdfast.cli.options import Limit, OnlyAgent, SessionArgument
+from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, when
+from holdfast.inbox.address import check_part
+from holdfast.kernel.ids import SessionId
+from holdfast.sessions.compression import snapshot_name
+from holdfast.sessions.history_sql import list_operations, read_snapshot
 
 if TYPE_CHECKING:
-    from holdfast.api.shapes.shapes import SessionView
+    from holdfast.runtime.runtime import Runtime
+    from holdfast.sessions.compression import Operation
 
-LIMIT = 100
+LOOK_EVERY_MS = 1_000
 
 
-def sessions(
-    *,
-    agent: Annotated[str | None, typer.Option("--agent", help="Only this agent's.")] = None,
+@visitor(config=True)
+async def sessions(
+    runtime: "Runtime",
+    agent: OnlyAgent = None,
     chat: Annotated[
-        str | None, typer.Option("--chat", help="Only this chat's (of the first agent, unless said).")
+        str | None, typer.Option("--chat", help="Only of this chat; without --agent, of the first agent.")
     ] = None,
-    after: Annotated[str, typer.Option("--after", help="The last session of the page before.")] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
+    after: Annotated[str, typer.Option("--after", help="The last session of the previous page.")] = "",
+    limit: Limit = 100,
+) -> Output:
     """List sessions, newest first.
 
     \b
@@ -32,38 +45,109 @@ def sessions(
       holdfast sessions
       holdfast sessions --agent main --chat family --json
     """
-    from holdfast.cli.running import run
-
-    run(lambda: _sessions(agent, chat, after, limit, (data, config), as_json=as_json), as_json=as_json)
-
-
-async def _sessions(
-    agent: str | None,
-    chat: str | None,
-    after: str,
-    limit: int,
-    where: tuple[Path | None, Path | None],
-    *,
-    as_json: bool,
-) -> int:
-    from holdfast.api.shapes.shapes import sessions_view
-    from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_json, print_table, when
-    from holdfast.cli.running import OK
-
-    async with visiting(*where) as runtime:
-        found = await runtime.sessions(agent=agent, chat=chat, after=after, limit=limit)
+    found = await runtime.sessions(agent=agent, chat=chat, after=after, limit=limit)
     view = sessions_view(found)
-    if as_json:
-        print_json(view)
-        return OK
-    rows = [
+    rows = (
         (one.id, one.agent, one.chat, _state(one), one.turns, one.summaries, when(one.opened_at), one.title)
         for one in view.sessions
-    ]
-    print_table(("session", "agent", "chat", "state", "turns", "summaries", "opened", "title"), rows)
-    return OK
+    )
+    headings = ("session", "agent", "chat", "state", "turns", "summaries", "opened", "title")
+    return Output(view, TextTable(headings, rows))
 
 
-def _state(session: "SessionView") -> str:
+def _state(session: SessionView) -> str:
     return f"{session.state}, live" if session.live else session.state
+
+
+@visitor()
+async def show(
+    runtime: "Runtime",
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session, or `<session>.snapshot.<n>`.")],
+    after: Annotated[int, typer.Option("--after", min=0, help="The last entry of the previous page.")] = 0,
+    limit: Limit = 200,
+) -> Output:
+    """Show the journal of a session, or a snapshot.
+
+    A snapshot consists of the entries that a compression covered and their summary.
+
+    \b
+    Examples:
+      holdfast show ses_01k...
+      holdfast show ses_01k... --after 200 --json
+      holdfast show ses_01k....snapshot.1
+    """
+    check_part("session", session)
+    parent, dot, number = session.rpartition(".snapshot.")
+    if dot and number.isascii() and number.isdigit() and len(number) < 10:
+        return await _snapshot(runtime, parent, int(number))
+    view = entries_view(await runtime.history(SessionId(session), after=after, limit=limit))
+    more = [f"There may be more: --after {view.entries[-1].seq}"] if len(view.entries) == limit else []
+    return Output(view, *map(_entry, view.entries), *more)
+
+
+async def _snapshot(runtime: "Runtime", session: str, n: int) -> Output:
+    view = snapshot_view(*await runtime.db.read(read_snapshot(SessionId(session), n)))
+    return Output(
+        view,
+        Heading(f"{view.snapshot}: entries {view.covers_from} to {view.covers_through}"),
+        f"made {when(view.at)} by {view.model}, operation {view.operation}, on summary {view.base_n}\n",
+        f"{view.text}\n",
+        *map(_entry, view.entries),
+    )
+
+
+def _entry(entry: JournalEntry) -> str:
+    calls = " ".join(f"{call.name}({call.arguments})" for call in entry.calls)
+    sender = f"{entry.sender}:" if entry.sender else None
+    text = " ".join(filter(None, [sender, entry.tool, entry.text, f"calls {calls}" if calls else ""]))
+    undone = " (undone)" if entry.undone else ""
+    indented = text.replace("\n", "\n" + " " * 24)
+    return f"{entry.seq:>6} {entry.turn:>4} {entry.kind:<11} {indented}{undone}"
+
+
+@visitor(config=True)
+async def context(runtime: "Runtime", session: SessionArgument) -> Output:
+    """Show the context that the model would receive.
+
+    The context consists of the instructions, the newest summary, and every entry since.
+
+    \b
+    Examples:
+      holdfast context ses_01k...
+      holdfast context ses_01k... --json
+    """
+    view = context_view(await runtime.prompt(SessionId(check_part("session", session))))
+    heading = Heading(f"about {view.tokens} tokens; the summary covers entries up to {view.covers_through}")
+    return Output(view, heading, *(f"{message.role:<9} {message.content}" for message in view.messages))
+
+
+@visitor(config=True)
+async def compress(runtime: "Runtime", session: SessionArgument) -> Output:
+    """Summarise the older history of a session now.
+
+    The session keeps its id, and its turns continue meanwhile.
+
+    \b
+    Examples:
+      holdfast compress ses_01k...
+    """
+    ended = await _compressed(runtime, SessionId(check_part("session", session)))
+    detail = ended.detail or {}
+    if ended.outcome == "done":
+        text = f"compressed into {snapshot_name(ended.session, int(str(detail['summary'])))}; the session is the same"
+    else:
+        text = f"{ended.outcome}: {detail.get('reason', 'no reason was recorded')}"
+    return Output(operation_view(ended), text, code=OK if ended.outcome in {"done", "nothing"} else WRONG)
+
+
+async def _compressed(runtime: "Runtime", session: SessionId) -> "Operation":
+    """Start a compression and wait until it ends."""
+    feed = runtime.events()
+    operation = await runtime.begin_compression(session)
+    just_before = operation.id[:-1]
+    while True:
+        page = await runtime.db.read(list_operations(session=operation.session, after=just_before, limit=1))
+        if page and page[0].id == operation.id and page[0].ended_at is not None:
+            feed.close()
+            return page[0]
+        await feed.next_within(LOOK_EVERY_MS)

@@ -1,19 +1,19 @@
-"""Ctrl-C, a lost terminal and polite ends of the process, on every platform."""
+"""Handlers for Ctrl-C, a lost terminal and requests to terminate, on every platform."""
 
 import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-NAMES = ("SIGINT", "SIGTERM", "SIGBREAK")  # the last is what Windows sends to a service
-HANGUP = "SIGHUP"  # the terminal is gone
+NAMES = ("SIGINT", "SIGTERM", "SIGBREAK")  # Windows sends the last one to services
+HANGUP = "SIGHUP"  # the terminal was lost
 
 
 @contextmanager
 def on_signal(act: Callable[[], None], *, hang_up: Callable[[], None] | None = None) -> Iterator[None]:
-    """Call `act` on the event loop at each signal that asks the process to end.
+    """Call `act` on the event loop at each signal that requests the process to end.
 
-    A lost terminal calls `hang_up`, or else `act`; a process that was started to survive that (`nohup`) goes on.
+    A lost terminal calls `hang_up`, or `act` if there is none; a process under `nohup` ignores it.
     """
     loop = asyncio.get_running_loop()
     acts = {getattr(signal, name): act for name in NAMES if hasattr(signal, name)}

@@ -1,4 +1,4 @@
-"""`holdfast sim`: simulate histories with everything going wrong, and see that nothing is lost."""
+"""`holdfast sim`: simulate histories with faults and verify that nothing is lost."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.options import Json
+from holdfast.cli.output import Heading, Output, Part, TextTable, is_terminal, progress_bar
 
 if TYPE_CHECKING:
     from holdfast.testing.history import Verdict
 
-Histories = Annotated[int, typer.Option("--histories", min=1, help="How many random histories to live through.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of the first one; the others count up from it.")]
+Histories = Annotated[int, typer.Option("--histories", min=1, help="The number of random histories.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of the first history; the others count up from it.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Worker processes.", show_default="one per core")]
 Mutants = Annotated[bool, typer.Option("--mutants/--no-mutants", help="Also break each guarantee on purpose.")]
-Replay = Annotated[int | None, typer.Option("--replay", metavar="SEED", help="Tell the story of one history.")]
+Replay = Annotated[int | None, typer.Option("--replay", metavar="SEED", help="Print the events of one history.")]
 
 STEPS = 20  # lines of progress in a log file
 
@@ -27,10 +28,10 @@ def sim(  # noqa: PLR0917 - each is an option of the command line
     replay: Replay = None,
     json: Json = False,
 ) -> None:
-    """Simulate crashes and see that nothing is lost.
+    """Simulate crashes and verify that nothing is lost.
 
-    Each history is drawn from a seed: processes die and pause, answers are lost, models fail. Exit code 0 only when
-    no invariant was broken and every mutant was seen.
+    Each history is generated from a seed: processes die and pause, responses are lost, models fail. Exit code 0 only if
+    no invariant was broken and every mutant was detected.
 
     \b
     Examples:
@@ -43,39 +44,24 @@ def sim(  # noqa: PLR0917 - each is an option of the command line
 
         verdict = tell(replay, print)
         raise typer.Exit(1 if verdict.violations else 0)
-    from holdfast.cli.output import print_json
-
     report = _run(range(seed, seed + histories), jobs, mutants=mutants)
-    if json:
-        print_json(report)
-    else:
-        _print(report)
+    Output(report, *_text(report)).print(as_json=json)
     raise typer.Exit(0 if report["ok"] else 1)
 
 
-def _run(seeds: range, jobs: int | None, *, mutants: bool) -> dict[str, object]:
-    from holdfast.cli.output import is_terminal
+def _run(seeds: range, jobs: int | None, *, mutants: bool) -> dict[str, Any]:
     from holdfast.testing.campaign import report_of, run_campaign
     from holdfast.testing.mutants import MUTANTS
 
     names = list(MUTANTS) if mutants else []
-    if not is_terminal():
-        steps = _Steps(len(seeds) + len(names))
-        return report_of(run_campaign(seeds, jobs=jobs, mutants=names, progressed=steps.advance, found=_tell))
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("histories and mutants"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True) as progress:
-        task = progress.add_task("", total=len(seeds) + len(names))
-        return report_of(
-            run_campaign(
-                seeds, jobs=jobs, mutants=names, progressed=lambda done: progress.advance(task, done), found=_tell
-            )
-        )
+    total = len(seeds) + len(names)
+    with progress_bar("histories and mutants", total) as advance:
+        progressed = advance if is_terminal() else _Steps(total).advance
+        return report_of(run_campaign(seeds, jobs=jobs, mutants=names, progressed=progressed, found=_tell))
 
 
 class _Steps:
-    """Progress for a log file: one line on stderr for every twentieth part of the run."""
+    """Progress for a log file: one line on stderr for each twentieth of the run."""
 
     def __init__(self, total: int) -> None:
         self._total, self._done, self._said = total, 0, 0
@@ -88,45 +74,39 @@ class _Steps:
 
 
 def _tell(verdict: "Verdict") -> None:
-    """A broken invariant is worth knowing before the run ends, which may be hours later."""
+    """Report a broken invariant at once, since the run may take hours."""
     for what in verdict.violations:
         print(f"seed {verdict.seed} broke {what.invariant}: {what.what}", file=sys.stderr, flush=True)
 
 
-def _print(report: dict[str, object]) -> None:
-    from holdfast.cli.output import print_heading, print_table
-
-    print_heading(f"{report['histories']} histories, {report['steps']} steps, digest {report['digest']}")
-    crashes = report["crashes"]
-    assert isinstance(crashes, dict)  # noqa: S101
-    faults = {"kills": report["kills"], "pauses": report["pauses"], "stops": report["stops"], **crashes}
-    print(", ".join(f"{count} {name}" for name, count in faults.items()))
-    violations, mutants = report["violations"], report["mutants"]
-    assert isinstance(violations, list)  # noqa: S101
-    assert isinstance(mutants, list)  # noqa: S101
-    for found in violations:
-        print_heading(f"seed {found['seed']} (holdfast sim --replay {found['seed']})")
-        for what in found["violations"]:
-            print(f"  {what['invariant']}: {what['what']}")
-        for part in found["plan"] or ():
-            print(f"    {part}")
-    print(f"{len(violations)} histories broke an invariant")
-    coverage = report["coverage"]
-    assert isinstance(coverage, dict)  # noqa: S101
-    _print_coverage(coverage)
-    if mutants:
-        rows = [(one["name"], one["killed"], one["histories"], one["budget"], one["seen"]) for one in mutants]
-        print_table(("MUTANT", "KILLED", "HISTORIES", "BUDGET", "SEEN AS"), rows)
+def _text(report: dict[str, Any]) -> list[Part]:
+    faults = {"kills": report["kills"], "pauses": report["pauses"], "stops": report["stops"], **report["crashes"]}
+    text: list[Part] = [
+        Heading(f"{report['histories']} histories, {report['steps']} steps, digest {report['digest']}"),
+        ", ".join(f"{count} {name}" for name, count in faults.items()),
+    ]
+    for found in report["violations"]:
+        text.append(Heading(f"seed {found['seed']} (holdfast sim --replay {found['seed']})"))
+        text += [f"  {what['invariant']}: {what['what']}" for what in found["violations"]]
+        text += [f"    {part}" for part in found["plan"] or ()]
+    text.append(f"{len(report['violations'])} histories broke an invariant")
+    text += _coverage(report["coverage"])
+    if report["mutants"]:
+        rows = ((one["name"], one["killed"], one["histories"], one["budget"], one["seen"]) for one in report["mutants"])
+        text.append(TextTable(("MUTANT", "KILLED", "HISTORIES", "BUDGET", "SEEN AS"), rows))
+    return text
 
 
-def _print_coverage(coverage: dict[str, Any]) -> None:
-    from holdfast.cli.output import print_heading
-
+def _coverage(coverage: dict[str, Any]) -> list[str | Heading]:
     verbs, loops = coverage["verbs"], coverage["loops"]
-    print_heading(f"coverage over {coverage['histories']} histories")
-    print(f"{verbs['percent']} % of the store's verbs ({verbs['reached']} of {verbs['known']})")
     unstruck = verbs["never_struck"]
-    print(f"{verbs['reached'] - len(unstruck)} of these met a fault; not: {', '.join(unstruck) or 'none'}")
-    print(f"{loops['percent']} % of the loops' lines ({loops['lines_reached']} of {loops['lines']})")
-    for one in (*verbs["missing"], *loops["missing"]):
-        print(f"  not reached: {one['name']} ({one['left_out_because'] or 'nothing says why'})")
+    return [
+        Heading(f"coverage over {coverage['histories']} histories"),
+        f"{verbs['percent']} % of the store's verbs ({verbs['reached']} of {verbs['known']})",
+        f"{verbs['reached'] - len(unstruck)} of these met a fault; not: {', '.join(unstruck) or 'none'}",
+        f"{loops['percent']} % of the loops' lines ({loops['lines_reached']} of {loops['lines']})",
+        *(
+            f"  not reached: {one['name']} ({one['left_out_because'] or 'no reason is given'})"
+            for one in (*verbs["missing"], *loops["missing"])
+        ),
+    ]

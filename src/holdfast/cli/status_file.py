@@ -1,10 +1,10 @@
-"""The bulletin: how the channels and the MCP servers of `holdfast up` are doing, on its terminal and in a file.
+"""The status of the channels and MCP servers of `holdfast up`, on its terminal and in a file for other commands.
 
-Rule 1: the file says nothing once its process has gone: a reader asks first which process serves the data folder. The
-        process is named with the time at which it took the folder, since a later one may have its number.
-Rule 2: nothing here may stop a channel. A terminal that is gone and a disk that is full are not its business.
-Rule 3: at most two lines per channel are printed, how it went first and that it is there after all: whoever started the
-        process may never read on. The log has the rest.
+Rule 1: the file is valid only while its process serves the data folder. The process is identified by its id and the
+        time at which it took the folder, since a later process may have the same id.
+Rule 2: an error here never stops a channel, whether the terminal is gone or the disk is full.
+Rule 3: at most two lines per channel are printed: its first result, and that it is connected after all. The log has
+        every change.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.api.shapes.channels import ChannelStanding, standing_of, standing_view
 from holdfast.api.shapes.tool_servers import ToolServer, server_of, server_view
-from holdfast.inbox.channel_status import LineState, ServerStanding, Standing
+from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
 
 if TYPE_CHECKING:
     from holdfast.runtime.runtime import Runtime
@@ -26,32 +26,34 @@ if TYPE_CHECKING:
 FILE = "channels.json"
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None
     channels: list[ChannelStanding]
     servers: list[ToolServer] = []
 
 
-class Bulletin:
-    def __init__(self, folder: Path, runtime: "Runtime", say: Callable[[Standing | ServerStanding], None]) -> None:
+class StatusFile:
+    def __init__(
+        self, folder: Path, runtime: "Runtime", say: Callable[[ChannelStatus | ToolServerStatus], None]
+    ) -> None:
         self._folder = folder
         self._file = folder / FILE
-        self._exchange = runtime.exchange
+        self._registry = runtime.channel_registry
         self._runtime = runtime
         self._say = say
-        self._said: dict[tuple[str, str], LineState] = {}
+        self._said: dict[tuple[str, str], ConnectionState] = {}
         self._is_due = False
 
     def open(self) -> None:
-        """Tell what is known already, and what becomes known from now on."""
-        self._exchange.watch(self._hear)
+        """Report the current status and every change from now on."""
+        self._registry.watch(self._hear)
         self._runtime.watch_tool_servers(self._hear_servers)
-        for one in self._exchange.standings():
+        for one in self._registry.statuses():
             self._hear(one)
         self._hear_servers()
 
     def close(self) -> None:
-        self._exchange.watch(lambda _standing: None)
+        self._registry.watch(lambda _status: None)
         self._runtime.watch_tool_servers(lambda: None)
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
@@ -60,26 +62,26 @@ class Bulletin:
         for one in self._runtime.tool_servers():
             self._tell((one.agent, f"mcp {one.server}"), one)
 
-    def _hear(self, one: Standing) -> None:
+    def _hear(self, one: ChannelStatus) -> None:
         self._tell((one.agent, one.channel), one)
 
-    def _tell(self, key: tuple[str, str], one: Standing | ServerStanding) -> None:
-        if one.state is not LineState.STARTING and self._said.get(key) not in {LineState.UP, one.state}:
+    def _tell(self, key: tuple[str, str], one: ChannelStatus | ToolServerStatus) -> None:
+        if one.state is not ConnectionState.STARTING and self._said.get(key) not in {ConnectionState.UP, one.state}:
             self._said[key] = one.state
-            with suppress(OSError, ValueError):  # the terminal is gone, or closed
+            with suppress(OSError, ValueError):  # the terminal is gone
                 self._say(one)
-        if not self._is_due:  # what changes together is written once
+        if not self._is_due:  # several changes are written together
             self._is_due = True
             asyncio.get_running_loop().call_soon(self.keep)
 
     def keep(self) -> None:
-        """Write down how the channels are doing now."""
+        """Write the current status to the file."""
         self._is_due = False
         from holdfast.runtime.app import owner_of
 
-        page = Page(
+        page = StatusPage(
             owner=owner_of(self._folder),
-            channels=[standing_view(one) for one in self._exchange.standings()],
+            channels=[standing_view(one) for one in self._registry.statuses()],
             servers=[server_view(one) for one in self._runtime.tool_servers()],
         )
         draft = self._file.with_suffix(f".{os.getpid()}")
@@ -90,26 +92,26 @@ class Bulletin:
             draft.replace(self._file)
 
 
-def read_bulletin(folder: Path) -> Sequence[Standing] | None:
-    """How the channels are doing; None when nobody serves them now."""
+def read_channels(folder: Path) -> Sequence[ChannelStatus] | None:
+    """The status of the channels; None if no process serves the folder."""
     page = _page(folder)
     return None if page is None else [standing_of(one) for one in page.channels]
 
 
-def read_servers(folder: Path) -> Sequence[ServerStanding] | None:
-    """How the MCP servers are doing; None when no process serves the folder now."""
+def read_servers(folder: Path) -> Sequence[ToolServerStatus] | None:
+    """The status of the MCP servers; None if no process serves the folder."""
     page = _page(folder)
     return None if page is None else [server_of(one) for one in page.servers]
 
 
-def _page(folder: Path) -> Page | None:
-    """The page of the process that serves the folder now."""
+def _page(folder: Path) -> StatusPage | None:
+    """The status that the serving process wrote; None if there is none."""
     from holdfast.runtime.app import served_by
 
     owner = served_by(folder)
     try:
-        page = msgspec.json.decode((folder / FILE).read_bytes(), type=Page)
+        page = msgspec.json.decode((folder / FILE).read_bytes(), type=StatusPage)
         _ = [standing_of(one) for one in page.channels], [server_of(one) for one in page.servers]
-    except (OSError, ValueError):  # there is none, or not ours
+    except (OSError, ValueError):  # the file is missing or malformed
         return None
     return page if owner is not None and page.owner == owner else None

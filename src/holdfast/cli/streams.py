@@ -1,4 +1,4 @@
-"""The standard streams, made fit for use: a process may be started without them, or where a letter cannot be shown."""
+"""Prepares the standard streams, which may be closed or unable to encode a character."""
 
 import errno
 import io
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def is_text(argument: str) -> bool:
-    """Whether the bytes of an argument are UTF-8: others can neither be stored nor shown again."""
+    """Whether the bytes of an argument are UTF-8; others can be neither stored nor displayed."""
     return not any("\ud800" <= char <= "\udfff" for char in argument)
 
 
 class Terminal(io.FileIO):
-    """A terminal that may be closed while the process runs. What is written to it afterwards is lost, not an error."""
+    """A terminal that may be closed while the process runs. Later output is discarded without an error."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
         try:
@@ -28,11 +28,11 @@ class Terminal(io.FileIO):
 
 
 def prepare() -> None:
-    """A stream that is closed reads nothing and writes nowhere; what stdout cannot spell is shown by its number."""
+    """Replace closed streams by the null device; stdout escapes characters that it cannot encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            nothing = os.open(os.devnull, os.O_RDWR)  # nor can a file of ours get the number of the stream
-            setattr(sys, name, open(nothing, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for good
+            nothing = os.open(os.devnull, os.O_RDWR)  # this also reserves the descriptor of the stream
+            setattr(sys, name, open(nothing, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - stays open
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper) and stream.isatty():

@@ -1,56 +1,67 @@
-"""`holdfast token`: make, list and revoke access tokens. They hold at once, also for a process that serves already."""
+"""`holdfast token`: create, list and revoke access tokens. Changes take effect immediately, also in running servers."""
 
-import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.asking import Yes, ask
-from holdfast.cli.options import Config, Data, Json, ScopeName
+from holdfast.api.auth.access_token import (
+    TOKEN_BITS,
+    AccessToken,
+    Scope,
+    expiry_of,
+    hash_token,
+    parse_scopes,
+    spell_token,
+)
+from holdfast.api.auth.access_token_sql import add_token, list_tokens, revoke_token
+from holdfast.api.auth.token_binding import make_binding, unconfirmed_text
+from holdfast.audit.actor import acting
+from holdfast.cli.command import Invocation, command, command_group, visitor
+from holdfast.cli.options import ScopeName
+from holdfast.cli.output import Output, TextTable, print_warning, when
+from holdfast.inbox.address import check_part
+from holdfast.kernel.ids import TokenId, make_id
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from holdfast.runtime.runtime import Runtime
 
-    from holdfast.api.auth.access_token import AccessToken
-
-token = typer.Typer(name="token", help="Access tokens for the HTTP API.", no_args_is_help=True, rich_markup_mode=None)
+Scopes = Annotated[
+    list[ScopeName],
+    typer.Option("--scope", help="What it permits; operate includes read, admin includes all; may be repeated."),
+]
+token = command_group("token", "Manage access tokens for the HTTP API.")
 
 
 @token.command("new")
-def new(
+@command(config=True)
+async def new(
+    invocation: Invocation,
     *,
-    scope: Annotated[
-        list[ScopeName],
-        typer.Option("--scope", help="What it may do; operate includes read, admin everything; may be repeated."),
-    ],
+    scope: Scopes,
     agent: Annotated[
         list[str] | None, typer.Option("--agent", help="Only for this agent; may be repeated.", show_default="all")
     ] = None,
     sender: Annotated[
-        str | None, typer.Option("--sender", help="It speaks for this sender only, in chats of that sender's own.")
+        str | None, typer.Option("--sender", help="It speaks only for this sender, in chats of that sender.")
     ] = None,
     chat: Annotated[
         list[str] | None, typer.Option("--chat", help="It may use this chat; may be repeated.", show_default=False)
     ] = None,
     relay: Annotated[
-        bool, typer.Option("--relay", help="It speaks for any sender in any chat: a backend with users of its own.")
+        bool, typer.Option("--relay", help="It speaks for any sender in any chat, for a backend with its own users.")
     ] = False,
-    label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
+    label: Annotated[str, typer.Option("--label", help="The purpose of the token.")] = "",
     robot: Annotated[
-        bool, typer.Option("--robot", help="For a program that talks by itself: too many of its turns in a row rest.")
+        bool, typer.Option("--robot", help="For a program: too many consecutive turns without a human are held.")
     ] = False,
     expires: Annotated[
-        str, typer.Option("--expires", help="How long it is good, as in 90d, 12h or 30m; or never.")
+        str, typer.Option("--expires", help="How long it is valid, such as 90d, 12h or 30m; or never.")
     ] = "never",
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Make a token and show it, once.
+) -> Output:
+    """Create a token and show it once.
 
-    A token that sends says for whom it speaks: --sender, --chat or --relay. With --sender or --chat it also reads only
-    what those chats hold.
+    A token that sends messages requires --sender, --chat or --relay. With --sender or --chat it also reads only those
+    chats.
 
     \b
     Examples:
@@ -60,169 +71,92 @@ def new(
       holdfast token new --scope admin --expires 90d
       holdfast token new --scope send --chat reports --robot --label "the other house"
     """
-    from holdfast.cli.running import run
-
-    wish = _Wish(scope, agent or [], label, robot, sender, chat or [], relay, expires)
-    run(lambda: _new(wish, data, config, as_json=as_json), as_json=as_json)
+    scopes = parse_scopes(scope)
+    binding = make_binding(
+        sender=sender,
+        chats=chat or [],
+        relay=relay,
+        sends=bool(scopes & {Scope.SEND, Scope.ADMIN}),
+        is_admin=Scope.ADMIN in scopes,
+    )
+    async with invocation.visiting(make=True, act="token.created") as runtime:
+        wanted = AccessToken(
+            id=TokenId(make_id("tok", runtime.clock.now(), runtime.entropy.bits(80))),
+            label=label,
+            scopes=scopes,
+            agents=frozenset(runtime.named(name) for name in agent or []),
+            robot=robot,
+            binding=binding,
+            expires_at=expiry_of(expires, runtime.clock.now()),
+        )
+        secret = spell_token(runtime.entropy.bits(TOKEN_BITS))
+        made = await runtime.db.write(add_token(wanted, hash_token(secret), by=acting()))
+    text = f"{secret}\n\nThis is token {made.id}. It is not shown again: store it in a safe place."
+    return Output({**_view(made), "secret": secret}, text)
 
 
 @token.command("list")
-def list_(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
+@command(config=True)
+async def list_(invocation: Invocation) -> Output:
     """List the tokens, without their secrets.
 
     \b
     Examples:
       holdfast token list
     """
-    from holdfast.cli.running import run
-
-    run(lambda: _list(data, config, as_json=as_json), as_json=as_json)
-
-
-@token.command("revoke")
-def revoke(
-    id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `holdfast token list` shows it.")],
-    *,
-    yes: Yes = False,
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """End a token, within a second and for good.
-
-    \b
-    Examples:
-      holdfast token revoke tok_...
-      holdfast token revoke tok_... --yes --json
-    """
-    from holdfast.cli.running import run
-
-    ask(f"Revoke {id[:80]} for good?", yes=yes, as_json=as_json)
-    run(lambda: _revoke(id, data, config, as_json=as_json), as_json=as_json)
-
-
-class _Wish(NamedTuple):
-    """The token that is wanted, as it was typed."""
-
-    scopes: Sequence[str]
-    agents: Sequence[str]
-    label: str
-    robot: bool
-    sender: str | None
-    chats: Sequence[str]
-    relay: bool
-    expires: str
-
-
-async def _new(wish: _Wish, data: "Path | None", config: "Path | None", *, as_json: bool) -> int:
-    from holdfast.api.auth.access_token import (
-        TOKEN_BITS,
-        AccessToken,
-        Scope,
-        expiry_of,
-        hash_token,
-        parse_scopes,
-        spell_token,
-    )
-    from holdfast.api.auth.access_token_sql import add_token
-    from holdfast.api.auth.token_binding import make_binding
-    from holdfast.audit.actor import acting
-    from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_json
-    from holdfast.cli.running import OK
-    from holdfast.kernel.ids import TokenId, make_id
-
-    scopes = parse_scopes(wish.scopes)
-    binding = make_binding(
-        sender=wish.sender,
-        chats=wish.chats,
-        relay=wish.relay,
-        sends=bool(scopes & {Scope.SEND, Scope.ADMIN}),
-        is_admin=Scope.ADMIN in scopes,
-    )
-    async with visiting(data, config, make=True, act="token.created") as runtime:
-        wanted = AccessToken(
-            id=TokenId(make_id("tok", runtime.clock.now(), runtime.entropy.bits(80))),
-            label=wish.label,
-            scopes=scopes,
-            agents=frozenset(runtime.named(agent) for agent in wish.agents),
-            robot=wish.robot,
-            binding=binding,
-            expires_at=expiry_of(wish.expires, runtime.clock.now()),
-        )
-        secret = spell_token(runtime.entropy.bits(TOKEN_BITS))
-        made = await runtime.db.write(add_token(wanted, hash_token(secret), by=acting()))
-    if as_json:
-        print_json({**_view(made), "secret": secret})
-    else:
-        print(f"{secret}\n\nThis is token {made.id}. It is not shown again: keep it where secrets are kept.")
-    return OK
-
-
-async def _list(data: "Path | None", config: "Path | None", *, as_json: bool) -> int:
-    from holdfast.api.auth.access_token_sql import list_tokens
-    from holdfast.api.auth.token_binding import unconfirmed_text
-    from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_json, print_table, visible, when
-    from holdfast.cli.running import OK
-
-    async with visiting(data, config) as runtime:
+    async with invocation.visiting() as runtime:
         found = await runtime.db.read(list_tokens())
-    if as_json:
-        print_json({"tokens": [_view(one) for one in found]})
-        return OK
-    rows = [
+    for one in found:
+        if one.revoked_at is None and one.is_unconfirmed and not invocation.as_json:
+            print_warning(unconfirmed_text(one.id, one.label))
+    rows = (
         (
             one.id,
             one.label,
             " ".join(_scopes(one)),
             " ".join(sorted(one.agents)) or "all",
-            _speaks(one),
+            _speaks_for(one),
             "robot" if one.robot else "",
             when(one.made_at),
             when(one.expires_at) or "never",
             when(one.revoked_at),
         )
         for one in found
-    ]
-    print_table(("token", "label", "scopes", "agents", "speaks for", "held by", "made", "expires", "revoked"), rows)
-    for one in found:
-        if one.revoked_at is None and one.is_unconfirmed:
-            print(visible(f"warning: {unconfirmed_text(one.id, one.label)}"), file=sys.stderr)
-    return OK
+    )
+    headings = ("token", "label", "scopes", "agents", "speaks for", "held by", "made", "expires", "revoked")
+    return Output({"tokens": [_view(one) for one in found]}, TextTable(headings, rows))
 
 
-async def _revoke(id: str, data: "Path | None", config: "Path | None", *, as_json: bool) -> int:
-    from holdfast.api.auth.access_token_sql import revoke_token
-    from holdfast.audit.actor import acting
-    from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_json
-    from holdfast.cli.running import OK
-    from holdfast.inbox.address import check_part
-    from holdfast.kernel.ids import TokenId
+@token.command("revoke")
+@visitor(config=True, act="token.revoked", on="id", confirm="Permanently revoke {id:.80}?".format)
+async def revoke(
+    runtime: "Runtime",
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id of the token, as `holdfast token list` shows it.")],
+) -> Output:
+    """Revoke a token permanently, within a second.
 
-    async with visiting(data, config, act="token.revoked", on=id) as runtime:
-        gone = await runtime.db.write(revoke_token(TokenId(check_part("token", id)), by=acting()))
-    if as_json:
-        print_json(_view(gone))
-    else:
-        print(f"Token {gone.id} is revoked.")
-    return OK
+    \b
+    Examples:
+      holdfast token revoke tok_...
+      holdfast token revoke tok_... --yes --json
+    """
+    gone = await runtime.db.write(revoke_token(TokenId(check_part("token", id)), by=acting()))
+    return Output(_view(gone), f"Token {gone.id} is revoked.")
 
 
-def _scopes(one: "AccessToken") -> list[str]:
+def _scopes(one: AccessToken) -> list[str]:
     return sorted(scope.value for scope in one.scopes)
 
 
-def _speaks(one: "AccessToken") -> str:
+def _speaks_for(one: AccessToken) -> str:
     binding = one.binding
     words = [*([f"sender {binding.sender}"] if binding.sender is not None else []), *sorted(binding.chats)]
     if one.is_unconfirmed:
-        return "anybody (not confirmed)"
+        return "anyone (not confirmed)"
     return ", ".join(words) or ("relay" if binding.relay else "")
 
 
-def _view(one: "AccessToken") -> dict[str, object]:
+def _view(one: AccessToken) -> dict[str, object]:
     return {
         "token": one.id,
         "label": one.label,

@@ -1,52 +1,38 @@
-"""`holdfast trace`: what happened to one message, on one screen."""
+"""`holdfast trace`: what happened to one message."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.options import Data, Json
+from holdfast.api.shapes.shapes import message_view
+from holdfast.cli.command import visitor
+from holdfast.cli.output import Heading, Output, Part, TextTable, facts, what_delivered_means, when
+from holdfast.inbox.address import check_part
+from holdfast.kernel.ids import MessageId
 
 if TYPE_CHECKING:
     from holdfast.api.shapes.awaited import Awaited
+    from holdfast.runtime.runtime import Runtime
 
 
-def trace(
-    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The id that accepting returned.")],
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
+@visitor()
+async def trace(
+    runtime: "Runtime",
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The id, as `holdfast send` prints it.")],
+) -> Output:
     """Show what happened to a message.
 
-    Accepted, queued, turn, reply, and each memory provider's receipt.
+    The output has its acceptance, its turn, its reply, and the receipt of each memory provider.
 
     \b
     Examples:
       holdfast trace msg_01k...
       holdfast trace msg_01k... --json
     """
-    from holdfast.cli.running import run
-
-    run(lambda: _trace(message, data, as_json=as_json), as_json=as_json)
-
-
-async def _trace(message: str, data: Path | None, *, as_json: bool) -> int:
-    from holdfast.api.shapes.shapes import message_view
-    from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_heading, print_json, print_table, visible, what_delivered_means, when
-    from holdfast.cli.running import OK
-    from holdfast.inbox.address import check_part
-    from holdfast.kernel.ids import MessageId
-
-    async with visiting(data) as runtime:
-        found = await runtime.trace(MessageId(check_part("message", message)))
+    found = await runtime.trace(MessageId(check_part("message", message)))
     view = message_view(found)
-    if as_json:
-        print_json(view)
-        return OK
-    print_heading(f"{view.message}  {view.state}")
     turn = f"{view.turn}, attempt {view.attempt}" + (f", {found.phase}" if found.phase else "")
-    facts = {
+    told = {
         "accepted": f"{when(view.accepted_at)} as {view.id!r} from {view.sender!r}",
         "chat": f"{view.chat!r} of agent {view.agent}",
         "behind": f"{view.queued_behind} others" if view.queued_behind else None,
@@ -57,22 +43,21 @@ async def _trace(message: str, data: Path | None, *, as_json: bool) -> int:
         "reply": view.reply.state if view.reply else "none yet",
         "draft": view.reply.draft if view.reply else None,
     }
-    print("\n".join(f"{name:<9} {visible(what)}" for name, what in facts.items() if what))
+    text: list[Part] = [Heading(f"{view.message}  {view.state}"), facts(told)]
     if view.attachments:
-        kept = [(one.hash, one.name, one.media_type, one.bytes) for one in view.attachments]
-        print_table(("attachment", "name", "type", "bytes"), kept)
+        kept = ((one.hash, one.name, one.media_type, one.bytes) for one in view.attachments)
+        text.append(TextTable(("attachment", "name", "type", "bytes"), kept))
     if view.deliveries:
-        rows = [(one.provider, one.place, one.state, one.attempt, one.receipt, one.reason) for one in view.deliveries]
-        print_table(("provider", "place", "state", "attempt", "receipt", "reason"), rows)
-        for line in what_delivered_means(view.deliveries):
-            print(line)
+        rows = ((one.provider, one.place, one.state, one.attempt, one.receipt, one.reason) for one in view.deliveries)
+        text.append(TextTable(("provider", "place", "state", "attempt", "receipt", "reason"), rows))
+        text += what_delivered_means(view.deliveries)
     if view.reply:
-        print(f"\n{visible(view.reply.text)}")
-    return OK
+        text.append(f"\n{view.reply.text}")
+    return Output(view, *text)
 
 
 def _awaits(asked: "Awaited") -> str:
     if not asked.cut:
         return f"/approve {asked.approval} or /deny {asked.approval}"
     shown = f"`holdfast approvals show {asked.approval}`"
-    return f"/approve {asked.approval} DIGEST, with the digest that {shown} shows, or /deny {asked.approval}"
+    return f"/approve {asked.approval} DIGEST, with the digest from {shown}, or /deny {asked.approval}"

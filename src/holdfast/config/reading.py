@@ -1,4 +1,4 @@
-"""Reading holdfast.toml: from bytes to frozen policies, or one error that says what to change."""
+"""Reads holdfast.toml into frozen policies, or raises one error that says what to change."""
 
 import difflib
 import ipaddress
@@ -25,11 +25,11 @@ FILE_BYTES_MAX = 1_000_000
 INSTRUCTIONS_BYTES_MAX = 256 * 1024
 TOP = ("server", "agents")
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
-PERSON = re.compile(r"[\w.-]+", re.ASCII)  # a person's own name, as `holdfast link` gives it
+PERSON = re.compile(r"[\w.-]+", re.ASCII)  # the plain name of a person, as set by `holdfast link`
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """`agents` is None without a file, and with one that has [server] only: then every valid name is an agent."""
+    """`agents` is None without a file, and with a file that has only [server]: then every valid name is an agent."""
 
     file: Path | None = None
     agents: Mapping[str, AgentPolicy] | None = None
@@ -37,13 +37,13 @@ class Config(Struct, frozen=True, kw_only=True):
 
     @property
     def message_bytes_max(self) -> int:
-        """The largest message that any agent takes."""
+        """The largest message that any agent accepts."""
         policies = self.agents.values() if self.agents is not None else (AgentPolicy(),)
         return max(policy.limits.message_bytes_max for policy in policies)
 
     @property
     def folder(self) -> Path:
-        """Where files that the configuration names begin."""
+        """The folder that relative paths of the configuration start from."""
         return self.file.parent if self.file is not None else Path()
 
 
@@ -57,12 +57,12 @@ def load_config(file: Path | None) -> Config:
     except OSError as error:
         raise ConfigInvalid(f"{file} cannot be read: {error.strerror}", file=str(file)) from error
     if len(raw) > FILE_BYTES_MAX:
-        raise ConfigInvalid(f"{file} is larger than {FILE_BYTES_MAX} bytes", file=str(file))
+        raise ConfigInvalid(f"{file} is larger than {FILE_BYTES_MAX} bytes; shorten it", file=str(file))
     return parse_config(raw, file)
 
 
 def parse_config(raw: bytes, file: Path) -> Config:
-    """Raises `ConfigInvalid` and `AllowlistNotImmutable`. Reads no file but the instructions that it names."""
+    """Raises `ConfigInvalid` and `AllowlistNotImmutable`. Reads only the instruction files that the text names."""
     tables = _toml(raw, file)
     literal = literal_secret(tables)
     if literal is not None:
@@ -70,14 +70,14 @@ def parse_config(raw: bytes, file: Path) -> Config:
     for key in tables:
         if key not in TOP:
             meant = next(iter(difflib.get_close_matches(key, TOP, n=1)), "")
-            fix = f"unknown; {f'did you mean {meant}? ' if meant else ''}the tables are [server] and [agents.NAME]"
+            fix = f"unknown key; {f'did you mean {meant}? ' if meant else ''}use [server] and [agents.NAME]"
             raise wrong(file, key, tables[key], fix)
     server = _server(file, tables.get("server", {}))
     if tables and "agents" not in tables:
-        return Config(file=file, server=server)  # as without a file: a port that is set takes no agent away
+        return Config(file=file, server=server)  # setting only a port leaves every agent available
     agents = tables.get("agents")
     if not isinstance(agents, dict) or not agents:
-        raise ConfigInvalid(f"{file} lists no agent; add a table [agents.main]", file=str(file))
+        raise ConfigInvalid(f"{file} does not list any agent; add a table [agents.main]", file=str(file))
     _check_folders(file, agents)
     read = {name: _agent(file, name, table) for name, table in agents.items()}
     refuse_duplicates(file, {name: policy.channels for name, policy in read.items()})
@@ -87,17 +87,19 @@ def parse_config(raw: bytes, file: Path) -> Config:
 def _toml(raw: bytes, file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(raw.decode())
-    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, numbers of thousands of digits
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or a number of thousands of digits
         raise not_toml(file, raw, error) from error
 
 
 def _check_folders(file: Path, agents: dict[str, object]) -> None:
-    """An agent has a folder, and not every system tells Ada from ada."""
+    """Each agent has a folder, and some file systems do not distinguish Ada from ada."""
     seen: dict[str, str] = {}
     for name in agents:
         other = seen.setdefault(name.casefold(), name)
         if other != name:
-            raise wrong(file, f"agents.{name}", name, f"it differs from {other} only in case; choose another name")
+            raise wrong(
+                file, f"agents.{name}", name, f"the name differs from {other} only in case; choose another name"
+            )
 
 
 def _server(file: Path, table: object) -> ServerTable:
@@ -108,15 +110,20 @@ def _server(file: Path, table: object) -> ServerTable:
     except msgspec.ValidationError as error:
         raise translated(file, "server", table, ServerTable, str(error)) from error
     if read.host is not None and read.host.lower() != "localhost" and not _is_address(read.host.strip("[]")):
-        raise wrong(file, "server.host", read.host, "write an address, as in 127.0.0.1: a name may lead elsewhere")
+        raise wrong(
+            file,
+            "server.host",
+            read.host,
+            "use an IP address such as 127.0.0.1, because a name may resolve to another machine",
+        )
     for host in read.public_hosts:
         if not HOST_NAME.fullmatch(host):
-            raise wrong(file, "server.public_hosts", host, "write the bare name, as in chat.example.org")
+            raise wrong(file, "server.public_hosts", host, "use the host name alone, such as chat.example.org")
     for proxy in read.trusted_proxies:
         try:
             ipaddress.ip_network(proxy, strict=False)
         except ValueError as error:
-            fix = "write an address or a network, as in 10.0.0.0/8"
+            fix = "use an IP address or a network such as 10.0.0.0/8"
             raise wrong(file, "server.trusted_proxies", proxy, fix) from error
     fault = read.limits.limits().fault()
     if fault is not None:
@@ -138,7 +145,7 @@ def _agent(file: Path, name: str, table: object) -> AgentPolicy:
     if not isinstance(table, dict):
         raise wrong(file, key, table, f"it must be a table, [{key}]")
     if not isinstance(table.get("model", ""), str | dict):
-        fix = 'it must be a name, as in "openai:gpt-5.2" or "practice", or a table'
+        fix = 'it must be a name such as "openai:gpt-5.2" or "practice", or a table'
         raise wrong(file, f"{key}.model", table["model"], fix)
     try:
         read = msgspec.convert(table, AgentTable, strict=True)
@@ -163,7 +170,7 @@ def _check_name(file: Path, key: str, name: str, what: str) -> None:
 
 def _check_memory(file: Path, key: str, read: AgentTable) -> None:
     if read.sharing not in (SHARING_PERSON, SHARING_AGENT):
-        fix = 'it must be "person", each their own, or "agent", all of it to whoever talks to the agent'
+        fix = 'it must be "person" (show each person their own memories) or "agent" (show everyone all memories)'
         raise wrong(file, f"{key}.memory.sharing", read.sharing, fix)
     for name, table in (read.memory or {}).items():
         if name != "sharing" and not isinstance(table, dict):
@@ -181,14 +188,14 @@ def _check_shares(file: Path, key: str, read: AgentTable) -> None:
 def _check_zone(file: Path, key: str, name: str) -> None:
     try:
         ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # unknown; not a name at all; a folder of zones
-        fix = "there is no such time zone; write one as in Europe/Berlin, or UTC"
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # unknown, not a name, or a folder of zones
+        fix = "the time zone is unknown; use a name such as Europe/Berlin or UTC"
         raise wrong(file, f"{key}.expiry.time_zone", name, fix) from error
 
 
 def _check_people(file: Path, key: str, read: AgentTable) -> None:
-    """Whoever is named is named by what nobody can give away."""
-    approvers = tuple(one for one in read.approval.approvers if not PERSON.fullmatch(one))
+    """People are identified by ids that cannot be transferred to another account."""
+    approvers = {one for one in read.approval.approvers if not PERSON.fullmatch(one)}
     lists = (
         ("access.allow", read.access.allow, check_allowed),
         ("access.allow_chats", read.access.allow_chats, check_allowed_chat),
@@ -196,7 +203,7 @@ def _check_people(file: Path, key: str, read: AgentTable) -> None:
         ("approval.approvers", approvers, check_allowed),
     )
     for inner, entries, check in lists:
-        for entry in entries:
+        for entry in sorted(entries):
             try:
                 check(entry)
             except AllowlistNotImmutable as error:
@@ -205,18 +212,18 @@ def _check_people(file: Path, key: str, read: AgentTable) -> None:
 
 
 def _with_files(file: Path, key: str, read: AgentTable) -> AgentTable:
-    """The table with the instructions of its file, and its paths beginning at the configuration's folder."""
+    """The table with the text of its instructions file, and with paths relative to the configuration's folder."""
     if isinstance(read.model, dict) and isinstance(read.model.get("api_key_file"), str) and read.model["api_key_file"]:
         path = str(located(file, read.model["api_key_file"]))
         read = structs.replace(read, model={**read.model, "api_key_file": path})
     if read.instructions_file is None:
         return read
     if read.instructions:
-        fix = "instructions are there as well; keep one of the two"
+        fix = "`instructions` is set as well; keep one of the two"
         raise wrong(file, f"{key}.instructions_file", read.instructions_file, fix)
     try:
         text = _read_text(located(file, read.instructions_file))
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a home folder that nobody has
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: an unknown home folder
         why = getattr(error, "strerror", None) or str(error)
         fix = f"it cannot be read from {file.parent.resolve()}: {why}"
         raise wrong(file, f"{key}.instructions_file", read.instructions_file, fix) from error
@@ -224,7 +231,7 @@ def _with_files(file: Path, key: str, read: AgentTable) -> AgentTable:
 
 
 def _read_text(path: Path) -> str:
-    """Raises `OSError`, and `ValueError` for what is no text or too long."""
+    """Raises `OSError`, and `ValueError` for a file that is too large or not UTF-8."""
     if path.exists() and not path.is_file():
         raise ValueError("it is not a file")
     with path.open("rb") as opened:

@@ -1,8 +1,8 @@
-"""Secrets: named in holdfast.toml, never written there.
+"""References to secrets: holdfast.toml names where a secret is and never contains it.
 
-Rule 1: a key that ends in token, secret, password or api_key holds no literal; its neighbours `<key>_env` and
-        `<key>_file` say where the secret is. No error repeats what stood there.
-Rule 2: one bot account serves one agent. Two channels of a kind with the same token would take each other's messages.
+Rule 1: a key that ends in token, secret, password or api_key is refused; `<key>_env` and `<key>_file` name the
+        environment variable or the file with the secret. No error repeats the refused value.
+Rule 2: one bot account serves one agent. Two channels with the same token would take each other's messages.
 """
 
 import os
@@ -25,7 +25,7 @@ _REFERENCE = re.compile(r"(?P<name>.*(?:token|secret|password|api_key))_(?P<how>
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretFact:
-    """One secret that the configuration names, and whether it is there. Never its value."""
+    """A secret that the configuration refers to, and whether it was found. Never its value."""
 
     key: str
     where: str
@@ -33,7 +33,7 @@ class SecretFact:
 
 
 def literal_secret(table: Mapping[str, object], key: str = "") -> str | None:
-    """The key of the first literal where only a reference may stand."""
+    """The key of the first secret that is written into the file."""
     for name, value in table.items():
         inner = f"{key}.{name}" if key else name
         below = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping)]
@@ -45,8 +45,8 @@ def literal_secret(table: Mapping[str, object], key: str = "") -> str | None:
     return None
 
 
-def told(file: Path, how: str, name: str) -> str:
-    """Where a secret is, in words. What cannot be a variable's name may be the secret itself."""
+def described(file: Path, how: str, name: str) -> str:
+    """The location of a secret, in words. A name that no variable can have may be the secret itself and is hidden."""
     if how == "file":
         return f"the file {located(file, name)}"
     return f"the environment variable {name if _VARIABLE.fullmatch(name) else '(not shown)'}"
@@ -54,12 +54,12 @@ def told(file: Path, how: str, name: str) -> str:
 
 def refuse_literal(file: Path, key: str) -> ConfigInvalid:
     last = key.rpartition(".")[2]
-    fix = f"a secret does not stand in the configuration; write {last}_env = ... or {last}_file = ..."
+    fix = f"secrets are not allowed in the file; write {last}_env = ... or {last}_file = ..."
     return ConfigInvalid(f"{file}: {key[:400]} = (not shown): {fix}", file=str(file), key=key)
 
 
 def references(table: Mapping[str, object], key: str = "") -> Iterator[tuple[str, str, str]]:
-    """Every secret that is named: its key, `env` or `file`, and the name."""
+    """Every reference to a secret: its key, `env` or `file`, and the name."""
     for name, value in table.items():
         inner = f"{key}.{name}" if key else name
         if isinstance(value, Mapping):
@@ -69,12 +69,12 @@ def references(table: Mapping[str, object], key: str = "") -> Iterator[tuple[str
 
 
 def secret_tables(policy: AgentPolicy) -> Mapping[str, Mapping[str, object]]:
-    """The tables of an agent that may name a secret."""
+    """The tables of an agent that may refer to secrets."""
     return {"model": policy.model, "memory": policy.memory or {}, "channels": policy.channels, "mcp": policy.mcp}
 
 
 def secret_variables(agents: Mapping[str, AgentPolicy]) -> frozenset[str]:
-    """Every environment variable that holds a secret, or that an MCP program is given."""
+    """Every environment variable that holds a secret or is passed to an MCP program."""
     found: set[str] = set()
     for policy in agents.values():
         found |= {name for _, how, name in references(secret_tables(policy)) if how == "env"}
@@ -85,13 +85,13 @@ def secret_variables(agents: Mapping[str, AgentPolicy]) -> frozenset[str]:
 
 
 def secret_files(file: Path, agents: Mapping[str, AgentPolicy]) -> tuple[Path, ...]:
-    """Every file that holds a secret, as the configuration `file` names them."""
+    """Every file that holds a secret of the configuration `file`."""
     named = (one for policy in agents.values() for one in references(secret_tables(policy)))
     return tuple(located(file, name) for _, how, name in named if how == "file")
 
 
 def refuse_duplicates(file: Path, channels: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
-    """Raises `ConfigInvalid` when two agents name one token for channels of one kind."""
+    """Raises `ConfigInvalid` if two agents refer to the same token for the same kind of channel."""
     seen: dict[tuple[str, str, str], str] = {}
     for agent, tables in channels.items():
         for kind, table in tables.items():
@@ -105,7 +105,7 @@ def refuse_duplicates(file: Path, channels: Mapping[str, Mapping[str, Mapping[st
 
 
 def equal_tokens(file: Path | None, keys: Mapping[str, str]) -> None:
-    """The same for tokens that were read: `keys` is each token's key to its value. Raises `ConfigInvalid`."""
+    """Raises `ConfigInvalid` if two references of the same kind of channel have the same value."""
     seen: dict[tuple[str, str], str] = {}
     for key, value in keys.items():
         kind = key.split(".")[3]
@@ -115,23 +115,25 @@ def equal_tokens(file: Path | None, keys: Mapping[str, str]) -> None:
 
 
 def _duplicate(file: Path | None, key: str, other: str) -> ConfigInvalid:
-    fix = f"duplicate token: {other} is the same one, and a bot account serves one agent; make a bot for each"
+    fix = (
+        f"duplicate token: {other} has the same token, and a bot account serves one agent; create a bot for each agent"
+    )
     if key.rpartition(".")[0] == other.rpartition(".")[0]:
-        fix = f"duplicate token: {other} leads to the same one, and a bot has two different; give each key its own"
+        fix = f"duplicate token: {other} has the same token; these two keys need different tokens"
     place = {} if file is None else {"file": str(file)}
     return ConfigInvalid(": ".join((*place.values(), key, fix)), **place, key=key)
 
 
 def located(file: Path, name: str) -> Path:
-    """A file that the configuration names: relative ones begin where the configuration is."""
+    """The path of a file that the configuration names, relative to the configuration's folder."""
     path = Path(name)
-    with suppress(RuntimeError):  # a home folder that nobody has: no file is found there
+    with suppress(RuntimeError):  # an unknown home folder: no file will be found
         path = path.expanduser()
     return file.parent / path
 
 
 def open_mode(path: Path) -> int:
-    """The mode of a file that users beside its owner may read or write; 0 for one that they may not."""
+    """The mode of a file that other users may read or write; 0 if they may not."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
@@ -140,7 +142,7 @@ def open_mode(path: Path) -> int:
 
 
 def read_reference(file: Path, how: str, name: str, environment: Mapping[str, str]) -> str | None:
-    """The secret; None when it is not there or empty."""
+    """The secret; None if it is missing or empty."""
     if how == "env":
         return environment.get(name, "").strip() or None
     try:

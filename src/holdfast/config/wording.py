@@ -1,6 +1,6 @@
-"""What is said about a wrong configuration: the file, the key, its value and what would be right.
+"""Error messages about a configuration: the file, the key, its value and the correction.
 
-A value is shown as it stands in the file, but never one that may be a secret: a misspelt key can hold one.
+A value is shown as written in the file unless it may be a secret, since a misspelt key can hold one.
 """
 
 import difflib
@@ -49,7 +49,7 @@ def wrong(file: Path, key: str, value: object, fix: str) -> ConfigInvalid:
 
 
 def shown(key: str, value: object) -> str:
-    """The value, shortened; hidden where it may be a secret."""
+    """The value, shortened; hidden if it may be a secret."""
     last = key.rpartition(".")[2]
     named = _SECRET_KEY.search(last) and not last.endswith(("_env", "_file", "_tokens"))
     if isinstance(value, str) and (named or _SECRET_VALUE.fullmatch(value)):
@@ -57,7 +57,7 @@ def shown(key: str, value: object) -> str:
     return msgspec.json.encode(_without_secrets(value), enc_hook=str).decode()[:SHOWN_CHARS_MAX]
 
 
-def _without_secrets(value: Any) -> Any:  # noqa: ANN401 - whatever TOML holds
+def _without_secrets(value: Any) -> Any:  # noqa: ANN401 - any TOML value
     if isinstance(value, dict):
         return {key: "…" if isinstance(one, str) else _without_secrets(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -66,10 +66,10 @@ def _without_secrets(value: Any) -> Any:  # noqa: ANN401 - whatever TOML holds
 
 
 def not_toml(file: Path, raw: bytes, error: Exception) -> ConfigInvalid:
-    """Why the file cannot be read at all, with the line and the column."""
+    """The error for a file that is not TOML, with line and column."""
     if isinstance(error, UnicodeDecodeError):
         before = raw[: error.start]
-        line, column, what = before.count(b"\n") + 1, error.start - before.rfind(b"\n"), "this is not UTF-8"
+        line, column, what = before.count(b"\n") + 1, error.start - before.rfind(b"\n"), "the text is not UTF-8"
     elif found := _AT.search(str(error)):
         line, column, what = int(found["line"]), int(found["column"]), str(error)[: found.start()]
     else:
@@ -80,7 +80,7 @@ def not_toml(file: Path, raw: bytes, error: Exception) -> ConfigInvalid:
 
 
 def translated(file: Path, key: str, table: dict[str, Any], shape: type[Struct], message: str) -> ConfigInvalid:
-    """msgspec's sentence with the key and the value it is about."""
+    """msgspec's error message as ours, with the key and the value."""
     found = _PLACE.match(message)
     what, path = (found["what"], found["path"]) if found else (message, None)
     unknown = _UNKNOWN.match(what)
@@ -91,7 +91,7 @@ def translated(file: Path, key: str, table: dict[str, Any], shape: type[Struct],
     for part in parts:
         value = _inside(value, part)
     if unknown:
-        fix = f"unknown; {suggestion(parts[-1], _shape_of(shape, parts[:-1]).__struct_fields__)}"
+        fix = f"unknown key; {suggestion(parts[-1], _shape_of(shape, parts[:-1]).__struct_fields__)}"
     else:
         choices = _choices(_type_of(shape, parts))
         fix = f"it must be one of {', '.join(choices)}" if choices else in_words(what, ".".join([key, *parts]), value)
@@ -101,7 +101,7 @@ def translated(file: Path, key: str, table: dict[str, Any], shape: type[Struct],
 
 
 def in_words(what: str, key: str, value: object) -> str:
-    """msgspec's sentence about a type, in words and with an example where one helps."""
+    """msgspec's message about a type, in words and with an example for some keys."""
     found = _EXPECTED.fullmatch(what)
     if found is None:
         return what[:1].lower() + what[1:]
@@ -110,12 +110,12 @@ def in_words(what: str, key: str, value: object) -> str:
         return f"it must be a table: {_as_table(key, value)}"
     words = " or ".join(_WORDS.get(kind, kind) for kind in kinds)
     last = key.rpartition(".")[2]
-    example = f", as in {last} = {_EXAMPLES[last]}" if found["got"] and last in _EXAMPLES else ""
+    example = f", such as {last} = {_EXAMPLES[last]}" if found["got"] and last in _EXAMPLES else ""
     return f"it must be {words}{found['rest']}{example}"
 
 
 def _as_table(key: str, value: object) -> str:
-    """How the tables would be written that a list of names, or a name with a plain value, stands for."""
+    """How to write a list of names, or a name with a plain value, as tables."""
     names = list(value) if isinstance(value, list | dict) else [value]
     words = [one for one in names if isinstance(one, str) and key.endswith((".memory", ".channels", ".mcp"))]
     inner = [one for one in words if _BARE.fullmatch(one) and not _SECRET_VALUE.fullmatch(one)]
@@ -123,13 +123,13 @@ def _as_table(key: str, value: object) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """What the writer of a misspelt name may have meant, and every name there is."""
+    """The name that was probably meant, and every valid name."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
-    return f"{f'did you mean {near[0]}? ' if near else ''}known are {', '.join(names)}"
+    return f"{f'did you mean {near[0]}? ' if near else ''}valid keys are {', '.join(names)}"
 
 
-def _inside(value: Any, part: str) -> Any:  # noqa: ANN401 - whatever TOML holds
+def _inside(value: Any, part: str) -> Any:  # noqa: ANN401 - any TOML value
     name, _, index = part.partition("[")
     inner = value.get(name, value) if isinstance(value, dict) else value
     number = index.rstrip("]")
@@ -148,7 +148,7 @@ def _shape_of(shape: type[Struct], parts: Iterable[str]) -> type[Struct]:
 
 
 def _type_of(shape: type[Struct], parts: list[str]) -> object:
-    """What a key may hold; None where nobody knows."""
+    """The type of a key; None if it is unknown."""
     if not parts:
         return None
     shape = _shape_of(shape, parts[:-1])
@@ -166,7 +166,7 @@ def _plain(kind: object) -> object:
 
 
 def _choices(kind: object) -> list[str]:
-    """The words that a key takes, when it takes words only."""
+    """The values of a key that accepts only certain words."""
     kind = _plain(kind)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return [str(one.value) for one in kind]

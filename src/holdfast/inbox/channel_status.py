@@ -1,4 +1,4 @@
-"""How a channel or an MCP server is doing: the values that its loop keeps, and that commands and the HTTP API show."""
+"""The connection status of a channel or an MCP server, as commands and the HTTP API show it."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,66 +7,64 @@ from holdfast.kernel.dates import moment
 from holdfast.kernel.ids import AgentName, Instant
 
 
-class LineState(Enum):
+class ConnectionState(Enum):
     STARTING = "starting"
     UP = "up"
     DOWN = "down"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How one channel is doing now."""
-
+class ChannelStatus:
     agent: AgentName
     channel: str
-    state: LineState
+    state: ConnectionState
     since: Instant
-    reason: str
-    attempts: int
+    reason: str  # why it is down, or the bot's name while it is up
+    attempts: int  # consecutive failures to connect
 
     @property
     def sentence(self) -> str:
-        """One line for people."""
+        """The status in one line of text."""
         return f"{self.channel} (agent {self.agent}): {self._state}"
 
     @property
     def _state(self) -> str:
-        if self.state is LineState.UP:
+        if self.state is ConnectionState.UP:
             return f"connected as {self.reason}" if self.reason else "connected"
-        return f"down: {self.reason}" if self.state is LineState.DOWN else "connecting"
+        return f"down: {self.reason}" if self.state is ConnectionState.DOWN else "connecting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerStanding:
-    """How one MCP server is doing now."""
+class ToolServerStatus:
+    """The status of an MCP server."""
 
     agent: AgentName
     server: str
-    state: LineState
+    state: ConnectionState
     since: Instant
     reason: str  # why it is down
-    attempts: int  # to connect, in a row that failed
+    attempts: int  # consecutive failures to connect
     restarts: int  # connections after the first one
     tools: tuple[str, ...]  # offered to the model now
     confinement: str = ""  # of a program: bubblewrap, landlock or none
-    confinement_note: str = ""  # why it is not a stronger one
-    user: str = ""  # that a program runs as; empty: as Holdfast does
+    confinement_note: str = ""  # why no stronger confinement is used
+    user: str = ""  # the user that a program runs as; empty for Holdfast's own
 
     @property
     def sentence(self) -> str:
-        """One line for people."""
+        """The status in one line of text."""
         return f"MCP server {self.server} (agent {self.agent}): {self._state}"
 
     @property
     def _state(self) -> str:
-        if self.state is LineState.UP:
+        if self.state is ConnectionState.UP:
             confined = ", not confined" if self.confinement == "none" else ""
             return f"connected, {len(self.tools)} tools{confined}"
-        return f"down: {self.reason}" if self.state is LineState.DOWN else "connecting"
+        return f"down: {self.reason}" if self.state is ConnectionState.DOWN else "connecting"
 
     @property
     def outage(self) -> str:
-        """What the model is told about a server that offers nothing. Holds no word of the server's own."""
-        if self.state is LineState.STARTING:
+        """A description for the model of a server that offers no tools. It contains no text from the server."""
+        if self.state is ConnectionState.STARTING:
             return f"{self.server} (still connecting)"
         return f"{self.server} (down since {moment(self.since)})"

@@ -1,4 +1,4 @@
-"""The channels of this runtime: bot accounts by (agent, channel), made by the app and closed with the runtime."""
+"""The channels of this runtime by (agent, channel name). The runtime closes them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -18,14 +18,14 @@ class Channels:
         self._makers: dict[str, Callable[[AgentName], Channel]] = {}
 
     def offer(self, name: str, make: Callable[[AgentName], Channel]) -> None:
-        """A channel that every agent has, made when it is first asked for."""
+        """Register a channel that every agent has; it is created on first use."""
         self._makers[name] = make
 
     def add(self, agent: AgentName, name: str, channel: Channel) -> None:
         self._channels[ChannelKey(agent, name)] = channel
 
     def get(self, agent: AgentName, name: str) -> Channel | None:
-        """None for a channel that is not configured (any more): its replies wait."""
+        """None for a channel that is not configured; its replies wait in the outbox."""
         key = ChannelKey(agent, name)
         if key not in self._channels and name in self._makers:
             self._channels[key] = self._makers[name](agent)
@@ -36,7 +36,7 @@ class Channels:
         return channel.capabilities.command_hint if channel is not None else ""
 
     def all(self) -> Iterator[tuple[ChannelKey, Channel]]:
-        """In the order in which they were added. Channels may be added meanwhile."""
+        """All channels in the order they were added. Adding one during the iteration is safe."""
         yield from tuple(self._channels.items())
 
     async def close(self) -> None:

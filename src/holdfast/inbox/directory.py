@@ -1,6 +1,6 @@
-"""Where a caller is: its directory and the repository around it, found on this machine when a message is sent.
+"""Resolves a caller's working directory and the repository around it when a message is sent.
 
-Two directories never get one name: the path is whole, without symbolic links and relative parts.
+The path is absolute and free of symbolic links, so two directories never share a name.
 """
 
 import os
@@ -10,23 +10,23 @@ from holdfast.kernel.errors import InvalidInput
 from holdfast.memory.naming import NOWHERE, Whereabouts
 
 PATH_CHARS_MAX = 4_096
-MARK = ".git"  # a folder, or a file in a worktree
+MARK = ".git"  # a directory, or a file in a worktree
 
 
 def locate(directory: Path | str | None) -> Whereabouts:
-    """The directory and its repository. Raises `InvalidInput` for what no path can be."""
+    """The directory and its repository. Raises `InvalidInput` for an impossible path."""
     if directory is None or not str(directory):
         return NOWHERE
     try:
         path = Path(directory).expanduser().resolve()
         repo = next((above for above in (path, *path.parents) if (above / MARK).exists()), None)
-    except (OSError, RuntimeError, ValueError) as error:  # too long, a circle of links, nobody's home, a zero byte
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, an unknown home, a NUL byte
         raise InvalidInput(f"the directory {str(directory)[:80]!r} cannot be found: {error}") from error
     return Whereabouts(_text(path), _text(repo) if repo is not None else "")
 
 
 def _text(path: Path) -> str:
-    """The path as text. One that is no UTF-8 is spelt in digits, which no whole path looks like."""
+    """The path as text. A path that is not UTF-8 is written in hexadecimal, which no absolute path resembles."""
     try:
         text = str(path)
         text.encode()

@@ -1,10 +1,10 @@
-"""The receiver: runs one channel and starts it again, with growing delays, whenever it ends."""
+"""The receiver runs one channel and restarts it with growing delays whenever it ends."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.inbox.channel import Channel, HeadChecked, Hooked, Intake, WebhookAnswer, WebhookRequest
-from holdfast.inbox.channel_status import LineState, Standing
+from holdfast.inbox.channel import Channel, HeadCheckedWebhook, Intake, WebhookAnswer, WebhookChannel, WebhookRequest
+from holdfast.inbox.channel_status import ChannelStatus, ConnectionState
 from holdfast.inbox.channels import Channels
 from holdfast.kernel import log
 from holdfast.kernel.clock import Clock
@@ -17,28 +17,28 @@ from holdfast.kernel.tasks import Tasks
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 
 RETRY = RetryPolicy(delay_ms_base=1_000, delay_ms_max=300_000)
-SETTLED_MS = 60_000  # who was connected that long starts again with the shortest delay
+STABLE_MS = 60_000  # a connection that lasted this long is restarted with the shortest delay
 
 
 @dataclass(slots=True, kw_only=True)
-class Line:
-    """How a channel is doing. RAM that can vanish; commands, the metrics and the log read it."""
+class ChannelConnection:
+    """The connection state of one channel, kept in memory for commands, metrics and the log."""
 
     agent: AgentName
     channel: str
     clock: Clock
-    state: LineState = LineState.STARTING
+    state: ConnectionState = ConnectionState.STARTING
     since: Instant = Instant(0)
-    reason: str = ""  # why it is down, or whom the platform calls us while it is up
-    attempts: int = 0  # in a row that came to nothing
+    reason: str = ""  # why it is down, or the bot's name while it is up
+    attempts: int = 0  # consecutive failures to connect
     taken: int = 0
     taken_at: Instant | None = None
-    told: tuple[LineState, str, int, str] = (LineState.STARTING, "", 0, "")  # to the log
-    hear: Callable[[Standing], None] = lambda _standing: None
+    logged: tuple[ConnectionState, str, int, str] = (ConnectionState.STARTING, "", 0, "")
+    on_change: Callable[[ChannelStatus], None] = lambda _status: None
 
     @property
-    def standing(self) -> Standing:
-        return Standing(
+    def status(self) -> ChannelStatus:
+        return ChannelStatus(
             agent=self.agent,
             channel=self.channel,
             state=self.state,
@@ -47,87 +47,91 @@ class Line:
             attempts=self.attempts,
         )
 
-    def turn(self, state: LineState, reason: str = "", vendor: VendorError = NO_ANSWER) -> None:
-        self.attempts = self.attempts + 1 if state is LineState.DOWN else 0
+    def turn(self, state: ConnectionState, reason: str = "", vendor: VendorError = NO_ANSWER) -> None:
+        """Enter a state, or repeat it with another reason."""
+        self.attempts = self.attempts + 1 if state is ConnectionState.DOWN else 0
         if state is not self.state:
             self.since = self.clock.now()
         self.state, self.reason = state, vendor.added_to(reason)
-        self._tell((state, reason, vendor.status, vendor.code), vendor)
-        self.hear(self.standing)
+        self._log((state, reason, vendor.status, vendor.code), vendor)
+        self.on_change(self.status)
 
-    def _tell(self, news: tuple[LineState, str, int, str], vendor: VendorError) -> None:
-        """The log hears of what is new only: a platform may be away for days. Every answer has another request id."""
-        state, reason, *_ = news
-        if news != self.told:
-            self.told = news
-            if state is LineState.UP:
+    def _log(self, change: tuple[ConnectionState, str, int, str], vendor: VendorError) -> None:
+        """Log changes only: an outage may last for days. The request id differs in every answer and is not compared."""
+        state, reason, *_ = change
+        if change != self.logged:
+            self.logged = change
+            if state is ConnectionState.UP:
                 log.info("channel.up", agent=self.agent, channel=self.channel, what=reason)
             else:
                 log.warning("channel.down", agent=self.agent, channel=self.channel, why=reason, **vendor.fields)
 
     def took(self) -> None:
+        """Count a message that the intake has dealt with."""
         self.taken += 1
         self.taken_at = self.clock.now()
 
 
 class Receiver(Loop):
-    def __init__(self, channel: Channel, intake: Intake, line: Line, tasks: Tasks, entropy: Entropy) -> None:
+    def __init__(
+        self, channel: Channel, intake: Intake, connection: ChannelConnection, tasks: Tasks, entropy: Entropy
+    ) -> None:
         super().__init__(tasks, entropy)
-        self.name = f"receiver {line.agent} {line.channel}"
-        self.line = line
+        self.name = f"receiver {connection.agent} {connection.channel}"
+        self.connection = connection
         self.channel = channel
         self.intake = intake
         self._failures = 0
 
     async def step(self) -> bool:
-        began = self.line.clock.now()
+        began = self.connection.clock.now()
         try:
             await self.channel.run(self.intake)
             self._failures = 0
         except ChannelFailed as error:
-            lasted = self.line.clock.now() - began
-            self._failures = 1 if lasted >= SETTLED_MS else self._failures + 1
-            self.line.turn(LineState.DOWN, str(error), error.vendor)
+            lasted = self.connection.clock.now() - began
+            self._failures = 1 if lasted >= STABLE_MS else self._failures + 1
+            self.connection.turn(ConnectionState.DOWN, str(error), error.vendor)
         return False
 
     async def rest(self) -> None:
         await self._tasks.sleep(RETRY.delay_ms(self._failures, self._entropy.fraction()))
 
 
-class Exchange:
-    """The channels of this process: how each is doing, and where platforms call. Implements `Hooks`."""
+class ChannelRegistry:
+    """The channels of this process: their status and their webhooks. Implements `Webhooks`."""
 
     def __init__(self, channels: Channels | None = None, receivers: Sequence[Receiver] = ()) -> None:
         self._channels = channels
-        self._receivers = {(one.line.agent, one.line.channel): one for one in receivers}
+        self._receivers = {(one.connection.agent, one.connection.channel): one for one in receivers}
 
-    def lines(self) -> Sequence[Line]:
-        return [one.line for one in self._receivers.values()]
+    def connections(self) -> Sequence[ChannelConnection]:
+        return [one.connection for one in self._receivers.values()]
 
-    def standings(self) -> Sequence[Standing]:
-        """How each channel is doing, in the order of the configuration."""
-        return [line.standing for line in self.lines()]
+    def statuses(self) -> Sequence[ChannelStatus]:
+        """The status of each channel, in the order of the configuration."""
+        return [connection.status for connection in self.connections()]
 
-    def watch(self, hear: Callable[[Standing], None]) -> None:
-        """Have every attempt and every change told at once. `hear` must be quick and must not raise."""
-        for line in self.lines():
-            line.hear = hear
+    def watch(self, on_change: Callable[[ChannelStatus], None]) -> None:
+        """Call `on_change` at every attempt and every change. It must be quick and must not raise."""
+        for connection in self.connections():
+            connection.on_change = on_change
 
     def connected(self) -> Mapping[tuple[str, str], bool]:
-        """Which channels have their platform now."""
-        return {(line.agent, line.channel): line.state is LineState.UP for line in self.lines()}
+        """Whether each channel is connected now."""
+        return {(one.agent, one.channel): one.state is ConnectionState.UP for one in self.connections()}
 
     def check_head(self, agent: str, channel: str, headers: Mapping[str, str]) -> bool:
         receiver = self._receivers.get((AgentName(agent), channel))
-        if receiver is None or not isinstance(receiver.channel, Hooked):
+        if receiver is None or not isinstance(receiver.channel, WebhookChannel):
             return False
-        if isinstance(receiver.channel, HeadChecked):
+        if isinstance(receiver.channel, HeadCheckedWebhook):
             receiver.channel.check_head(headers)
         return True
 
     async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:
         receiver = self._receivers.get((AgentName(agent), channel))
-        if receiver is None or not isinstance(receiver.channel, Hooked):
+        if receiver is None or not isinstance(receiver.channel, WebhookChannel):
             return None
         return await receiver.channel.hook(request, receiver.intake)
 

@@ -1,14 +1,14 @@
-"""The intake of one agent's channel: who may come in, where it belongs, and then the durable mailbox.
+"""The inbound router of one agent's channel: it checks access, finds the mailbox, and stores the message.
 
-Rule 1: what is accepted is durable when `receive` returns; what is not kept is not kept on purpose, and counted as
-        read, so that a channel that catches up does not ask for it again.
-Rule 2: refusals are on record and told to the sender, because a platform cannot be refused (D2). So is what can never
-        be taken, without its words.
-Rule 3: edits and deletions are journaled as talk that was overheard; they start no turn. What an agent does not
-        overhear, it hears no edits of either.
-Rule 4: a fault of ours is not the sender's loss: the message is not acknowledged and comes again. One that fails
-        again and again is refused like any other, so that it cannot hold up all that follows for ever; but never
-        acknowledged before that is durable.
+Rule 1: a message that `receive` accepted is durable when it returns. A message that is dropped on purpose counts as
+        read, so that a channel that catches up does not fetch it again.
+Rule 2: a refusal is recorded and told to the sender, because a platform cannot be refused (D2). The record of a
+        message that can never be accepted holds none of its text.
+Rule 3: edits and deletions are journaled as observed messages and start no turn. An agent that does not observe a
+        group sees no edits there either.
+Rule 4: after an error of our own the message is not acknowledged, so the platform delivers it again. A message that
+        keeps failing is refused, so that it cannot block the messages behind it; the refusal is durable before the
+        message is acknowledged.
 """
 
 from collections import OrderedDict
@@ -20,21 +20,14 @@ from holdfast.inbox.access import DM, Admit, Knock, Pair, PairingAsk, decide, ma
 from holdfast.inbox.access_sql import ask_pairing, is_admitted
 from holdfast.inbox.addressing import hash_of, is_answered, place_of, plain_name, principal_of, text_of
 from holdfast.inbox.attachment_sql import count_attachment_bytes, note_position, read_positions
-from holdfast.inbox.channel import (
-    ATTACHMENTS_MAX,
-    Attachment,
-    Change,
-    ChatMessage,
-    Ranking,
-    Verdict,
-    conversation_of,
-)
-from holdfast.inbox.channel_status import LineState
+from holdfast.inbox.channel import IntakeOutcome, Ranking
+from holdfast.inbox.channel_status import ConnectionState
+from holdfast.inbox.chat_message import ATTACHMENTS_MAX, Attachment, ChatMessage, MessageChange
 from holdfast.inbox.gateway import Gateway, Received
 from holdfast.inbox.identity import ChatMove
 from holdfast.inbox.identity_sql import move_chat
 from holdfast.inbox.message import Accepted, Conflict, Duplicate, Enclosure
-from holdfast.inbox.receiver import Line
+from holdfast.inbox.receiver import ChannelConnection
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, Remedy
 from holdfast.kernel.ids import AgentName, MailboxId, OperationId, ReplyId, make_id
@@ -48,14 +41,14 @@ from holdfast.turns.approval_sql import is_waiting_at
 from holdfast.turns.policy import AgentPolicy
 
 CODE_BITS = 64
-TRIES_MAX = 5  # of a message that meets a fault of ours
-TRIED_MAX = 1_000  # messages whose tries are counted
+ATTEMPTS_MAX = 5  # of a message that fails by an error of our own
+COUNTED_MAX = 1_000  # messages whose failures are counted
 FAULT = "internal_error"
 NO_SPACE = "no space is left for this agent's attachments"
 
 
-class Tries:
-    """How often a message met a fault. RAM that can vanish: then it is tried a few times more."""
+class FaultCounter:
+    """Failures per message. Kept in memory: after a restart a message gets its attempts anew."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[tuple[str, str, str], int] = OrderedDict()
@@ -63,7 +56,7 @@ class Tries:
     def count(self, message: ChatMessage) -> int:
         key = _key(message)
         self._counts[key] = self._counts.pop(key, 0) + 1
-        if len(self._counts) > TRIED_MAX:
+        if len(self._counts) > COUNTED_MAX:
             self._counts.popitem(last=False)
         return self._counts[key]
 
@@ -72,7 +65,7 @@ class Tries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reception:
+class InboundRouter:
     """Implements `Intake`."""
 
     agent: AgentName
@@ -80,24 +73,24 @@ class Reception:
     agents: Agents
     gateway: Gateway
     ports: Ports
-    line: Line
-    ranks: Ranking | None = None  # a channel whose platform can be asked who is an admin
-    tries: Tries = field(default_factory=Tries)
+    connection: ChannelConnection
+    ranks: Ranking | None = None  # the channel, if its platform knows the admins of a group
+    faults: FaultCounter = field(default_factory=FaultCounter)
 
-    async def receive(self, message: ChatMessage) -> Verdict:
+    async def receive(self, message: ChatMessage) -> IntakeOutcome:
         policy = self.agents.policy(self.agent)
-        is_let_in = False
+        is_admitted = False
         try:
-            is_let_in = await self._lets_in(message, policy)
-            verdict = await self._take(message, policy) if is_let_in else Verdict.STRANGER
-        except Exception as error:  # noqa: BLE001 - raised again, until the message is on record
-            verdict = await self._give_up(message, policy, error, tell=is_let_in)
-        self.tries.forget(message)
-        if message.position is not None and verdict in {Verdict.STRANGER, Verdict.IGNORED}:
-            conversation = conversation_of(message.chat, message.thread)
+            is_admitted = await self._admits(message, policy)
+            outcome = await self._take(message, policy) if is_admitted else IntakeOutcome.STRANGER
+        except Exception as error:  # noqa: BLE001 - raised again until the refusal is recorded
+            outcome = await self._give_up(message, policy, error, tell=is_admitted)
+        self.faults.forget(message)
+        if message.position is not None and outcome in {IntakeOutcome.STRANGER, IntakeOutcome.IGNORED}:
+            conversation = message.conversation
             await self.ports.db.write(note_position(message.account, conversation, message.position, message.event_id))
-        self.line.took()
-        return verdict
+        self.connection.took()
+        return outcome
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
         return await self.ports.db.read(read_positions(account))
@@ -121,20 +114,20 @@ class Reception:
         )
 
     def connected(self, detail: str = "") -> None:
-        self.line.turn(LineState.UP, detail)
+        self.connection.turn(ConnectionState.UP, detail)
 
     def disconnected(self, reason: str, *, vendor: VendorError = NO_ANSWER) -> None:
-        self.line.turn(LineState.DOWN, reason, vendor)
+        self.connection.turn(ConnectionState.DOWN, reason, vendor)
 
-    # --- who may come in
+    # --- access
 
-    async def _lets_in(self, message: ChatMessage, policy: AgentPolicy) -> bool:
+    async def _admits(self, message: ChatMessage, policy: AgentPolicy) -> bool:
         knock = Knock(
             principal=principal_of(self.channel, message.sender),
             channel=self.channel,
             chat=message.chat,
             chat_type=message.chat_type,
-            addressed=message.addressed and message.change is Change.NEW,
+            addressed=message.addressed and message.change is MessageChange.NEW,
             human=message.human,
         )
         decision = decide(knock, policy.access, admitted=False)
@@ -163,48 +156,48 @@ class Reception:
         if asked.told:
             self.ports.notifier.wake(Topic.REPLY)
 
-    # --- into the mailbox
+    # --- the mailbox
 
-    async def _take(self, message: ChatMessage, policy: AgentPolicy) -> Verdict:
+    async def _take(self, message: ChatMessage, policy: AgentPolicy) -> IntakeOutcome:
         answered = _is_answered(message, policy) or await self._decides(message, policy)
-        if not answered and not await self._overhears(message, policy):
-            return Verdict.IGNORED
+        if not answered and not await self._observes(message, policy):
+            return IntakeOutcome.IGNORED
         attachments, notes = await self._attachments(message, policy)
         text = text_of(message.change.value, message.text, of=message.of, attachments=attachments, notes=notes)
         if not text.strip():
-            return Verdict.IGNORED
+            return IntakeOutcome.IGNORED
         enclosures = tuple(_enclosure(one, one.body) for one in attachments if one.body is not None)
         received = self._received(message, policy, addressed=answered)
         rank = await self._rank(message, received, text) if answered else Rank.MEMBER
         return await self._accept(replace(received, text=text, enclosures=enclosures, rank=rank))
 
     async def _rank(self, message: ChatMessage, received: Received, text: str) -> Rank:
-        """What the sender is in the group; asked only for a command that may need it."""
+        """The sender's rank in the group; the platform is asked only for a command that may need it."""
         if self.ranks is None or not asks_rank(text, str(received.address), human=message.human):
             return Rank.MEMBER
         return await self.ranks.rank(message)
 
     async def _decides(self, message: ChatMessage, policy: AgentPolicy) -> bool:
-        """Whether words said to nobody name what waits for a decision right here: then they were said to us."""
-        named = decided_in(message.text) if message.change is Change.NEW else None
+        """Whether an unaddressed message decides an approval pending in this chat, which makes it addressed."""
+        named = decided_in(message.text) if message.change is MessageChange.NEW else None
         place = place_of(self.agent, self.channel, message, policy.groups)
         return named is not None and await self.ports.db.read(is_waiting_at(str(place), named))
 
-    async def _overhears(self, message: ChatMessage, policy: AgentPolicy) -> bool:
-        """Whether it is kept though it gets no answer. An edit or deletion is, if what it is about was."""
+    async def _observes(self, message: ChatMessage, policy: AgentPolicy) -> bool:
+        """Whether to keep a message that gets no answer. An edit or deletion is kept if the original message was."""
         if policy.groups.observe or message.chat_type == DM:
             return True
-        if message.change is Change.NEW:
+        if message.change is MessageChange.NEW:
             return False
-        conversation = conversation_of(message.chat, message.thread)
+        conversation = message.conversation
         return await self.ports.db.read(was_accepted(message.account, conversation, message.of, self.ports.secret))
 
     async def _attachments(
         self, message: ChatMessage, policy: AgentPolicy
     ) -> tuple[tuple[Attachment, ...], tuple[str, ...]]:
-        """Those that are named, with their bytes where there is space, and what is to be said of the others.
+        """The attachments to name in the text, with their bytes if the agent's quota allows, and notes about the rest.
 
-        Messages that come at the same time may each find the last space: a few attachments more than fit are kept.
+        The quota is checked without a lock: messages that arrive together may exceed it by a few attachments.
         """
         kept, more = message.attachments[:ATTACHMENTS_MAX], len(message.attachments) - ATTACHMENTS_MAX
         notes = (f"and {more} more, not kept",) if more > 0 else ()
@@ -218,11 +211,11 @@ class Reception:
         return tuple(replace(one, body=None) for one in kept), (*notes, NO_SPACE)
 
     def _received(self, message: ChatMessage, policy: AgentPolicy, *, addressed: bool) -> Received:
-        """All but the words."""
+        """The message for the gateway, without its text."""
         return Received(
             address=place_of(self.agent, self.channel, message, policy.groups),
             account=message.account,
-            conversation=conversation_of(message.chat, message.thread),
+            conversation=message.conversation,
             event_id=message.event_id,
             sender=principal_of(self.channel, message.sender),
             text="",
@@ -233,44 +226,46 @@ class Reception:
             position=message.position,
         )
 
-    async def _accept(self, received: Received) -> Verdict:
+    async def _accept(self, received: Received) -> IntakeOutcome:
         outcome = await self.gateway.accept(received)
         if isinstance(outcome, Accepted):
-            return Verdict.TAKEN
-        # A conflict is an event that was read before and was edited since; the edit is an event of its own.
-        return Verdict.DUPLICATE if isinstance(outcome, Duplicate | Conflict) else self._refused()
+            return IntakeOutcome.TAKEN
+        # A conflict is a known event whose text was edited since; the edit arrives as an event of its own.
+        return IntakeOutcome.DUPLICATE if isinstance(outcome, Duplicate | Conflict) else self._refused()
 
-    async def _give_up(self, message: ChatMessage, policy: AgentPolicy, error: Exception, *, tell: bool) -> Verdict:
-        """What becomes of a message that could not be taken. Raises the error as long as another try may help."""
+    async def _give_up(
+        self, message: ChatMessage, policy: AgentPolicy, error: Exception, *, tell: bool
+    ) -> IntakeOutcome:
+        """Refuse a message that could not be stored. Raises the error as long as another attempt may succeed."""
         remedy = error.remedy if isinstance(error, HoldfastError) else Remedy.REPORT
         code = error.code if isinstance(error, HoldfastError) else type(error).__name__
-        if remedy is Remedy.CORRECT:  # ids that no platform gives: there is no mailbox to put it on record in
+        if remedy is Remedy.CORRECT:  # the ids are invalid, so there is no mailbox for the record
             log.warning("intake.refused", agent=self.agent, channel=self.channel, code=code)
-            return Verdict.IGNORED
-        if remedy is not Remedy.REPORT or (tries := self.tries.count(message)) < TRIES_MAX:
+            return IntakeOutcome.IGNORED
+        if remedy is not Remedy.REPORT or (attempts := self.faults.count(message)) < ATTEMPTS_MAX:
             raise error
         fault = None if isinstance(error, HoldfastError) else error
-        log.error("intake.abandoned", failure=fault, agent=self.agent, channel=self.channel, code=code, tries=tries)
+        log.error("intake.abandoned", failure=fault, agent=self.agent, channel=self.channel, code=code, tries=attempts)
         received = self._received(message, policy, addressed=tell and _is_answered(message, policy))
         return await self._accept(replace(received, unfit=FAULT))
 
-    def _refused(self) -> Verdict:
+    def _refused(self) -> IntakeOutcome:
         self.ports.notifier.wake(Topic.REPLY)  # the sender is told
-        return Verdict.REFUSED
+        return IntakeOutcome.REFUSED
 
     def _id(self, prefix: str) -> str:
         return make_id(prefix, self.ports.clock.now(), self.ports.entropy.bits(80))
 
 
 def _is_answered(message: ChatMessage, policy: AgentPolicy) -> bool:
-    return message.change is Change.NEW and is_answered(message, policy.groups, addressed=message.addressed)
+    return message.change is MessageChange.NEW and is_answered(message, policy.groups, addressed=message.addressed)
 
 
 def _enclosure(one: Attachment, body: bytes) -> Enclosure:
-    """Names are the sender's; what is no valid text of them cannot be kept."""
+    """The sender chose the names; characters that are not valid Unicode are replaced."""
     name, media_type = (text.encode("utf-8", "replace").decode() for text in (one.name, one.media_type))
     return Enclosure(hash=hash_of(body), name=name, media_type=media_type, body=body)
 
 
 def _key(message: ChatMessage) -> tuple[str, str, str]:
-    return message.account, conversation_of(message.chat, message.thread), message.event_id
+    return message.account, message.conversation, message.event_id

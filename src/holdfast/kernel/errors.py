@@ -1,8 +1,7 @@
-"""Every error says who must act: time, the operator, the caller, or us.
+"""Every error that Holdfast raises. Its remedy says who must act: the caller, the operator, the maintainers, or nobody.
 
-An expected outcome is a value (`Duplicate`, `MailboxFull`), not an error. `code` is stable: people
-script against it. The docstring of a class is one sentence an operator can read; the reference page of
-errors is made from this module.
+An expected outcome is a returned value (`Duplicate`, `MailboxFull`), not an error. `code` is stable because scripts
+compare it. The docstring of a class is one sentence for operators; docs/reference/errors.md is generated from them.
 """
 
 from enum import Enum
@@ -15,7 +14,7 @@ class Remedy(Enum):
     RETRY = "retry"  # the same call may succeed later
     CORRECT = "correct"  # the caller must change what it asked for
     REPAIR = "repair"  # the operator must change configuration, disk or data
-    REPORT = "report"  # an invariant of ours is broken
+    REPORT = "report"  # the maintainers must fix a bug
 
 
 class HoldfastError(Exception):
@@ -26,7 +25,7 @@ class HoldfastError(Exception):
     hint: str = "Please report this."
 
     def __init__(self, what: str, /, **context: object) -> None:
-        """A `hint` in the context replaces the one of the class, where the raiser knows better what to do."""
+        """A `hint` in the context replaces the hint of the class."""
         super().__init__(what)
         self.context = context
         if hint := context.get("hint"):
@@ -38,63 +37,65 @@ def _vendor_of(error: HoldfastError) -> VendorError:
     return found if isinstance(found, VendorError) else NO_ANSWER
 
 
-# --- time will mend it -------------------------------------------------------------------------
+# --- retry later -------------------------------------------------------------------------
 
 
 class StoreUnavailable(HoldfastError):
-    """The store did not answer; nothing was lost and the call may be repeated."""
+    """The store did not respond. Nothing was lost, and the call may be repeated."""
 
     code = "store_unavailable"
     remedy = Remedy.RETRY
-    hint = "Check that the database is reachable. Accepted messages wait and will be processed."
+    hint = "Check that the database is reachable. Accepted messages are kept and will be processed."
 
 
 class ClaimLost(HoldfastError):
-    """A younger claim holds the mailbox or the epoch, so this worker's result is void."""
+    """A newer claim holds the mailbox or the epoch, so this worker's result is discarded."""
 
     code = "claim_lost"
     remedy = Remedy.RETRY
-    hint = "No action is needed: the younger claim resumes the turn."
+    hint = "No action is needed: the newer claim resumes the turn."
 
 
 class NodeLost(HoldfastError):
-    """This node was taken for dead, so its claims are void."""
+    """Other nodes considered this node dead, so its claims are void."""
 
     code = "node_lost"
     remedy = Remedy.RETRY
-    hint = "No action is needed: the node registers again. If it recurs, look for long pauses of the host."
+    hint = "No action is needed: the node registers again. If this recurs, check the host for long pauses."
 
 
 class SummaryStale(HoldfastError):
-    """The session changed while a summary was being made, so the summary is void."""
+    """The session changed while its summary was being written, so the summary is discarded."""
 
     code = "summary_stale"
     remedy = Remedy.RETRY
-    hint = "No action is needed: compression starts again from the present history."
+    hint = "No action is needed: compression starts again from the current history."
 
 
 class SessionMoved(HoldfastError):
-    """The session has grown since the caller read it."""
+    """The session has new entries since the caller last read it."""
 
     code = "session_moved"
     remedy = Remedy.RETRY
-    hint = "Read the session again and repeat the call with the new expected sequence."
+    hint = "Read the session again and repeat the call with the new expected sequence number."
 
 
 class ProviderFailed(HoldfastError):
-    """A memory provider gave no usable answer; the turn goes on without it."""
+    """A memory provider gave no usable answer; the turn continues without it."""
 
     code = "provider_failed"
     remedy = Remedy.RETRY
-    hint = "Look at `holdfast deliveries` and at the provider. Nothing is lost: deliveries wait for it."
+    hint = (
+        "Check the provider and run `holdfast deliveries`. Nothing is lost: deliveries wait until the provider is back."
+    )
 
 
 class LaneLost(HoldfastError):
-    """A younger claim holds the lane, so this courier's result is void."""
+    """A newer claim holds the lane, so this dispatcher's result is discarded."""
 
     code = "lane_lost"
     remedy = Remedy.RETRY
-    hint = "No action is needed: the younger claim asks the provider what has landed."
+    hint = "No action is needed: the newer claim asks the provider which deliveries arrived."
 
 
 class ModelFailed(HoldfastError):
@@ -102,82 +103,82 @@ class ModelFailed(HoldfastError):
 
     code = "model_failed"
     remedy = Remedy.RETRY
-    hint = "The turn is retried; when attempts run out it ends as failed and the sender is told."
+    hint = "The turn is retried. After the last attempt it ends as failed and the sender is notified."
 
     @property
     def is_final(self) -> bool:
-        """Whether asking the same model the same thing again cannot help."""
+        """Whether repeating the request to the same model is pointless."""
         return self.context.get("final") is True
 
     @property
     def retry_after_ms(self) -> int:
-        """How long the vendor asks to be left alone; 0 where it said nothing."""
+        """The pause that the vendor asked for; 0 if it named none."""
         wait_ms = self.context.get("retry_after_ms")
         return wait_ms if isinstance(wait_ms, int) else 0
 
     @property
     def vendor(self) -> VendorError:
-        """What the vendor answered, as far as it answered."""
+        """The vendor's error response; `NO_ANSWER` if there was none."""
         return _vendor_of(self)
 
     @property
     def reason(self) -> str:
-        """For the operator, in the store. What the sender is told is `str(error)`, which holds no vendor's word."""
+        """The message for operators, stored with the turn. The sender sees `str(error)`, without the vendor's words."""
         return self.vendor.added_to(str(self))
 
 
 class ChannelFailed(HoldfastError):
-    """A channel lost its platform and cannot go on; it is started again with growing delays."""
+    """A channel lost the connection to its platform; it reconnects with increasing delays."""
 
     code = "channel_failed"
     remedy = Remedy.RETRY
-    hint = "Look at the reason. Messages that were accepted are answered; replies wait for the channel."
+    hint = "Check the reason in the message. Accepted messages are still answered; replies wait for the channel."
 
     @property
     def vendor(self) -> VendorError:
-        """What the platform answered, as far as it answered."""
+        """The platform's error response; `NO_ANSWER` if there was none."""
         return _vendor_of(self)
 
     @property
     def reason(self) -> str:
-        """For the operator; the log gets `str(error)` and `vendor.fields`."""
+        """The message for operators. The log records `str(error)` and `vendor.fields` instead."""
         return self.vendor.added_to(str(self))
 
 
-# --- the caller must change the call ------------------------------------------------------------
+# --- the caller must change the request ------------------------------------------------------------
 
 
 class InvalidInput(HoldfastError):
-    """A value in the call is not acceptable."""
+    """The request contains a value that is not valid."""
 
     code = "invalid_input"
     remedy = Remedy.CORRECT
-    hint = "Correct the value that the message names and send it again."
+    hint = "Correct the value that the message names, then repeat the request."
 
 
 class InvalidUnicode(InvalidInput):
-    """The text holds a lone surrogate, which no store or provider can keep."""
+    """The text contains a lone surrogate, which cannot be stored."""
 
     code = "invalid_unicode"
     hint = "Send well-formed Unicode (UTF-8 without lone surrogates)."
 
 
 class InvalidJson(InvalidInput):
-    """The body is not JSON in UTF-8."""
+    """The body is not valid JSON in UTF-8."""
 
     code = "invalid_json"
     hint = "Send one JSON object, encoded as UTF-8."
 
 
 class DuplicateKey(InvalidJson):
-    """An object in the body names a key twice, and readers disagree about which of the two counts."""
+    """An object in the body contains the same key twice, which parsers interpret differently."""
 
     code = "duplicate_key"
-    hint = "Name each key of an object once."
+    hint = "Use each key of an object once."
 
 
 class UnsupportedMediaType(InvalidInput):
-    """The body is not of a media type that is read here."""
+    """The server does not accept bodies of this media type."""
 
     code = "unsupported_media_type"
     hint = "Send JSON in UTF-8 with the header `Content-Type: application/json`."
@@ -187,14 +188,14 @@ class InvalidName(InvalidInput):
     """A name or key is malformed."""
 
     code = "invalid_name"
-    hint = "Names are 1 to 64 characters: letters, digits, '.', '_' and '-', starting with a letter or digit."
+    hint = "Use 1 to 64 characters: letters, digits, '.', '_' and '-', starting with a letter or digit."
 
 
 class InvalidAddress(InvalidInput):
-    """An address is not of the form agent:<agent>:<channel>:<type>:<chat>[:<thread>][:<user>]."""
+    """The address does not have the form agent:<agent>:<channel>:<type>:<chat>[:<thread>][:<user>]."""
 
     code = "invalid_address"
-    hint = "Write the address as agent:<agent>:<channel>:<type>:<chat>, each part percent-escaped."
+    hint = "Write the address as agent:<agent>:<channel>:<type>:<chat>, with each part percent-encoded."
 
 
 class EmptyMessage(InvalidInput):
@@ -208,18 +209,21 @@ class MessageTooLarge(InvalidInput):
     """The message is larger than the configured limit."""
 
     code = "message_too_large"
-    hint = "Split the message, or raise the limit in the configuration."
+    hint = "Split the message, or raise `limits.message_bytes` of the agent in holdfast.toml."
 
 
 class TooManyHops(InvalidInput):
-    """The message went from agent to agent more often than `hops_max` allows."""
+    """The message was passed from agent to agent more often than `hops_max` allows."""
 
     code = "too_many_hops"
-    hint = "Agents are answering each other in a circle. Begin anew without the hop count, or raise `hops_max`."
+    hint = (
+        "The agents are probably answering each other in a loop. Start a new message without a hop count, or raise "
+        "`hops_max`."
+    )
 
 
 class SessionNotFound(HoldfastError):
-    """No such session is visible to the caller."""
+    """The session does not exist, or the caller may not see it."""
 
     code = "session_not_found"
     remedy = Remedy.CORRECT
@@ -227,39 +231,39 @@ class SessionNotFound(HoldfastError):
 
 
 class MessageNotFound(HoldfastError):
-    """No such message was accepted here."""
+    """No message with this id was accepted."""
 
     code = "message_not_found"
     remedy = Remedy.CORRECT
-    hint = "Use the message id that accepting returned."
+    hint = "Use the message id that was returned when the message was accepted."
 
 
 class AttachmentNotFound(HoldfastError):
-    """Nobody sent such an attachment here, or it was forgotten."""
+    """No attachment has this hash, or the attachment was erased."""
 
     code = "attachment_not_found"
     remedy = Remedy.CORRECT
-    hint = "Use a hash as `holdfast trace` shows it, whole."
+    hint = "Use the complete hash that `holdfast trace` shows."
 
 
 class AgentNotFound(HoldfastError):
-    """The configuration has no such agent."""
+    """The configuration does not list this agent."""
 
     code = "agent_not_found"
     remedy = Remedy.CORRECT
-    hint = "Use one of the configured agents, or add this one to the configuration."
+    hint = "Use one of the configured agents, or add this one to holdfast.toml."
 
 
 class DeliveryNotFound(HoldfastError):
-    """There is no such delivery."""
+    """No delivery has this id."""
 
     code = "delivery_not_found"
     remedy = Remedy.CORRECT
-    hint = "List them with `holdfast deliveries`."
+    hint = "List the deliveries with `holdfast deliveries`."
 
 
 class ForgetNotFound(HoldfastError):
-    """Nobody asked to forget anything under this id."""
+    """No erasure has this id."""
 
     code = "forget_not_found"
     remedy = Remedy.CORRECT
@@ -267,14 +271,14 @@ class ForgetNotFound(HoldfastError):
 
 
 class MemoryWriteBlocked(InvalidInput):
-    """The text cannot be kept in memory: it has invisible characters or pretends to be something it is not."""
+    """The text cannot be stored in memory: it contains invisible characters, role markers or memory tags."""
 
     code = "memory_write_blocked"
-    hint = "Write it in plain words, without invisible characters and without role markers or memory tags."
+    hint = "Use plain text without invisible characters, role markers or memory tags."
 
 
 class SessionLive(HoldfastError):
-    """The session is live in a mailbox, so a writer without a mailbox may not touch it."""
+    """The session is live in a chat, so only messages of that chat may change it."""
 
     code = "session_live"
     remedy = Remedy.CORRECT
@@ -286,31 +290,31 @@ class OperationBusy(HoldfastError):
 
     code = "operation_busy"
     remedy = Remedy.RETRY
-    hint = "Wait for the running operation to finish."
+    hint = "Wait until the running operation has finished, then repeat the request."
 
 
-class Refused(HoldfastError):
-    """The mailbox did not take the message; nothing was written."""
+class MessageRefused(HoldfastError):
+    """The mailbox did not accept the message; nothing was written."""
 
     code = "refused"
     remedy = Remedy.RETRY
     hint = "Wait until the agent has caught up, then send the message again with the same id."
 
 
-class MailboxIsFull(Refused):
-    """More messages wait than the mailbox takes."""
+class MailboxIsFull(MessageRefused):
+    """The mailbox holds the maximum number of waiting messages."""
 
     code = "mailbox_full"
 
 
-class RateLimited(Refused):
-    """Messages come faster than the mailbox takes them."""
+class RateLimited(MessageRefused):
+    """The chat sent more messages within a minute than its limit allows."""
 
     code = "rate_limited"
 
 
 class IdempotencyConflict(HoldfastError):
-    """The message id was used before with another text or sender."""
+    """The message id was already used with a different text or sender."""
 
     code = "idempotency_conflict"
     remedy = Remedy.CORRECT
@@ -318,173 +322,179 @@ class IdempotencyConflict(HoldfastError):
 
 
 class BadSignature(HoldfastError):
-    """A webhook's signature is missing, wrong or stale, so the request was not read."""
+    """The signature of a webhook request is missing, wrong or expired; the request was not read."""
 
     code = "bad_signature"
     remedy = Remedy.CORRECT
-    hint = "Check that the platform and holdfast.toml have the same secret, and that the clocks agree."
+    hint = "Check that the platform and holdfast.toml use the same secret and that both clocks are correct."
 
 
 class ReplyNotFound(HoldfastError):
-    """There is no such reply."""
+    """No reply has this id."""
 
     code = "reply_not_found"
     remedy = Remedy.CORRECT
-    hint = "List them with `holdfast replies`."
+    hint = "List the replies with `holdfast replies`."
 
 
 class FinalisationNotFound(HoldfastError):
-    """There is no such finalisation."""
+    """No extraction has this id."""
 
     code = "finalisation_not_found"
     remedy = Remedy.CORRECT
-    hint = "List them with `holdfast finalisations`."
+    hint = "List the extractions with `holdfast extractions`."
 
 
 class ApprovalNotFound(HoldfastError):
-    """Nothing waits for an approval under this id."""
+    """No tool call waits for approval under this id."""
 
     code = "approval_not_found"
     remedy = Remedy.CORRECT
-    hint = "Use the id that the agent named when it asked."
+    hint = "Use the id from the approval request, or list the waiting calls with `holdfast approvals`."
 
 
 class ApprovalChanged(HoldfastError):
-    """The digest is not that of the call that waits under this id."""
+    """The digest does not match the tool call that waits under this id."""
 
     code = "approval_changed"
     remedy = Remedy.CORRECT
-    hint = "Look at the call again with `holdfast approvals show ID` and name the digest that it shows."
+    hint = "Review the call with `holdfast approvals show ID` and pass the digest that it shows."
 
 
 class ApprovalDigestNeeded(HoldfastError):
-    """The question left out a part of the arguments, so approving it takes the digest that the full view shows."""
+    """The approval request showed shortened arguments, so approving the call requires its digest."""
 
     code = "approval_digest_needed"
     remedy = Remedy.CORRECT
-    hint = "Read the whole call with `holdfast approvals show ID` and name the digest that it shows."
+    hint = "Review the complete call with `holdfast approvals show ID` and pass the digest that it shows."
 
 
 class TokenNotFound(HoldfastError):
-    """There is no such token."""
+    """No token has this id."""
 
     code = "token_not_found"
     remedy = Remedy.CORRECT
-    hint = "List them with `holdfast token list`."
+    hint = "List the tokens with `holdfast token list`."
 
 
 class LoginNotFound(HoldfastError):
-    """There is no such login of a browser, or it has ended."""
+    """No browser login has this id, or the login has already ended."""
 
     code = "login_not_found"
     remedy = Remedy.CORRECT
-    hint = "List them with `holdfast logins list --all`."
+    hint = "List the logins with `holdfast logins list --all`."
 
 
 class ConfirmationRequired(HoldfastError):
-    """What was asked for cannot be taken back, and nobody is there to be asked whether it is meant."""
+    """The command cannot be undone and requires confirmation, but no terminal is attached."""
 
     code = "confirmation_required"
     remedy = Remedy.CORRECT
-    hint = "Nothing was changed. Add --yes if it is meant."
+    hint = "Nothing was changed. Add --yes to confirm."
 
 
 class ScopeRequired(HoldfastError):
-    """The token is valid, but not for this."""
+    """The token is valid, but it lacks the scope that the request requires."""
 
     code = "scope_required"
     remedy = Remedy.CORRECT
-    hint = "Make a token with the scope that the message names: `holdfast token new --scope ...`."
+    hint = "Create a token with the scope that the message names: `holdfast token new --scope ...`."
 
 
 class BindingRequired(HoldfastError):
-    """A token that sends has to say for whom it speaks."""
+    """A token that can send messages must state whom it speaks for."""
 
     code = "binding_required"
     remedy = Remedy.CORRECT
     hint = (
-        "Add --sender NAME (one person), --chat NAME (that chat; may be repeated), or --relay (a backend that speaks "
-        "for its users, in any chat)."
+        "Add --sender NAME (one person), --chat NAME (one chat; may be repeated), or --relay (a backend that speaks "
+        "for any user in any chat)."
     )
 
 
 class TokenBound(HoldfastError):
-    """The token speaks for one sender or for some chats, and this is not among them."""
+    """The token is bound to one sender or to certain chats, and the request is outside of them."""
 
     code = "token_bound"
     remedy = Remedy.CORRECT
-    hint = "Nothing was changed. Use one of the token's own chats, or ask the operator for another token."
+    hint = "Nothing was changed. Use a chat of this token, or ask the operator for another token."
 
 
 class RobotRefused(HoldfastError):
-    """A program asked for what only a person may decide."""
+    """The request came from a program, but only a person may make this decision."""
 
     code = "robot_refused"
     remedy = Remedy.CORRECT
-    hint = "Nothing was changed. A person decides: in the chat, on the page, or with a token made without --robot."
+    hint = "Nothing was changed. Decide in the chat, on the web page, or with a token created without --robot."
 
 
 class AllowlistNotImmutable(HoldfastError):
-    """An allowlist names somebody by a name that its owner can change."""
+    """An allowlist entry uses a name that its owner can change."""
 
     code = "allowlist_not_immutable"
     remedy = Remedy.REPAIR
-    hint = "Write the platform's own id, as in telegram:123456789; `holdfast pairs` shows those who asked."
+    hint = (
+        "Use the platform's numeric or internal id, as in telegram:123456789; `holdfast pairs` lists the ids of "
+        "people who requested access."
+    )
 
 
 class PairingNotFound(HoldfastError):
-    """Nobody waits to be let in under this code, or it has expired."""
+    """No access request has this code, or the code has expired."""
 
     code = "pairing_not_found"
     remedy = Remedy.CORRECT
-    hint = "List them with `holdfast pairs`; a code is good for a day."
+    hint = "List the requests with `holdfast pairs`. A code is valid for one day."
 
 
 class IdentityConflict(HoldfastError):
-    """The link would leave it open who somebody is."""
+    """The link contradicts an existing link of the same account or person."""
 
     code = "identity_conflict"
     remedy = Remedy.CORRECT
-    hint = "Look at `holdfast links` and take the old link back with `holdfast unlink` first."
+    hint = "Run `holdfast links`, remove the old link with `holdfast unlink`, then repeat the command."
 
 
 class AddressNotFound(HoldfastError):
-    """Nothing was ever said at this address."""
+    """No message was ever exchanged at this address."""
 
     code = "address_not_found"
     remedy = Remedy.CORRECT
-    hint = "Use an address as `holdfast trace` shows it."
+    hint = "Use an address that `holdfast trace` shows."
 
 
 class AddressTaken(HoldfastError):
-    """The address has a history of its own, which moving another one there would orphan."""
+    """The new address already has a history, which the move would make unreachable."""
 
     code = "address_taken"
     remedy = Remedy.CORRECT
-    hint = "Leave both as they are, and link the people instead: /resume reaches the sessions of either place."
+    hint = (
+        "Leave both addresses as they are and link the accounts with `holdfast link`: /resume then reaches the "
+        "sessions of both."
+    )
 
 
 # --- the operator must act -----------------------------------------------------------------------
 
 
 class StoreFull(HoldfastError):
-    """The disk is full; nothing was acknowledged and nothing acknowledged was lost."""
+    """The disk is full. The write was not acknowledged; everything acknowledged earlier is safe."""
 
     code = "store_full"
     remedy = Remedy.REPAIR
-    hint = "Free disk space. Holdfast keeps running and accepts again by itself."
+    hint = "Free disk space. Holdfast keeps running and resumes accepting messages automatically."
 
 
 class StoreReadOnly(HoldfastError):
-    """The data folder or database cannot be written."""
+    """The data folder or the database is not writable."""
 
     code = "store_read_only"
     remedy = Remedy.REPAIR
-    hint = "Make the data folder writable for this user, or choose another with --data."
+    hint = "Make the data folder writable for this user, or choose another folder with --data."
 
 
 class StoreCorrupt(HoldfastError):
-    """The database is damaged; it was left untouched."""
+    """The database is damaged; it was left unchanged."""
 
     code = "store_corrupt"
     remedy = Remedy.REPAIR
@@ -492,49 +502,53 @@ class StoreCorrupt(HoldfastError):
 
 
 class EncryptionKeyInvalid(HoldfastError):
-    """What was given as the encryption key cannot be one; nothing was changed."""
+    """The encryption key is malformed; nothing was changed."""
 
     code = "encryption_key_invalid"
     remedy = Remedy.REPAIR
-    hint = "Make one with `holdfast encrypt --new-key FILE`, or give at least 32 random characters."
+    hint = "Create a key with `holdfast encrypt --new-key FILE`, or supply at least 32 random characters."
 
 
 class EncryptionKeyMissing(HoldfastError):
-    """The data folder is encrypted and its key was not found; nothing was opened or made."""
+    """The data folder is encrypted and its key was not found; nothing was opened or created."""
 
     code = "encryption_key_missing"
     remedy = Remedy.REPAIR
-    hint = "Put the key back where it was, or name another place: HOLDFAST_KEY_FILE=/path holdfast ..."
+    hint = "Restore the key to its location, or name another one: HOLDFAST_KEY_FILE=/path holdfast ..."
 
 
 class EncryptionKeyWrong(HoldfastError):
-    """The key that was found is not the one the data folder was encrypted with; nothing was changed."""
+    """The data folder was encrypted with a different key; nothing was changed."""
 
     code = "encryption_key_wrong"
     remedy = Remedy.REPAIR
     hint = (
-        "Give the key that `holdfast encrypt` or `holdfast rekey` was given last. Without it the data cannot be read."
+        "Supply the key that was last used with `holdfast encrypt` or `holdfast rekey`. Without it the data cannot be "
+        "read."
     )
 
 
 class EncryptionUnavailable(HoldfastError):
-    """The SQLite library in use cannot encrypt."""
+    """The installed SQLite library does not support encryption."""
 
     code = "encryption_unavailable"
     remedy = Remedy.REPAIR
-    hint = "Run `pip uninstall -y apsw`, then `pip install apsw-sqlite3mc cryptography`; see `holdfast version`."
+    hint = (
+        "Run `pip uninstall -y apsw`, then `pip install apsw-sqlite3mc cryptography`; `holdfast version` shows the "
+        "library in use."
+    )
 
 
 class EncryptionUnfinished(HoldfastError):
-    """The key of the data folder was being changed when the process ended; every file is whole."""
+    """The process ended while the encryption of the data folder was being changed; every file is intact."""
 
     code = "encryption_unfinished"
     remedy = Remedy.REPAIR
-    hint = "Run the same command again: it goes on where it ended."
+    hint = "Run the same command again: it continues where it stopped."
 
 
 class StoreNewer(HoldfastError):
-    """The database was written by a newer Holdfast; it was left untouched."""
+    """A newer version of Holdfast wrote the database; it was left unchanged."""
 
     code = "store_newer"
     remedy = Remedy.REPAIR
@@ -542,11 +556,11 @@ class StoreNewer(HoldfastError):
 
 
 class StorePathInvalid(HoldfastError):
-    """The path given for the store cannot hold one."""
+    """The path cannot be used as a data folder."""
 
     code = "store_path_invalid"
     remedy = Remedy.REPAIR
-    hint = "Give a folder on a local disk; the database file is made inside it."
+    hint = "Use a folder on a local disk; Holdfast creates the database file in it."
 
 
 class DataFolderForeign(HoldfastError):
@@ -554,35 +568,37 @@ class DataFolderForeign(HoldfastError):
 
     code = "data_folder_foreign"
     remedy = Remedy.REPAIR
-    hint = "Run Holdfast as the user that the message names, or give yours the folder with `chown -R`."
+    hint = "Run Holdfast as the user that the message names, or change the owner with `chown -R`."
 
 
 class DataFolderUnsafe(HoldfastError):
-    """Others could read or redirect what would be kept in the data folder; nothing was changed."""
+    """Other users could read or redirect files in the data folder; nothing was changed."""
 
     code = "data_folder_unsafe"
     remedy = Remedy.REPAIR
-    hint = "Give a folder of its own with --data, or `chmod 700` this one; put a plain file in the place of a link."
+    hint = (
+        "Use a separate folder with --data, or run `chmod 700` on this one; replace symbolic links with regular files."
+    )
 
 
 class StoreBroken(HoldfastError):
-    """A commit failed in a way that leaves the outcome unknown; the process must stop."""
+    """A commit failed and its outcome is unknown, so the process must stop."""
 
     code = "store_broken"
     remedy = Remedy.REPAIR
-    hint = "Look at the disk and the kernel log, then start Holdfast again: it recovers by itself."
+    hint = "Check the disk and the system log, then start Holdfast again: it recovers automatically."
 
 
 class EngineUnsafe(HoldfastError):
-    """The SQLite library in use can corrupt databases."""
+    """The installed SQLite library has a known bug that corrupts databases."""
 
     code = "engine_unsafe"
     remedy = Remedy.REPAIR
-    hint = "Install the locked version of apsw, which brings its own SQLite."
+    hint = "Install the pinned version of apsw, which includes its own SQLite."
 
 
 class StoreOwned(HoldfastError):
-    """Another Holdfast process already runs on this data folder."""
+    """Another Holdfast process is using this data folder."""
 
     code = "store_owned"
     remedy = Remedy.REPAIR
@@ -590,32 +606,32 @@ class StoreOwned(HoldfastError):
 
 
 class ConfigInvalid(HoldfastError):
-    """The configuration has an error."""
+    """The configuration is invalid."""
 
     code = "config_invalid"
     remedy = Remedy.REPAIR
-    hint = "Do what the message says; `holdfast config check` shows everything that is wrong with holdfast.toml."
+    hint = "Correct the key that the message names; `holdfast config check` lists every error in holdfast.toml."
 
 
 class PlainHttpRefused(ConfigInvalid):
-    """A key would leave this machine over plain http, where it can be read on its way."""
+    """An API key would be sent to another machine over unencrypted HTTP."""
 
     code = "plain_http_refused"
-    hint = "Use https, or an address of this machine; to accept the risk for this one, send_key_over_plain_http = true."
+    hint = "Use https or a loopback address. To accept the risk for this server, set send_key_over_plain_http = true."
 
 
 class ProviderUrlForbidden(ConfigInvalid):
-    """An address leads to where machines answer about themselves, with secrets of their own; nothing was sent there."""
+    """The URL is a link-local address, where cloud metadata services expose credentials; no request was sent."""
 
     code = "provider_url_forbidden"
-    hint = "Name the service itself by its host name or its own address, which is not link-local."
+    hint = "Use the host name of the service, or an address of it that is not link-local."
 
 
-# --- we must act -----------------------------------------------------------------------------------
+# --- the maintainers must act -----------------------------------------------------------------------------------
 
 
 class InvariantBroken(HoldfastError):
-    """The runtime reached a state it promises never to reach."""
+    """The runtime reached a state that must be impossible."""
 
     code = "invariant_broken"
     remedy = Remedy.REPORT

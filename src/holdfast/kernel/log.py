@@ -1,7 +1,7 @@
-"""Structured logs: an event name from one table, fields, and whatever the current scope has pinned.
+"""Structured logs: an event name from one table, its fields, and the fields that the current scope has pinned.
 
-Ids, counts and durations; people's words stay in the journal. Pins live in a context variable, so they follow
-awaits, tasks and callbacks; `carried` takes them into a thread.
+A line has ids, counts and durations; messages are only in the journal. Pinned fields live in a context variable, so
+tasks and callbacks inherit them; `carried` passes them to a thread.
 """
 
 import contextvars
@@ -17,81 +17,81 @@ from typing import TypeVar
 from holdfast.kernel.redaction import redacted
 
 EVENTS: Mapping[str, str] = {
-    "accept.accepted": "a message became durable",
+    "accept.accepted": "a message was stored and acknowledged",
     "accept.refused": "a message was refused before it was acknowledged",
-    "claim.taken": "a worker holds a mailbox",
-    "claim.lost": "a younger claim holds the mailbox; this worker's work is void",
-    "claim.failed": "a mailbox could not be served and is given back for a later try",
+    "claim.taken": "a worker claimed a mailbox",
+    "claim.lost": "a newer claim holds the mailbox; this worker's result is discarded",
+    "claim.failed": "processing a mailbox failed; the mailbox is released and retried later",
     "turn.opened": "a turn began",
-    "turn.resumed": "a turn is taken up after its worker died or gave it back",
+    "turn.resumed": "a turn continues after its worker died or released it",
     "turn.stepped": "a step of an open turn was journaled",
     "turn.committed": "a turn ended; one line per turn",
-    "turn.trimmed": "summarising failed and the oldest entries were left out of a context",
-    "action.refused": "an attempt at a privileged act was refused; the audit trail has it",
-    "approval.decided": "an operator decided about a tool call that waited",
-    "approval.unshowable": "a tool call was not run: it needs an approval and cannot be shown to a person",
-    "folder.tightened": "others could use something in the data folder; its mode was changed",
-    "mcp.up": "an MCP server is connected, with how many of its tools are offered",
-    "mcp.down": "an MCP server is not there, with the reason; its tools are absent until it is",
-    "mcp.skipped": "a tool of an MCP server cannot be offered, or a call was cut off, with the reason",
+    "turn.trimmed": "compression failed, so the oldest entries were left out of a context",
+    "action.refused": "a privileged action was refused; the audit trail records the attempt",
+    "approval.decided": "an operator approved or denied a waiting tool call",
+    "approval.unshowable": "a tool call was not run: it requires approval and cannot be displayed to a person",
+    "folder.tightened": "other users had access to a file in the data folder; its mode was corrected",
+    "mcp.up": "an MCP server is connected; the line has the number of its tools",
+    "mcp.down": "an MCP server is unavailable, with the reason; its tools are absent until it reconnects",
+    "mcp.skipped": "a tool of an MCP server is not offered, or a call was aborted, with the reason",
     "command.done": "a conversation command was applied",
-    "rank.unknown": "a platform could not be asked whether a sender is an admin of a group",
-    "command.refused": "somebody gave a command that they may not give; nothing was changed",
+    "rank.unknown": "a platform did not say whether a sender is an administrator of a group",
+    "command.refused": "a sender used a command without permission; nothing was changed",
     "message.observed": "messages were journaled without a turn",
-    "session.branched": "an explicit branch was made",
+    "session.branched": "a session was branched on request",
     "compress.started": "a compression began",
     "compress.done": "a compression ended, with its outcome",
-    "delivery.settled": "an attempt at a delivery ended; one line per delivery and attempt",
-    "delivery.failed": "a provider's code raised; what it did before is unknown",
-    "lane.lost": "a younger claim holds the lane; this courier's result is void",
-    "reply.settled": "an attempt at a piece of a reply ended, with its state",
-    "reply.lost": "a reply was taken from this process meanwhile; its result is void",
-    "reply.resent": "an operator asked for a reply to be sent again",
-    "reply.failed": "a channel's code raised; what it posted before is unknown",
-    "draft.paused": "a draft could not be shown or edited, with the reason; the reply comes all the same",
-    "draft.retracted": "a draft that no reply takes the place of was deleted in its chat, or will stay",
-    "recall.skipped": "a provider did not answer in time, or failed; the turn goes on without it",
-    "memory.refilled": "a provider's own index was damaged or gone, and is filled again from the journal",
-    "memory.edited": "a memory file was edited by hand, and what became of the edit",
-    "access.decided": "an operator let somebody in, refused them, or took that back",
-    "identity.changed": "a link between principals was made or taken back, or an address moved",
-    "forget.requested": "a person or a session was blanked; providers and files are told to erase it",
-    "forget.pending": "something of what was forgotten is not erased yet; it is tried again",
-    "forget.scrubbed": "the store's own files hold no byte any more of what was forgotten",
-    "finish.begun": "an epoch ended because nobody came back; its range is frozen",
-    "finish.postponed": "an attempt to extract from an ended epoch failed, with its reason",
-    "finish.lost": "a younger claim holds the finalisation, or it went with its session; this work is void",
-    "finish.repeated": "an operator asked for a failed finalisation to be taken up again",
-    "finish.done": "a finalisation ended, with its outcome; one line per epoch",
+    "delivery.settled": "a delivery attempt ended; one line per delivery and attempt",
+    "delivery.failed": "a memory provider raised an exception; whether the delivery took effect is unknown",
+    "lane.lost": "a newer claim holds the lane; this dispatcher's result is discarded",
+    "reply.settled": "an attempt to send a part of a reply ended, with its state",
+    "reply.lost": "another process took over a reply; this process's result is discarded",
+    "reply.resent": "an operator requested that a reply be sent again",
+    "reply.failed": "a channel raised an exception; whether the reply was posted is unknown",
+    "draft.paused": "a draft could not be shown or edited, with the reason; the reply is still sent",
+    "draft.retracted": "a draft that no reply replaces was deleted from its chat, or could not be deleted",
+    "recall.skipped": "a memory provider failed or exceeded its time limit; the turn continues without it",
+    "memory.refilled": "a provider's index was damaged or missing and is being rebuilt from the journal",
+    "memory.edited": "a memory file was edited by hand, with the result of the edit",
+    "access.decided": "an operator granted, denied or revoked a sender's access",
+    "identity.changed": "accounts were linked or unlinked, or an address was moved",
+    "forget.requested": "the words of a person or session were blanked; providers and files are asked to erase them",
+    "forget.pending": "part of an erasure is not finished; it is retried",
+    "forget.scrubbed": "the store's files no longer contain any byte of the erased words",
+    "finish.begun": "an epoch expired; its range of entries is fixed for extraction",
+    "finish.postponed": "an attempt to extract memory from an ended epoch failed, with the reason",
+    "finish.lost": "a newer claim holds the extraction, or its session was deleted; this result is discarded",
+    "finish.repeated": "an operator requested that a failed extraction be retried",
+    "finish.done": "an extraction ended, with its outcome; one line per epoch",
     "model.failed": "the model gave no usable answer",
-    "node.registered": "this process may claim",
-    "node.lost": "this process was taken for dead and registers again",
-    "node.reaped": "claims of dead nodes were voided",
-    "inbound.pruned": "old inbound rows became tombstones",
-    "loop.failed": "a loop's step raised; it goes on after a pause",
-    "auth.refused": "a request came with a wrong token",
-    "store.damaged": "pages of the database are damaged; health says so until the process ends",
-    "store.unchecked": "the pages of the database could not be checked; it is tried again after an hour",
-    "http.limited": "fewer files may be open than the connections of the HTTP server need; fewer are held",
-    "http.failed": "a request was answered with 500; the fault is ours",
+    "node.registered": "this process registered as a node and may claim work",
+    "node.lost": "other nodes considered this process dead; it registers again",
+    "node.reaped": "claims of dead nodes were revoked",
+    "inbound.pruned": "old inbound messages were reduced to tombstones",
+    "loop.failed": "a step of a loop raised an exception; the loop continues after a pause",
+    "auth.refused": "a request had a wrong token",
+    "store.damaged": "pages of the database are damaged; the health check reports it until the process ends",
+    "store.unchecked": "the pages of the database could not be checked; the check is repeated after an hour",
+    "http.limited": "the limit of open files is too low for the configured connections; the server accepts fewer",
+    "http.failed": "a request was answered with status 500 because of a bug",
     "channel.up": "a channel is connected to its platform",
-    "channel.down": "a channel lost its platform, with the reason; it is tried again",
-    "channel.behind": "a conversation, or the list of them, could not be read to its end; it is tried again later",
-    "channel.skipped": "an event of a platform will never be taken, with the reason",
-    "intake.refused": "somebody who may not come in wrote; nothing of it was kept",
-    "intake.abandoned": "a message met a fault of ours again and again; it is refused on record and its sender told",
-    "update.postponed": "an update could not be kept now; the platform sends it again",
-    "attachment.refused": "the agent's space for attachments is used up; they are named without their bytes",
-    "attachment.missed": "what came with a message could not be fetched; it is named without its bytes",
-    "chat.unmoved": "a chat's new id could not be recorded; the platform tells it again",
-    "channel.unclosed": "a channel's connections did not close in time and were left to the system",
+    "channel.down": "a channel lost the connection to its platform, with the reason; it reconnects",
+    "channel.behind": "a conversation, or the list of conversations, could not be read completely; it is retried later",
+    "channel.skipped": "an event of a platform is permanently ignored, with the reason",
+    "intake.refused": "a sender without access wrote; nothing was stored",
+    "intake.abandoned": "a message failed repeatedly because of a bug; it was refused and the sender was told",
+    "update.postponed": "an update could not be stored now; the platform sends it again",
+    "attachment.refused": "the agent's storage for attachments is full; only the attachment's name was stored",
+    "attachment.missed": "an attachment could not be downloaded; only its name was stored",
+    "chat.unmoved": "a chat's new id could not be recorded; the platform reports it again",
+    "channel.unclosed": "the connections of a channel did not close in time and were abandoned",
     "runtime.opened": "the runtime is open",
     "runtime.closed": "the runtime is closed",
     "store.broken": "a commit failed with an unknown outcome; the process stops",
 }
 
 _logger = logging.getLogger("holdfast")
-_logger.addHandler(logging.NullHandler())  # a library is silent until its user says where the lines go
+_logger.addHandler(logging.NullHandler())  # a library logs nothing until its user adds a handler
 _pinned: ContextVar[Mapping[str, object]] = ContextVar("holdfast_pinned", default=MappingProxyType({}))
 _troubles: Counter[str] = Counter()  # bounded by EVENTS
 _as_json = json.JSONEncoder(default=str, ensure_ascii=False).encode
@@ -113,7 +113,7 @@ def pins() -> Mapping[str, object]:
 
 
 def carried(call: Callable[[], T]) -> Callable[[], T]:
-    """The call with the present pins, for another thread."""
+    """The call with the fields pinned here, for another thread."""
     context = contextvars.copy_context()
     return lambda: context.run(call)
 
@@ -131,7 +131,7 @@ def error(event: str, *, failure: BaseException | None = None, **fields: object)
 
 
 def troubles() -> Mapping[str, int]:
-    """How often each event was a warning or worse, since the process began."""
+    """How often each event was logged as a warning or an error since the process started."""
     return dict(_troubles)
 
 
@@ -140,13 +140,13 @@ def _write(level: int, event: str, fields: Mapping[str, object], failure: BaseEx
         _troubles[event] += 1
     if _logger.isEnabledFor(level):
         raised = (type(failure), failure, failure.__traceback__) if failure else None
-        record = logging.LogRecord(_logger.name, level, "", 0, event, (), raised)  # without a search for the caller
+        record = logging.LogRecord(_logger.name, level, "", 0, event, (), raised)  # finding the caller is slow
         record.fields = {**_pinned.get(), **fields}
         _logger.handle(record)
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: time, level, event, fields. What looks like a secret is hidden."""
+    """One JSON object per line: time, level, event, fields. Values that look like secrets are redacted."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

@@ -23,6 +23,7 @@ from holdfast.memory.notes import stream_of
 from holdfast.memory.parcel_sql import ERASE_PERSON, ERASE_SESSION, ERASE_UNITS
 from holdfast.memory.provenance_sql import Found, Trail, follow
 from holdfast.memory.quotation_sql import find_quotations
+from holdfast.memory.unreadable_sql import find_unreadable
 from holdfast.memory.visibility import person_scope
 from holdfast.sessions.delete_sql import blank_session, lock_line
 from holdfast.store.agent_lock_sql import hold_agents
@@ -134,6 +135,7 @@ def _forget_session(id_: ForgetId, agent: AgentName, session: SessionId) -> Scri
 
 def _forget_person(id_: ForgetId, trail: Trail) -> Script[Counter[str]]:
     yield from follow(trail)
+    yield from find_unreadable(trail)
     search = yield from find_quotations(trail)
     blanked = yield from blank_person(trail, search)
     for agent in trail.reached:
@@ -181,10 +183,10 @@ def _erasures(
 
 def goes_whole(unit: Unit, found: Found, people: frozenset[str]) -> bool:
     """Whether a provider erases a unit as a whole: it is all the person's, or has an answer that was made of what was
-    passed on or that repeats it. An answer cannot be erased there by who spoke."""
+    passed on, that repeats it, or that nobody can read any more. An answer cannot be erased there by who spoke."""
     if unit.principal in people or unit.turns <= found.turns:
         return True
-    return bool(unit.turns & (found.passed | found.quoted))
+    return bool(unit.turns & (found.passed | found.quoted | found.unreadable))
 
 
 def _encoded(counts: Mapping[str, int]) -> str:

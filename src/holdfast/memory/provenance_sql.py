@@ -92,6 +92,7 @@ class Found:
     passed: frozenset[int] = frozenset()  # turns that answer what another agent passed on
     is_theirs: bool = False  # it has words of the person, or words that were passed on
     quoted: set[int] = field(default_factory=set)  # turns of others whose answers repeat the words
+    unreadable: set[int] = field(default_factory=set)  # turns whose answers may repeat them, deleted before
 
     @property
     def answers(self) -> frozenset[int]:

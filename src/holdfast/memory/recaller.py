@@ -3,7 +3,8 @@
 Rule 1: a result is kept under the key it was fetched for and taken under the same key, once, or never (R10, R11).
 Rule 2: the budget is the turn's, not each provider's. Who has not answered by then is left out, and the turn says so.
 Rule 3: a provider that did not answer several times in a row is left out, and the turn says so (recall_breaker.py).
-Rule 4: what was asked ahead for the next turn counts only if nothing was said in between: the head is in the key.
+Rule 4: what was asked ahead for the next turn counts only if nothing was said in between: the head is in the key. Nor
+        does it count when the asker has become another person since, or their chat one of several people.
 """
 
 import asyncio
@@ -39,12 +40,17 @@ PREFETCH_WAIT_MS = 30_000
 class _Asked:
     """Several providers asked at once, with whatever has come back so far."""
 
+    group: bool
     answers: dict[ProviderName, Sequence[Recollection]] = field(default_factory=dict)
     failures: dict[ProviderName, str] = field(default_factory=dict)
     waiting: set[ProviderName] = field(default_factory=set)
     kin: tuple[Principal, ...] | None = None  # who the asker was when it was asked
     tasks: list[Task] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def is_like(self, other: "_Asked") -> bool:
+        """Whether both were asked for the same readers."""
+        return (self.kin, self.group) == (other.kin, other.group)
 
     def drop(self) -> None:
         for task in self.tasks:
@@ -133,7 +139,7 @@ class Recaller:
         return {name: one.provider for name, one in made.items() if one.provider.capabilities.recalls}
 
     def _ask(self, providers: Mapping[ProviderName, Provider], query: RecallQuery) -> _Asked:
-        asked = _Asked(waiting=set(providers))
+        asked = _Asked(query.group, waiting=set(providers))
         if not providers:
             asked.done.set()
         for name, provider in providers.items():
@@ -189,7 +195,7 @@ def _allowed(query: RecallQuery, found: Sequence[Recollection]) -> Sequence[Reco
 
 def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPolicy) -> Found:
     answers = dict(asked.answers)
-    for name, memories in ahead.answers.items() if ahead and ahead.kin == asked.kin else ():
+    for name, memories in ahead.answers.items() if ahead and ahead.is_like(asked) else ():
         answers[name] = [*answers.get(name, ()), *memories]
     late = [f"{name} did not answer within {policy.budget_ms} ms." for name in sorted(asked.waiting - set(answers))]
     failed = [f"{why}." for name, why in sorted(asked.failures.items()) if name not in answers]

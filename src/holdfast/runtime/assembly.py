@@ -9,8 +9,8 @@ from holdfast.channels.agent import AgentChannel
 from holdfast.inbox.channel import Ranking
 from holdfast.inbox.channels import Channels
 from holdfast.inbox.gateway import Gateway
-from holdfast.inbox.receiver import Exchange, Line, Receiver
-from holdfast.inbox.router import Reception
+from holdfast.inbox.receiver import ChannelConnection, ChannelRegistry, Receiver
+from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.notifier import Topic
 from holdfast.memory.dispatcher import Courier
 from holdfast.memory.edit_reader import EditReader
@@ -104,7 +104,9 @@ def assemble(
             courier=courier,
             postman=posts[0] if posts else None,
         )
-    return Runtime(parts, supervisor=supervisor, exchange=Exchange(channels, receivers), attached=attached)
+    return Runtime(
+        parts, supervisor=supervisor, channel_registry=ChannelRegistry(channels, receivers), attached=attached
+    )
 
 
 def _parts(ports: Ports, agents: Agents, providers: Providers, keeper: Keeper | None) -> Parts:
@@ -132,17 +134,17 @@ def _receivers(parts: Parts, channels: Channels) -> tuple[Receiver, ...]:
     """A loop for each channel, with the way in that is its own."""
     ports, made = parts.ports, []
     for (agent, name), channel in channels.all():
-        line = Line(agent=agent, channel=name, clock=ports.clock, since=ports.clock.now())
-        intake = Reception(
+        connection = ChannelConnection(agent=agent, channel=name, clock=ports.clock, since=ports.clock.now())
+        intake = InboundRouter(
             agent=agent,
             channel=name,
             agents=parts.agents,
             gateway=parts.gateway,
             ports=ports,
-            line=line,
+            connection=connection,
             ranks=channel if isinstance(channel, Ranking) else None,
         )
-        made.append(Receiver(channel, intake, line, ports.tasks, ports.entropy))
+        made.append(Receiver(channel, intake, connection, ports.tasks, ports.entropy))
     return tuple(made)
 
 

@@ -1,7 +1,7 @@
-"""Connecting: whether models, memory providers and channels really answer, tried at the same time for a bounded time.
+"""Connection tests of models, memory providers and channels, concurrently and with a time limit.
 
-Nothing is written at the other side: a model is asked for its vendor's list of models, a provider for something that
-it keeps, a channel for the bot's name.
+A test changes nothing on the server: it requests the vendor's list of models, a record of the memory provider, or the
+name of the bot.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from holdfast.memory.provider import Inspectable, Provider
 from holdfast.models.lazy_model import AnyModel
 from holdfast.turns.model import Model
 
-NOT_TRIED = "not tried: it offers no way to ask without effect"
+NOT_TRIED = "not tested: it supports no test without side effects"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One thing that was tried. `detail` says who answered, or why nobody did."""
+    """The result of one connection test. `detail` is the server's identity, or the reason for the failure."""
 
     agent: str
     kind: str  # model, memory or channel
@@ -34,7 +34,7 @@ class Attempt:
 
 @runtime_checkable
 class SlowToLoad(Protocol):
-    """What needs libraries that take seconds to load."""
+    """A component whose libraries take seconds to load."""
 
     async def load(self) -> None: ...
 
@@ -44,13 +44,13 @@ class Attemptable:
     agent: str
     kind: str
     name: str
-    ask: Callable[[], Awaitable[str]]  # what it says of itself; raises `HoldfastError`
+    ask: Callable[[], Awaitable[str]]  # returns the identity of the server; raises `HoldfastError`
     close: Callable[[], Awaitable[None]]
-    load: Callable[[], Awaitable[None]] | None = None  # what is loaded here is no part of the other side's time
+    load: Callable[[], Awaitable[None]] | None = None  # loading libraries does not count against the time limit
 
 
 async def attempt_all(wanted: Sequence[Attemptable], wait_s: float, clock: Clock, tasks: Tasks) -> tuple[Attempt, ...]:
-    """Every one of them, in the order given; none is waited for longer than `wait_s`."""
+    """Test every component, each for at most `wait_s`; results are in the given order."""
     ended: asyncio.Queue[tuple[int, Attempt]] = asyncio.Queue()
 
     async def one(n: int) -> None:
@@ -76,30 +76,30 @@ async def _attempt(thing: Attemptable, wait_s: float, clock: Clock) -> Attempt:
             took_ms = clock.now() - began
             await thing.close()
     except TimeoutError:
-        detail = f"no answer within {wait_s:g} s"
+        detail = f"no response within {wait_s:g} s"
     except HoldfastError as error:
         detail = error.reason if isinstance(error, ChannelFailed) else str(error)
-    except Exception as error:  # noqa: BLE001 - a provider or channel may be anybody's code
-        ok, detail = False, f"{type(error).__name__} was raised instead of an answer"
+    except Exception as error:  # noqa: BLE001 - providers and channels may be third-party code
+        ok, detail = False, f"raised {type(error).__name__}"
     return Attempt(agent=thing.agent, kind=thing.kind, name=thing.name, ok=ok, detail=detail, duration_ms=took_ms)
 
 
-# --- how each kind is asked -------------------------------------------------------------------------
+# --- the test of each kind -------------------------------------------------------------------------
 
 
-class Unwell(HoldfastError):
-    """A memory provider says why it takes nothing."""
+class ProviderUnwell(HoldfastError):
+    """A memory provider reported that it cannot accept deliveries."""
 
     code = "provider_unwell"
     remedy = Remedy.REPAIR
-    hint = "Look at its settings, and at the server that they lead to."
+    hint = "Check the settings of the provider and the server that they name."
 
 
 async def ask_provider(provider: Provider) -> str:
     why = await (provider.inspect() if isinstance(provider, Inspectable) else provider.healthy())
     if why is not None:
-        raise Unwell(why)
-    return "there"
+        raise ProviderUnwell(why)
+    return "available"
 
 
 async def ask_channel(channel: Channel) -> str:
@@ -109,4 +109,4 @@ async def ask_channel(channel: Channel) -> str:
 async def ask_model(model: Model) -> str:
     if isinstance(model, AnyModel):
         return await model.inspect()
-    return "answers here, offline"
+    return "runs offline"

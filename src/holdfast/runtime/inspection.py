@@ -1,8 +1,8 @@
-"""Inspection: what a configuration would run, and everything that is wrong with it, without running it.
+"""Inspection of a configuration: what it would run, and every error in it, without running it.
 
-Every model, memory provider and channel is made as it would be at start, by the same factories, and closed again: none
-of them reaches anybody while it is made. On request each of them is also tried for real (connecting.py). Secrets are
-looked for; their values are neither kept nor shown.
+Every model, memory provider and channel is created as at start, by the same factories, and closed again; creating one
+makes no connection. On request each one is also tested for real (connection_check.py). Secrets are looked up; their
+values are neither kept nor shown.
 """
 
 import shutil
@@ -12,9 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.api.auth.operator_token import VARIABLE, check_token
 from holdfast.config import Config, SecretFact
-from holdfast.config.secrets import equal_tokens, located, open_mode, read_reference, references, secret_tables, told
+from holdfast.config.secrets import (
+    described,
+    equal_tokens,
+    located,
+    open_mode,
+    read_reference,
+    references,
+    secret_tables,
+)
 from holdfast.kernel.errors import ConfigInvalid, HoldfastError
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
@@ -42,12 +49,12 @@ from holdfast.turns.model import Connected
 from holdfast.turns.policy import AgentPolicy
 
 T = TypeVar("T")
-EMBEDDED_DOES = {"local": "search in what was said", "files": "MEMORY.md and USER.md"}
+EMBEDDED_DOES = {"local": "search in past conversations", "files": "MEMORY.md and USER.md"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPlan:
-    """What one agent would run with."""
+    """The components of one agent."""
 
     agent: str
     model: str
@@ -62,8 +69,8 @@ class Inspection:
     plans: tuple[AgentPlan, ...]
     secrets: tuple[SecretFact, ...]
     problems: tuple[HoldfastError, ...]
-    notes: tuple[str, ...] = ()  # what works and may surprise
-    attempts: tuple[Attempt, ...] | None = None  # None when nothing was to be connected to
+    notes: tuple[str, ...] = ()  # warnings about valid settings
+    attempts: tuple[Attempt, ...] | None = None  # None if no connections were requested
 
     @property
     def ok(self) -> bool:
@@ -71,13 +78,12 @@ class Inspection:
 
 
 class Inspector:
-    """Makes everything once, and remembers what could not be made."""
+    """Creates every component once and collects the errors."""
 
     def __init__(
         self, config: Config, data: Path, environment: Mapping[str, str], connect_wait_s: float | None = None
     ) -> None:
         self._config = config
-        self._data = data
         self._connect_wait_s = connect_wait_s
         self._wanted: list[Attemptable] = []
         self._environment = environment
@@ -101,7 +107,6 @@ class Inspector:
             attempts = await attempt_all(
                 self._wanted, self._connect_wait_s, self._made_with.clock, self._made_with.tasks
             )
-        self._check_token()
         return Inspection(
             plans=tuple(plans),
             secrets=secrets,
@@ -117,7 +122,7 @@ class Inspector:
         for name, settings in memory.items():
             made = self._try(partial(make_provider, agent, name, settings, self._made_with))
             if made is not None and name in EMBEDDED:
-                await made.provider.close()  # it lives in the data folder: there is nobody to connect to
+                await made.provider.close()  # it is a file in the data folder: there is no connection to test
             elif made is not None:
                 made_ask, made_close = partial(ask_provider, made.provider), made.provider.close
                 await self._later(Attemptable(agent, "memory", name, made_ask, made_close))
@@ -157,15 +162,15 @@ class Inspector:
             ask = partial(ask_model, model)
             await self._later(Attemptable(agent, "model", model.name, ask, close, _load_of(model)))
         if found is not None:
-            return f"{found.name} (whatever is at hand)"
+            return f"{found.name} (detected)"
         try:
             settings = parse_settings(policy.model, where)
-        except ConfigInvalid:  # named among the problems
+        except ConfigInvalid:  # already among the problems
             return "none"
         return " then ".join((settings.name, *settings.fallbacks))
 
     async def _later(self, thing: Attemptable) -> None:
-        """Keep it to be tried with the others; without a wish to connect it has served its purpose."""
+        """Keep the component for the connection test, or close it if no test was requested."""
         if self._connect_wait_s is None:
             await thing.close()
         else:
@@ -178,31 +183,24 @@ class Inspector:
             self._problems.append(self._placed(error))
             return None
 
-    def _check_token(self) -> None:
-        """The operator's token stands beside the configuration, so the error names no place in it."""
-        try:
-            check_token(self._data, self._environment.get(VARIABLE))
-        except HoldfastError as error:
-            self._problems.append(error)
-
     def _placed(self, error: HoldfastError) -> HoldfastError:
-        """The error with its file, which a factory does not know."""
+        """The error with the name of the file, which a factory does not know."""
         file, said = self._config.file, str(error)
         if file is None or said.startswith(str(file)) or not isinstance(error, ConfigInvalid):
             return error
         return type(error)(f"{file}: {said}", **error.context)
 
     def _secrets(self, listed: Mapping[str, AgentPolicy]) -> tuple[SecretFact, ...]:
-        """Every secret that is named, and whether it is there; two bots with one token are one more problem."""
+        """Every secret that the configuration refers to. Two bots with the same token are added to the problems."""
         file = self._config.file or Path()
         facts, tokens = [], dict[str, str]()
         for agent, policy in listed.items():
             for key, how, name in references(secret_tables(policy), f"agents.{agent}"):
                 value = read_reference(file, how, name, self._environment)
-                facts.append(SecretFact(key=key, where=told(file, how, name), found=value is not None))
+                facts.append(SecretFact(key=key, where=described(file, how, name), found=value is not None))
                 if how == "file" and value is not None and (mode := open_mode(located(file, name))):
-                    what = f"others may read or change {told(file, how, name)} (mode {mode:04o})"
-                    self._notes.append(f"{key}: {what}; `chmod 600` it")
+                    what = f"other users may read or change {described(file, how, name)} (mode {mode:04o})"
+                    self._notes.append(f"{key}: {what}; run `chmod 600` on it")
                 if value is not None and ".channels." in key and key.endswith(("token_env", "token_file")):
                     tokens[key] = value
         self._try(partial(equal_tokens, file, tokens))
@@ -210,36 +208,36 @@ class Inspector:
 
 
 def _notes(agent: str, policy: AgentPolicy) -> Iterator[str]:
-    """Naming any provider replaces the two that every agent has otherwise."""
+    """Warnings about valid settings. Configuring any memory provider replaces the two default ones."""
     if policy.recall.shares_all:
         yield (
-            f'agent {agent} has memory.sharing = "agent": whoever talks to it in private is shown every note and'
-            " everything that anybody told it, groups included; this is for an agent with one owner"
+            f'agent {agent} has memory.sharing = "agent": every private chat sees all notes and all past messages,'
+            " including those of groups; use it only for an agent with a single owner"
         )
     for one in sorted(policy.approval.approvers):
         if one.startswith(AGENTS):
-            yield f"agents.{agent}.approval.approvers: {one!r} is an agent, and a program never approves anything"
+            yield f"agents.{agent}.approval.approvers: {one!r} is an agent, and only people can approve tool calls"
     lost = [name for name in EMBEDDED if policy.memory and name not in policy.memory]
     if lost:
         tables = " and ".join(f"[agents.{agent}.memory.{name}]" for name in lost)
         what = " and ".join(f"{name} ({EMBEDDED_DOES[name]})" for name in lost)
         verb = "is" if len(lost) == 1 else "are"
         named = ", ".join(policy.memory or ())
-        yield f"agent {agent} keeps its memory in {named} only: {what} {verb} off; to keep them, add {tables}"
+        yield f"agent {agent} keeps its memories in {named} only: {what} {verb} disabled; to enable, add {tables}"
 
 
 def _program_notes(key: str, settings: McpSettings) -> Iterator[str]:
-    """What a program may do that its operator may not expect, and what it can no longer do."""
+    """Warnings about the access of an MCP program to files, and about its command line."""
     note = f" ({settings.confined.note})" if settings.confined.note else ""
     if settings.confined.mode is Confine.NONE:
         user = settings.user
-        reach = "everything in the data folder, tokens included" if user is None else f"everything that {user.name} may"
+        reach = "everything in the data folder, including tokens" if user is None else f"all files of {user.name}"
         yield f"{key}: the program is not confined: it can read {reach}{note}"
     elif note:
         yield f"{key}: the program is confined by {settings.confinement}: {settings.confined.note}"
     if settings.folder is None and (words := [word for word in settings.command[1:] if _is_relative_file(word)]):
-        fix = "write the whole path, or set `folder`"
-        yield f"{key}.command: {words[0][:200]!r} is not found from the folder that the program is started in; {fix}"
+        fix = "use the absolute path, or set `folder`"
+        yield f"{key}.command: {words[0][:200]!r} does not exist in the folder that the program is started in; {fix}"
 
 
 def _is_relative_file(word: str) -> bool:
@@ -255,14 +253,14 @@ def _load_of(thing: object) -> Callable[[], Awaitable[None]] | None:
 
 
 async def _nothing() -> None:
-    """It has no connection."""
+    """Closes a model without a connection."""
 
 
 async def inspect(
     config: Config, data: Path, environment: Mapping[str, str], *, connect_wait_s: float | None = None
 ) -> Inspection:
-    """Raises nothing that is wrong with the configuration: it is all in the result.
+    """Inspect a configuration. Errors in it are returned, never raised.
 
-    With `connect_wait_s`, everything is tried for real, each for so long at most.
+    With `connect_wait_s`, each component also connects for real, for at most that many seconds.
     """
     return await Inspector(config, data, environment, connect_wait_s).inspect()

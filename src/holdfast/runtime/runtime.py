@@ -18,14 +18,14 @@ from holdfast.inbox.access import PLATFORMS
 from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import Address, agent_name, check_part, sender_of_chat
 from holdfast.inbox.attachment_sql import find_attachment, read_attachment
-from holdfast.inbox.channel_status import ServerStanding, Standing
+from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.inbox.directory import locate
 from holdfast.inbox.gateway import Received
 from holdfast.inbox.identity_sql import linked_principals
 from holdfast.inbox.mailbox import MailboxView
 from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Origin, accepted_message
 from holdfast.inbox.message_trace import EnclosureView, MessageTrace
-from holdfast.inbox.receiver import Exchange
+from holdfast.inbox.receiver import ChannelRegistry
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, OperationBusy
 from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId
@@ -91,7 +91,7 @@ class Runtime:
         parts: Parts,
         *,
         supervisor: Supervisor | None,
-        exchange: Exchange,
+        channel_registry: ChannelRegistry,
         attached: Sequence[Attached] = (),
     ) -> None:
         self.ports = ports = parts.ports
@@ -100,7 +100,7 @@ class Runtime:
         self.entropy = ports.entropy
         self.tasks = ports.tasks
         self.gateway = parts.gateway
-        self.exchange = exchange
+        self.channel_registry = channel_registry
         self.approvals = Approvals(ports)
         self.replies = Replies(ports)
         self.finalisations = Finalisations(ports)
@@ -152,7 +152,7 @@ class Runtime:
         if self._visit.is_open:
             self._compressor.cut_off()
             await self._visit.end()
-        await self.exchange.close()
+        await self.channel_registry.close()
         self._recaller.close()
         await self._providers.close()
         await self._agents.close()
@@ -577,11 +577,11 @@ class Runtime:
         """Whom a message is for that names nobody: `main` where there is one, else the first that is configured."""
         return self._agents.first
 
-    def channels(self) -> Sequence[Standing]:
+    def channels(self) -> Sequence[ChannelStatus]:
         """How the bot accounts of this process are doing."""
-        return self.exchange.standings()
+        return self.channel_registry.statuses()
 
-    def tool_servers(self) -> Sequence[ServerStanding]:
+    def tool_servers(self) -> Sequence[ToolServerStatus]:
         """How the MCP servers of this process are doing."""
         return [standing for one in self._attached for standing in one.standings()]
 
@@ -593,7 +593,7 @@ class Runtime:
     def _platforms(self) -> frozenset[str]:
         """Those that we know, and those that are configured."""
         named = (name for agent in self._agents.listed.values() for name in agent.policy.channels)
-        return PLATFORMS.union(named, (line.channel for line in self.exchange.lines()))
+        return PLATFORMS.union(named, (one.channel for one in self.channel_registry.connections()))
 
     def new_message(self) -> MessageId:
         return self.gateway.new_message()

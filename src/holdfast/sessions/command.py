@@ -1,7 +1,7 @@
-"""Commands: conversation commands stand in the mailbox in order; signals reach the open turn at once.
+"""Commands of a conversation: most wait in the mailbox in order; signals take effect on the open turn immediately.
 
-A single line whose first word is nearly a command is a slip: it is answered with the command that was meant. Paths,
-sentences over several lines and words that resemble no command are plain text.
+A single line whose first word is almost a command is a typing error: the reply names the command that was probably
+meant. Paths, text of several lines and words that resemble no command are plain text.
 """
 
 import re
@@ -29,25 +29,25 @@ class Verb(Enum):
 SIGNALS = frozenset({Verb.STOP, Verb.STATUS, Verb.APPROVE, Verb.DENY})
 ALIASES: Mapping[str, Verb] = {"reset": Verb.NEW, **{verb.value: verb for verb in Verb}}
 HELP: Mapping[Verb, tuple[str, str]] = {
-    Verb.NEW: ("/new", "end this session and start a fresh one (/reset is the same)"),
-    Verb.RESUME: ("/resume <title or id>", "go on with an earlier session"),
-    Verb.BRANCH: ("/branch [title]", "go on in a copy-free branch; the original stays as it is"),
-    Verb.UNDO: ("/undo [n]", "take back the last n turns (tools' effects are not reversed)"),
-    Verb.RETRY: ("/retry", "take back the last turn and answer it again"),
+    Verb.NEW: ("/new", "end this session and start a new one (/reset is the same)"),
+    Verb.RESUME: ("/resume <title or id>", "continue an earlier session"),
+    Verb.BRANCH: ("/branch [title]", "continue in a branch of this session; the original stays unchanged"),
+    Verb.UNDO: ("/undo [n]", "undo the last n turns (effects of tools are not reversed)"),
+    Verb.RETRY: ("/retry", "undo the last turn and answer its message again"),
     Verb.TITLE: ("/title <text>", "name this session"),
     Verb.COMPRESS: ("/compress [focus]", "summarise older history now; the session stays the same"),
-    Verb.DELETE: ("/delete [word]", "close this session and blank everything said in it; asks once more"),
-    Verb.STOP: ("/stop", "interrupt the running turn, at once"),
-    Verb.STATUS: ("/status", "what is running and waiting, at once"),
-    Verb.APPROVE: ("/approve <id> [digest]", "let the tool call that waits under this id run, once"),
-    Verb.DENY: ("/deny <id> [reason]", "do not let it run; the agent is told the reason"),
-    Verb.HELP: ("/help", "this list"),
+    Verb.DELETE: ("/delete [word]", "close this session and erase everything said in it; asks for confirmation"),
+    Verb.STOP: ("/stop", "interrupt the running turn immediately"),
+    Verb.STATUS: ("/status", "show the running turn and the waiting messages immediately"),
+    Verb.APPROVE: ("/approve <id> [digest]", "run the waiting tool call with this id, once"),
+    Verb.DENY: ("/deny <id> [reason]", "do not run the tool call; the agent is told the reason"),
+    Verb.HELP: ("/help", "show this list"),
 }
-LEAD = " \t"  # before a command: in Slack, people put a space before a slash that Slack would keep to itself
+LEAD = " \t"  # before a command: in Slack, a leading space keeps Slack from treating the slash as its own command
 SLIP = re.compile(r"/([a-z]{2,12})(?: [^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]*)?", re.ASCII | re.IGNORECASE)
-SHORT_LETTERS, MEDIUM_LETTERS = 3, 5  # a slip in a word that is longer may be two edits away
+SHORT_LETTERS, MEDIUM_LETTERS = 3, 5  # longer words may be two edits away from the command
 UNDO_TURNS_MAX = 100
-UNDO_DIGITS_MAX = 9  # Python refuses to read a number of thousands of digits
+UNDO_DIGITS_MAX = 9  # Python refuses to parse numbers of thousands of digits
 TITLE_CHARS_MAX = 120
 
 
@@ -62,7 +62,7 @@ class Command:
 
     @property
     def undo_turns(self) -> int | None:
-        """How many turns `/undo` names; None when the argument is no such number."""
+        """The number of turns that `/undo` names; None if the argument is not a valid number."""
         if not self.argument:
             return 1
         if not self.argument.isascii() or not self.argument.isdigit() or len(self.argument) > UNDO_DIGITS_MAX:
@@ -72,7 +72,7 @@ class Command:
 
 
 def parse_command(text: str) -> Command | None:
-    """The command that `text` is, if it is one: a known word right after a slash. Anything else is plain text."""
+    """The command in `text`, a known word directly after a slash; None for plain text."""
     said = text.lstrip(LEAD)
     if not said.startswith("/"):
         return None
@@ -82,7 +82,7 @@ def parse_command(text: str) -> Command | None:
 
 
 def meant_by(text: str) -> Verb | None:
-    """The command that a slip of the finger stands for; None for a command that is spelt right and for plain text."""
+    """The command that a mistyped word probably means; None for a correct command and for plain text."""
     found = SLIP.fullmatch(text.strip(LEAD + "\r\n")) if parse_command(text) is None else None
     if found is None or text.lstrip(LEAD).startswith("\n"):
         return None
@@ -92,7 +92,7 @@ def meant_by(text: str) -> Verb | None:
 
 
 def is_near(word: str, name: str) -> bool:
-    """Another letter in a very short word makes another word (`/now`), so there only its own letters may be moved."""
+    """In a very short word only transposed letters count: another letter often makes another word (`/now`)."""
     letters = max(len(word), len(name))
     if letters <= SHORT_LETTERS and len(word) == len(name):
         return sorted(word) == sorted(name) and edits(word, name) == 1
@@ -100,7 +100,7 @@ def is_near(word: str, name: str) -> bool:
 
 
 def edits(one: str, other: str) -> int:
-    """How many letters are to be added, left out, exchanged or swapped with their neighbour (optimal alignment)."""
+    """The number of letters to insert, delete, replace or swap with a neighbour (optimal string alignment)."""
     rows = [list(range(len(other) + 1))]
     for i, a in enumerate(one, 1):
         row = [i]

@@ -22,7 +22,7 @@ from holdfast.sessions.finalisation_sql import close_epoch, reopen
 from holdfast.sessions.session import CommandDone, CommandRun, clean_title, title_key
 from holdfast.sessions.session_sql import go_live, new_session, pick_turns, undo_turns
 from holdfast.store.agent_lock_sql import hold_agents, share_agent
-from holdfast.store.script import Row, Script, one, run, verb
+from holdfast.store.script import Row, Script, one, rows, run, verb
 from holdfast.turns.fence_sql import Held, hold, lighten
 from holdfast.turns.turn import Reply
 
@@ -35,14 +35,13 @@ LIVE = """
 select id, title, last_seq, committed_seq, turns, summaries, token_ratio, open_turn
   from session where id = :session /*lock*/"""
 # A chat's own sessions; in private also those of the same person, unless somebody else spoke in them: others' words
-# stay where they were said, and private words do not enter a group.
+# stay where they were said, and private words do not enter a group. A group's own sessions stay in it (`_find`).
 VISIBLE = f"""
 agent = :agent and state <> 'deleted' and purpose = 'conversation'
    and (mailbox = :mailbox or (:alone = 1 and several = 0 and (principal = :principal or principal in ({KIN}))))"""
-FIND_ID = f"select id, title from session where id = :wanted and {VISIBLE}"
-FIND_TITLE = f"""
-select id, title from session
- where title_key = :wanted and {VISIBLE} order by active_at desc, id desc limit 1"""
+FOUND = "id, title, mailbox, (select address from mailbox where mailbox.id = session.mailbox)"
+FIND_ID = f"select {FOUND} from session where id = :wanted and {VISIBLE}"
+FIND_TITLE = f"select {FOUND} from session where title_key = :wanted and {VISIBLE} order by active_at desc, id desc"
 # In such a chat the others read along, although it is no group.
 OTHERS_SPOKE = f"""
 select 1 from session
@@ -195,8 +194,14 @@ def _find(claim: Claim, run_: CommandRun) -> Script[Row | None]:
     others = yield from one(OTHERS_SPOKE, mailbox=claim.mailbox, principal=run_.principal)
     alone = int(others is None and not is_group(claim.address))
     scope = {"agent": claim.agent, "mailbox": claim.mailbox, "principal": run_.principal, "alone": alone}
-    by_id = yield from one(FIND_ID, wanted=wanted, **scope)
-    return by_id or (yield from one(FIND_TITLE, wanted=title_key(wanted), **scope))
+    found = yield from rows(FIND_ID, wanted=wanted, **scope)
+    named = yield from rows(FIND_TITLE, wanted=title_key(wanted), **scope)
+    return next((row for row in (*found, *named) if row[2] == claim.mailbox or not stays(row[3])), None)
+
+
+def stays(address: str | None) -> bool:
+    """Whether sessions of a chat are resumed there only: a group's are everybody's, whoever spoke in them."""
+    return is_group(address or "")
 
 
 def _resume(claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDone]:

@@ -1,15 +1,15 @@
-"""The sentences that the runtime itself says to people. One place, so that they stay short and honest."""
+"""The messages that the runtime itself sends to a chat."""
 
 from holdfast.inbox.message import MailboxFull, Status, TooMany, Unfit
 from holdfast.sessions.command import HELP, Verb
 
-UNFIT = {  # by the code of what is wrong with a message
+UNFIT = {  # by error code
     "message_too_large": "it is too long. Send it in shorter parts.",
-    "invalid_unicode": "it has characters that are no valid text. Send it again without them.",
-    "empty_message": "it has no visible character.",
+    "invalid_unicode": "it contains invalid characters. Send it again without them.",
+    "empty_message": "it contains no visible characters.",
 }
-UNFIT_ELSE = "something is wrong here, and the operator can see it. Send it again later."
-UNDO_NOTE = "What tools did and what memory already holds is not reversed, except what providers can retract."
+UNFIT_ELSE = "an internal error occurred, which the operator can see. Send it again later."
+UNDO_NOTE = "The effects of tools are not reversed; stored memories are retracted only where their provider can do it."
 
 
 def status_text(status: Status) -> str:
@@ -26,8 +26,8 @@ def status_text(status: Status) -> str:
 def suggestion_text(text: str, meant: Verb) -> str:
     word = text.split(maxsplit=1)[0]
     return (
-        f"There is no command {word}. Did you mean {HELP[meant][0]}? Nothing was changed, and the agent was not told. "
-        "To say it to the agent as it stands, put a word before it."
+        f"There is no command {word}. Did you mean {HELP[meant][0]}? Nothing was changed, and the agent did not "
+        "receive the message. To send it to the agent unchanged, put a word before it."
     )
 
 
@@ -36,7 +36,7 @@ def stop_text(turn: int | None) -> str:
 
 
 def new_text(session: str, *, had_one: bool) -> str:
-    return f"New session {session}." if had_one else f"This is a fresh session: {session}."
+    return f"New session {session}." if had_one else f"This session is already new: {session}."
 
 
 def resumed_text(session: str, title: str | None, *, epoch: int) -> str:
@@ -46,15 +46,15 @@ def resumed_text(session: str, title: str | None, *, epoch: int) -> str:
 
 
 def not_found_text(wanted: str) -> str:
-    return f"No session {wanted!r} is visible here. Say /resume with its id or its exact title."
+    return f"No session {wanted!r} is visible here. Send /resume with its id or its exact title."
 
 
 def live_elsewhere_text(wanted: str) -> str:
-    return f"{wanted!r} is in use in another chat. Say /branch there, or wait until it is idle."
+    return f"{wanted!r} is in use in another chat. Send /branch there, or wait until the session is idle."
 
 
 def branched_text(child: str, parent: str, title: str | None) -> str:
-    return f"Branched {parent} into {child}{f' “{title}”' if title else ''}. The original stays as it is."
+    return f"Branched {parent} into {child}{f' “{title}”' if title else ''}. The original is unchanged."
 
 
 def undone_text(count: int, asked: int) -> str:
@@ -68,20 +68,20 @@ def confirm_delete_text(session: str, title: str | None, turns: int, word: str) 
     name = f"“{title}” ({session})" if title else session
     what = f"{turns} turn{'s' if turns != 1 else ''}"
     return (
-        f"This would close the session {name} and blank everything said in it: {what}. It cannot be taken back. "
-        f"Nothing was deleted yet. To do it, send: /delete {word}"
+        f"This would close the session {name} and erase everything said in it: {what}. It cannot be undone. "
+        f"Nothing was deleted yet. To confirm, send: /delete {word}"
     )
 
 
 def wrong_word_text(typed: str) -> str:
     return (
-        f"{typed[:20]!r} does not confirm a deletion here now: more was said since, the session is another one, or the "
-        "word was given to somebody else. Nothing was deleted. Send /delete to see what would go."
+        f"{typed[:20]!r} does not confirm a deletion: new messages arrived since, the session changed, or the word "
+        "was given to another person. Nothing was deleted. Send /delete to start again."
     )
 
 
 def failed_text(reason: str) -> str:
-    return f"I could not answer this message: {reason} It is kept; say /retry to try again."
+    return f"I could not answer this message: {reason} It is kept; send /retry to try again."
 
 
 def interrupted_text(reason: str) -> str:
@@ -90,14 +90,14 @@ def interrupted_text(reason: str) -> str:
 
 def refused_text(outcome: MailboxFull | TooMany | Unfit) -> str:
     if isinstance(outcome, Unfit):
-        return f"I could not take this message: {UNFIT.get(outcome.reason, UNFIT_ELSE)}"
+        return f"I could not accept this message: {UNFIT.get(outcome.reason, UNFIT_ELSE)}"
     if isinstance(outcome, MailboxFull):
-        return f"I could not take this message: {outcome.depth} are waiting already. Send it again later."
+        return f"I could not accept this message: {outcome.depth} messages are already waiting. Send it again later."
     seconds = max(1, round(outcome.retry_after_ms / 1000))
-    return f"I could not take this message: too many came at once. Send it again in {seconds} seconds."
+    return f"I could not accept this message: too many messages arrived at once. Send it again in {seconds} seconds."
 
 
-NO_SESSION = "There is no session here yet: say something first."
-BAD_UNDO = "Say /undo or /undo <n>, with n from 1 to 100."
-NOTHING_TO_RETRY = "There is no turn to try again."
-DELETED = "The session is closed and everything said in it is blanked. The next message opens a new one."
+NO_SESSION = "There is no session here yet. Send a message first."
+BAD_UNDO = "Send /undo or /undo <n>, with n from 1 to 100."
+NOTHING_TO_RETRY = "There is no turn to retry."
+DELETED = "The session is closed and everything said in it is erased. The next message opens a new session."

@@ -122,7 +122,9 @@ def others_are_unchanged(traces: Traces) -> Found:
                 yield f"{row['event_id']} of {row['principal']} is no longer journaled with its words"
     for lane, server in traces.servers.items():
         # A unit of theirs goes whole: they may have tried somebody else's turn again, and its answer was for them.
-        foreign = [parcel for parcel in server.erased if parcel.principal != traces.person]
+        # So do units of a deleted session: nobody can read any more what its answers repeat.
+        erased = [parcel for parcel in server.erased if parcel.session not in deleted]
+        foreign = [parcel for parcel in erased if parcel.principal != traces.person]
         for line in _innocent(foreign, words, turns):
             if line.speaker != traces.person:
                 yield f"{lane.provider} was told to erase words of {line.speaker}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from holdfast.inbox.agent_chain import PRINCIPALS
 from holdfast.memory.recall import RecallQuery
 from holdfast.memory.visibility import is_group
+from holdfast.testing.clock import START_MS
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import Row, body_of
 from holdfast.turns.journal import Recalled
@@ -85,6 +86,7 @@ def lookups_say_who_reads(evidence: Evidence) -> Found:
     """A provider is told truly who asks, and whether others read along, since it judges by that what it may show."""
     homes = {row["address"]: row["id"] for row in evidence.rows["mailbox"]}
     turns = evidence.rows.by("turn", "mailbox")
+    shown = {n for entry in evidence.rows["entry"] for n in _shown_by(entry)}
     for lookup in evidence.lookups:
         query = lookup.query
         is_operators = not query.key.session  # somebody asks the agent's memory, in no conversation
@@ -92,17 +94,25 @@ def lookups_say_who_reads(evidence: Evidence) -> Found:
             yield f"lookup {lookup.n} for {query.naming.address} was asked of {lookup.lane.agent}"
         is_agents = query.key.principal.startswith(PRINCIPALS)  # it speaks for many people
         here = [] if is_operators else turns.get(homes.get(query.naming.address, ""), [])
-        if query.group not in _is_chat_alone(evidence, query, here) or (is_agents and query.askers):
+        alone = _is_chat_alone(evidence, query, here, shown=lookup.n in shown)
+        if query.group not in alone or (is_agents and query.askers):
             yield f"lookup {lookup.n} for {query.naming.address} says that it is for that chat alone: {query.group}"
         if (query.naming.session, query.naming.principal) != (query.key.session, query.key.principal):
             yield f"lookup {lookup.n} for {query.key.session} names {query.naming.session}"
 
 
-def _is_chat_alone(evidence: Evidence, query: RecallQuery, here: Sequence[Row]) -> set[bool]:
+def _shown_by(entry: Row) -> Iterator[int]:
+    """The lookups whose answers a turn was shown."""
+    body = body_of(entry) if entry["kind"] == "recall" else None
+    return (n for n, _ in _tokens(body.text)) if isinstance(body, Recalled) else iter(())
+
+
+def _is_chat_alone(evidence: Evidence, query: RecallQuery, here: Sequence[Row], *, shown: bool) -> set[bool]:
     """Whether only what was said in the chat may be found: in a group, for an agent, and once others have spoken there.
 
     Where others spoke at another time than the turn that asks, or were linked to its speaker for a while, either may be
-    true.
+    true. What a turn was shown is judged by the links at its beginning: what was asked ahead of it, and before a link
+    was taken back, is not shown.
     """
     if is_group(query.naming.address) or query.key.principal.startswith(PRINCIPALS):
         return {True}
@@ -113,13 +123,22 @@ def _is_chat_alone(evidence: Evidence, query: RecallQuery, here: Sequence[Row]) 
     asking = [
         row["opened_at"]
         for row in here
-        if row["session"] == query.key.session and row["first_seq"] - 1 == query.key.head_seq
+        if (row["session"], row["first_seq"] - 1, row["principal"]) == (query.key.session, query.key.head_seq, me)
     ]
-    strangers = [row for row in others if not _ever_linked(evidence, me, row["principal"])]
-    is_certain = bool(asking) and any(row["opened_at"] < min(asking) for row in strangers)
-    return {True} if is_certain else {True, False}
+
+    def is_shared(at: int) -> bool:
+        when = at if shown else None
+        return any(row["opened_at"] < at and not _may_be_linked(evidence, me, row["principal"], when) for row in others)
+
+    return {True} if asking and all(map(is_shared, asking)) else {True, False}
 
 
-def _ever_linked(evidence: Evidence, one: str, other: str) -> bool:
+def _may_be_linked(evidence: Evidence, one: str, other: str, at_ms: int | None) -> bool:
+    """Whether the two may have been one person then, or ever."""
+    since, until = (0, float("inf")) if at_ms is None else (_seconds(at_ms), _seconds(at_ms + 1))
     company = evidence.company
-    return company is not None and company.identities.may_be_one(one, other, 0, float("inf"))
+    return company is not None and company.identities.may_be_one(one, other, since, until)
+
+
+def _seconds(at_ms: int) -> float:
+    return (at_ms - START_MS) / 1000

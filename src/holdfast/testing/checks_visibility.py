@@ -42,7 +42,7 @@ class Origin:
     mailbox: str
     session: str
     in_group: bool
-    in_company: bool = False  # several people spoke in the chat, before or after
+    in_company: bool = False  # turns in the chat were said as several people, before or after
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,8 @@ class Note:
 
     @property
     def may_be_the_chats(self) -> bool:
-        """Whether it was made where others spoke too: then it belongs to the chat, if they had spoken before."""
+        """Whether it was made where others spoke too: then it belongs to the chat, if they had spoken before. An
+        account that is linked to somebody speaks as that person, and as itself when the link has ended."""
         return any(one.in_company for one in self.origins)
 
 
@@ -126,14 +127,13 @@ class Archive:
     def _origin(self, mark: str, sent: Sent, row: Row) -> Origin:
         until = sent.first_at if sent.acked_at is None else sent.acked_at
         people = self.people(sent.say.sender, sent.first_at, until)
-        in_company = self._others_spoke(row["mailbox"], sent.say.sender)
+        in_company = len({who for _, who in self._heard.get(row["mailbox"], [])}) > 1
         return Origin(mark, people, row["mailbox"], row["session"] or "", sent.say.chat.type != "dm", in_company)
 
-    def _others_spoke(self, mailbox: str, sender: str, before_ms: int | None = None) -> bool:
+    def _others_spoke(self, mailbox: str, sender: str, before_ms: int) -> bool:
         """Whether somebody had a turn in the chat who was never linked to the sender."""
         ever = self.people(sender, 0, float("inf"))
-        turns = self._heard.get(mailbox, [])
-        return any(who not in ever for at, who in turns if before_ms is None or at < before_ms)
+        return any(who not in ever for at, who in self._heard.get(mailbox, []) if at < before_ms)
 
     def people(self, sender: str, since_s: float, until_s: float) -> People:
         """Everybody who somebody may have been in a span of time."""
@@ -160,14 +160,19 @@ class Archive:
                 yield Note(found[0], origins, self._author(found[1], origins))
 
     def _author(self, made_by: str, origins: Sequence[Origin]) -> People:
-        """Whose a private note is: the speaker's, unless others spoke in the session that it was extracted from."""
+        """Whose a private note is: the speaker's, unless others spoke in the session that it was extracted from.
+
+        What is said while accounts are linked stays with the person whom it is said as, so one account may speak as two
+        people in a session: a note that is extracted of it belongs to the chat.
+        """
         together = frozenset.intersection(*(one.said_by for one in origins))
         if not together or any(one.in_group for one in origins):
             return frozenset()
         turns = [turn for one in origins for turn in self._speakers.get(one.session, [])]
-        others = {turn["principal"] for turn in turns} - together
+        speakers = {turn["principal"] for turn in turns}
+        is_ones = len(speakers) == 1 and speakers <= together
         moved = len({turn["mailbox"] for turn in turns}) > 1
-        return together if made_by == "kept" or not (others or moved) else frozenset()
+        return together if made_by == "kept" or (is_ones and not moved) else frozenset()
 
     # --- readers
 

@@ -72,13 +72,16 @@ def what_was_approved_runs(evidence: Evidence) -> Found:
         if row is not None and call_digest(name, arguments, bytes(row["salt"])) != row["digest"]:
             yield f"{name} took effect for {call} with other arguments than those of approval {row['id']}"
     rows = {row["id"]: row for row in asked.values()}
+    senders = {sent.say.event_id: sent.say.sender for sent in evidence.sent}
     for said in evidence.rows["inbound"]:
         named = NAMED.fullmatch(bytes(said["body"]).decode())
         row = rows.get(named[1]) if named else None
         if named is None or row is None or is_digest(named[2], row["digest"]):
             continue
-        if row["decision"] == "approved" and row["decided_by"] == said["principal"]:
-            yield f"{said['principal']} approved {row['id']} with the digest of another call"
+        who = senders.get(said["event_id"], said["principal"])  # the account: a decision is not said as a linked person
+        # It decides as it is accepted. Somebody who has approved may name another digest later, which changes nothing.
+        if (row["decision"], row["decided_by"], row["decided_at"]) == ("approved", who, said["at"]):
+            yield f"{who} approved {row['id']} with the digest of another call"
 
 
 def decisions_stand(evidence: Evidence) -> Found:

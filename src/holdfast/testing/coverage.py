@@ -58,7 +58,7 @@ LOOPS = (  # the modules that act, beside those that decide and those that store
     "outbox.replies",
     "outbox.reply_sender",
     "outbox.typing_indicator",
-    "runtime.membership",
+    "store.membership",
     "runtime.change_poller",
     "runtime.supervisor",
     "runtime.temporary_lease",

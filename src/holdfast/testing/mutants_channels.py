@@ -5,15 +5,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.channels.account_watermark import Attendance
+from holdfast.channels.account_watermark import AccountWatermark
 from holdfast.channels.agent import AgentChannel
 from holdfast.inbox import agent_chain, attachment_sql, identity_sql
 from holdfast.inbox.address import Address
 from holdfast.inbox.agent_chain import Chain, TalksTo
-from holdfast.inbox.channel import ChatMessage, Verdict, conversation_of
+from holdfast.inbox.channel import IntakeOutcome
+from holdfast.inbox.chat_message import ChatMessage, conversation_of
 from holdfast.inbox.gateway import Received
 from holdfast.inbox.mailbox import Claim
-from holdfast.inbox.router import Reception
+from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.ids import AgentName, ReplyId
 from holdfast.memory import recall, recaller
 from holdfast.memory.visibility import is_group
@@ -44,21 +45,21 @@ def _replaced(sql: str, old: str, new: str) -> str:
 @mutant("I23", "I1", budget=30, area=ROOMS)
 def mark_before_message() -> Sequence[Patch]:
     """A conversation counts as read before its message is in a mailbox."""
-    honest = Reception.receive
+    honest = InboundRouter.receive
 
-    async def broken(intake: Reception, message: ChatMessage) -> Verdict:
+    async def broken(intake: InboundRouter, message: ChatMessage) -> IntakeOutcome:
         if message.position is not None:
             conversation = conversation_of(message.chat, message.thread)
             await intake.note_read(message.account, conversation, message.position, message.event_id)
         return await honest(intake, message)
 
-    return [(Reception, "receive", broken)]
+    return [(InboundRouter, "receive", broken)]
 
 
 @mutant("I23", "I1", budget=30, area=ROOMS)
 def first_words_unasked() -> Sequence[Patch]:
     """What was said for the first time in a conversation while the bot was away is not asked for."""
-    return [(Attendance, "since_ms", property(lambda _attendance: None))]
+    return [(AccountWatermark, "since_ms", property(lambda _watermark: None))]
 
 
 @mutant("I28", budget=60, area=ROOMS, first=465)

@@ -9,10 +9,11 @@ from holdfast.memory.delivery_call import Carrier
 from holdfast.memory.forget import Forgetting
 from holdfast.memory.lane import Package, Settlement
 from holdfast.memory.provenance_sql import Letter, Trail
-from holdfast.store.script import Script, rows, run
+from holdfast.store.script import Row, Script, rows, run
 from holdfast.store.sqlite import inline
 from holdfast.testing.mutant import Patch, mutant
-from holdfast.turns import turn_sql
+from holdfast.turns import context_sql, turn_sql
+from holdfast.turns.context import Context
 from holdfast.turns.journal import AnyBody
 
 BUDGET = 10
@@ -133,6 +134,26 @@ def forget_keeps_quotations() -> Sequence[Patch]:
         yield from ()
 
     return [(quotation_sql, "_scan", broken)]
+
+
+@mutant("I16", budget=60, forgets=True, first=867_006_402)
+def forget_keeps_what_was_deleted() -> Sequence[Patch]:
+    """Answers in a session that was deleted before stay at the providers, although nobody can read what they repeat."""
+
+    def broken(_trail: provenance_sql.Trail) -> Script[None]:
+        yield from ()
+
+    return [(forget_sql, "find_unreadable", broken)]
+
+
+@mutant("I16", budget=60, forgets=True, first=867_008_357)
+def forget_leaves_contexts_in_memory() -> Sequence[Patch]:
+    """Another process goes on with the context that it read before, and with the recall in it."""
+
+    def broken(known: Context, row: Row) -> bool:
+        return bool(known.undo_count == row[3] and known.summaries == row[4] and known.last_seq <= row[1])
+
+    return [(context_sql, "_grown_only", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)

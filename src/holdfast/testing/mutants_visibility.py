@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.kernel.ids import Principal
-from holdfast.memory import visibility
+from holdfast.memory import recaller, visibility
 from holdfast.memory.visibility import SHARED, Audience, chat_scope, person_scope, session_scope
 from holdfast.providers.local import recalling, scopes
 from holdfast.sessions import command_sql, extraction_sql
 from holdfast.sessions.finalisation import Finalisation
 from holdfast.store.script import Script
 from holdfast.testing.areas import Area
+from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.mutant import Patch, mutant
-from holdfast.turns import context, runner, turn_sql
+from holdfast.turns import context, runner, speaker_sql
 from holdfast.turns.context import NOTES, RECALL, ModelMessage
 
 BUDGET = 30
@@ -75,7 +76,20 @@ def private_notes_shown_in_groups() -> Sequence[Patch]:
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def shared_chat_taken_for_private() -> Sequence[Patch]:
     """In a chat that is no group a speaker's private notes and words are shown, although others speak there too."""
-    return [(turn_sql, "ATTENDED", "update mailbox set unattended = 0 * :human where id = :mailbox and :person <> ' '")]
+    return [(speaker_sql, "ATTENDED", speaker_sql.ATTENDED.replace("then 1", "then 0"))]
+
+
+@mutant("I6", budget=60, area=ChannelArea.LINKS)
+def linked_speakers_forgotten() -> Sequence[Patch]:
+    """Who spoke in a chat while linked to its first speaker is not counted when the link is taken back."""
+    forgotten = "delete from linked_speaker where mailbox = :mailbox and principal = :person"
+    return [(speaker_sql, "LINKED_SPEAKER", forgotten)]
+
+
+@mutant("I6", budget=150, area=ChannelArea.LINKS)
+def asked_ahead_for_fewer_readers() -> Sequence[Patch]:
+    """What was asked ahead in private is shown in a chat that counts as a group since a link was taken back."""
+    return [(recaller._Asked, "is_like", lambda asked, other: asked.kin == other.kin)]  # noqa: SLF001
 
 
 @mutant("I33", budget=60, area=Area.STRANGERS)
@@ -129,6 +143,12 @@ def resume_brings_private_words_before_others() -> Sequence[Patch]:
 def resume_brings_private_words_into_groups() -> Sequence[Patch]:
     """A private session can be resumed in a group."""
     return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace(":alone = 1", ":alone >= 0"))]
+
+
+@mutant("I33", budget=60, area=Area.STRANGERS, first=720_001_357)
+def resume_takes_a_groups_session_away() -> Sequence[Patch]:
+    """A member who alone spoke in a session of a group can resume it in private."""
+    return [(command_sql, "stays", lambda _address: False)]
 
 
 # --- how it is told ------------------------------------------------------------------------------------------------

@@ -18,10 +18,11 @@ from typing import Any
 
 import apsw
 
-from holdfast.channels.account_watermark import WHOLE, Attendance
+from holdfast.channels.account_watermark import WHOLE, AccountWatermark
 from holdfast.inbox.address import Address
 from holdfast.inbox.addressing import hash_of
-from holdfast.inbox.channel import Attachment, ChannelCapabilities, ChatMessage, Intake, Verdict
+from holdfast.inbox.channel import ChannelCapabilities, Intake, IntakeOutcome
+from holdfast.inbox.chat_message import Attachment, ChatMessage
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import ChannelFailed, HoldfastError
 from holdfast.kernel.ids import AgentName
@@ -135,12 +136,12 @@ class RoomServer:
             if event_id in kept or (first is not None and self.spoken[event_id].said_at_ms > first)
         ]
 
-    def took(self, spoken: Spoken, verdict: Verdict) -> None:
+    def took(self, spoken: Spoken, verdict: IntakeOutcome) -> None:
         sent = self.sent.get(spoken.say.event_id)
         if sent is None:
             return
         sent.attempts += 1
-        if verdict in {Verdict.STRANGER, Verdict.IGNORED}:
+        if verdict in {IntakeOutcome.STRANGER, IntakeOutcome.IGNORED}:
             sent.wrong.append(f"was {verdict.value}")
         if sent.acked_at is None:
             sent.acked_at = asyncio.get_running_loop().time()
@@ -240,10 +241,10 @@ class FakeRoom(FakeChat):
                 self._room.queues.remove(queue)
 
     async def _listen(self, queue: asyncio.Queue[Spoken], intake: Intake) -> None:
-        attendance = Attendance(ACCOUNT, intake, clock=self._clock, tasks=self._tasks)
-        marks = await attendance.resume()
+        watermark = AccountWatermark(ACCOUNT, intake, clock=self._clock, tasks=self._tasks)
+        marks = await watermark.resume()
         await asyncio.sleep(self._chance.random() * LAG_S_MAX)
-        for missed in self._room.after(marks, attendance.since_ms):
+        for missed in self._room.after(marks, watermark.since_ms):
             await self._take(missed, intake)
         until_s = self._now() + self._chance.random() * 2 * BREAKS_S
         while self._healed() or self._now() < until_s:
@@ -252,7 +253,7 @@ class FakeRoom(FakeChat):
                     spoken = await queue.get()
             except TimeoutError:
                 if queue.empty():
-                    await attendance.advance(self._clock.now())
+                    await watermark.advance(self._clock.now())
                 continue
             await self._take(spoken, intake)
         self._room.breaks += 1

@@ -36,7 +36,10 @@ def read_context(session: SessionId, known: Context | None = None) -> Script[Con
 
 
 def _grown_only(known: Context, row: Row) -> bool:
-    return bool(known.undo_count == row[3] and known.summaries == row[4] and known.last_seq <= row[1])
+    """Whether nothing that was read before is void. A forgetting blanks recalls in every session of the agent, and it
+    counts as a withdrawal."""
+    unchanged = (known.undo_count, known.summaries, known.withdrawals) == (row[3], row[4], int(row[9]))
+    return unchanged and bool(known.last_seq <= row[1])
 
 
 def _brought_up_to_date(known: Context, row: Row) -> Script[Context]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from holdfast.inbox.agent_chain import NOBODY, Chain
-from holdfast.inbox.channel_status import ServerStanding
+from holdfast.inbox.channel_status import ToolServerStatus
 from holdfast.kernel.ids import AgentName, Principal, SessionId
 from holdfast.memory.naming import NOWHERE, Whereabouts
 from holdfast.turns.journal import Recalled
@@ -113,7 +113,7 @@ class Attached(Protocol):
 
     async def close(self) -> None: ...
 
-    def standings(self) -> Sequence[ServerStanding]:
+    def standings(self) -> Sequence[ToolServerStatus]:
         """How each server is doing, in the order of the configuration."""
         ...
 

@@ -12,7 +12,6 @@ from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
 from holdfast.memory.cursor_sql import places_of, schedule
 from holdfast.memory.naming import NamingInputs, Whereabouts
-from holdfast.memory.visibility import is_agent
 from holdfast.outbox.agent_message_sql import send_messages
 from holdfast.outbox.new_reply_sql import insert_reply
 from holdfast.sessions.command import Verb
@@ -26,6 +25,7 @@ from holdfast.turns.context import calibrate
 from holdfast.turns.fence_sql import Held, hold, lighten
 from holdfast.turns.journal import AnyBody, Observed, Recalled
 from holdfast.turns.journal_sql import append
+from holdfast.turns.speaker_sql import attend
 from holdfast.turns.turn import (
     CLOSED,
     MESSAGE_STATES,
@@ -61,14 +61,6 @@ update session
    set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now,
        several = case when principal = :principal then several else 1 end
  where id = :session"""
-ATTENDED = """
-update mailbox
-   set unattended = case when :human = 1 then 0 else unattended + 1 end, speaker = coalesce(speaker, :person),
-       shared = case when cast(:person as text) is null or speaker is null or speaker = :person
-                       or coalesce((select person from identity where principal = speaker), speaker)
-                        = coalesce((select person from identity where principal = :person), :person)
-                     then shared else 1 end
- where id = :mailbox"""
 READ_TURN = """
 select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
        (select epoch from session where id = :session), approval, directory, repo, chain,
@@ -143,8 +135,7 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
     )
     yield from _take(claim, opening.messages, opening.session, n)
     yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
-    person = None if is_agent(opening.principal) else opening.principal
-    yield from run(ATTENDED, mailbox=claim.mailbox, human=int(opening.human), person=person)
+    yield from attend(claim, opening)
     return (yield from read_turn(claim, opening.session, n, last_seq))
 
 

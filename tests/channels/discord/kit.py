@@ -10,7 +10,8 @@ from typing import cast
 
 from holdfast.channels.discord import DiscordChannel, make_discord
 from holdfast.inbox.address import Address
-from holdfast.inbox.channel import ChannelFactory, ChannelSetup, ChatMessage, Verdict, conversation_of
+from holdfast.inbox.channel import ChannelFactory, ChannelSetup, IntakeOutcome
+from holdfast.inbox.chat_message import ChatMessage, conversation_of
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import AgentName, MessageId, ReplyId
 from holdfast.kernel.machine import SystemClock, SystemEntropy
@@ -41,7 +42,7 @@ class Mailbox:
         self._ids: set[tuple[str, str, str]] = set()
         self._changed = asyncio.Event()
 
-    async def receive(self, message: ChatMessage) -> Verdict:
+    async def receive(self, message: ChatMessage) -> IntakeOutcome:
         self.offered += 1
         self._changed.set()
         await self.open.wait()
@@ -52,11 +53,11 @@ class Mailbox:
         if message.position is not None and message.position > self.positions.get(conversation, (0, ""))[0]:
             self.positions[conversation] = (message.position, message.event_id)
         if key in self._ids:
-            return Verdict.DUPLICATE
+            return IntakeOutcome.DUPLICATE
         self._ids.add(key)
         self.taken.append(message)
         self._changed.set()
-        return Verdict.TAKEN
+        return IntakeOutcome.TAKEN
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
         if self.read_errors:

@@ -7,10 +7,10 @@ from unittest.mock import Mock
 import discord
 import pytest
 
-from holdfast.channels.account_watermark import WHOLE, Attendance
-from holdfast.channels.discord.reading import Event, Reading
-from holdfast.channels.discord.rooms import Room
-from holdfast.inbox.channel import Change, ChatMessage
+from holdfast.channels.account_watermark import WHOLE, AccountWatermark
+from holdfast.channels.discord.guild_channels import GuildChannel
+from holdfast.channels.discord.reading import DiscordEvent, DiscordReader
+from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel.errors import EmptyMessage, InvariantBroken, StoreFull, StoreUnavailable
 from holdfast.kernel.machine import SystemClock, SystemEntropy
 from tests.channels.discord.kit import Mailbox, running
@@ -27,14 +27,14 @@ def reading_of(mailbox, history):
         return ChatMessage(account="discord:1", chat="7", sender="2", event_id=str(n), position=n)
 
     tasks = HastyTasks()
-    attendance = Attendance("discord:1", mailbox, clock=SystemClock(), tasks=tasks)
-    return Reading(
+    watermark = AccountWatermark("discord:1", mailbox, clock=SystemClock(), tasks=tasks)
+    return DiscordReader(
         "discord:1",
         mailbox,
         translate,
         history,
         lambda: True,
-        attendance=attendance,
+        watermark=watermark,
         tasks=tasks,
         entropy=SystemEntropy(),
     )
@@ -112,10 +112,10 @@ async def test_a_store_that_is_away_loses_nothing_and_keeps_the_order(world):
         world.fake.edit(first, "two, edited")
         world.fake.say(world.dm, world.ann, "three")
         await world.mailbox.has(4)
-    new = [one.event_id for one in world.mailbox.taken if one.change is Change.NEW]
+    new = [one.event_id for one in world.mailbox.taken if one.change is MessageChange.NEW]
     assert new == sorted(new)
     assert len(new) == 3
-    assert [one.of for one in world.mailbox.taken if one.change is Change.EDITED] == [first["id"]]
+    assert [one.of for one in world.mailbox.taken if one.change is MessageChange.EDITED] == [first["id"]]
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable, StoreFull, InvariantBroken])
@@ -139,7 +139,11 @@ async def test_an_edit_and_a_deletion_wait_for_the_store_too(world):
         world.mailbox.errors.extend([StoreUnavailable("away")] * 3)
         world.fake.delete(said)
         await world.mailbox.has(3)
-    assert [one.change for one in world.mailbox.taken] == [Change.NEW, Change.EDITED, Change.DELETED]
+    assert [one.change for one in world.mailbox.taken] == [
+        MessageChange.NEW,
+        MessageChange.EDITED,
+        MessageChange.DELETED,
+    ]
 
 
 async def test_positions_are_asked_for_until_the_store_answers(world):
@@ -190,7 +194,7 @@ async def test_a_flood_that_comes_all_at_once_in_a_new_conversation_is_fetched_a
     reading = reading_of(mailbox, history)
     reading.connected()
     for n in range(100, 140):
-        reading.offer(Event(change=Change.NEW, channel_id=7, message_id=n))
+        reading.offer(DiscordEvent(change=MessageChange.NEW, channel_id=7, message_id=n))
     await mailbox.has(40)
     await reading.close()
     assert [one.position for one in mailbox.taken] == list(range(100, 140))
@@ -288,7 +292,7 @@ async def test_a_refusal_does_not_answer_a_question_that_was_asked_after_it():
     reading = reading_of(mailbox, history)
     reading.connected()
     await asked.wait()
-    reading.look_through([Room(7, 9, lambda: True)])
+    reading.check([GuildChannel(7, 9, lambda: True)])
     await asyncio.sleep(0)  # it has looked
     refused.set()
     await mailbox.has(1)
@@ -318,8 +322,8 @@ async def test_an_edit_of_a_message_that_was_missed_does_not_stand_for_it(world)
         world.fake.drop()
         await world.mailbox.has(3)
     assert [(one.change, one.text) for one in world.mailbox.taken[1:]] == [
-        (Change.EDITED, "two, edited"),
-        (Change.NEW, "two, edited"),
+        (MessageChange.EDITED, "two, edited"),
+        (MessageChange.NEW, "two, edited"),
     ]
 
 
@@ -336,7 +340,7 @@ async def test_what_is_said_after_a_fetch_has_looked_is_fetched_by_the_next():
     reading = reading_of(mailbox, history)
     reading.connected()
     await looked.wait()
-    reading.look_through([Room(7, 9, lambda: True)])  # the ninth was said behind the last page
+    reading.check([GuildChannel(7, 9, lambda: True)])  # the ninth was said behind the last page
     await asyncio.sleep(0)
     go_on.set()
     await mailbox.has(4)
@@ -356,7 +360,7 @@ async def test_a_message_that_comes_late_is_taken_late_and_nothing_is_fetched_tw
     reading = reading_of(mailbox, history)
     reading.connected()
     for n in (9, 4):
-        reading.offer(Event(change=Change.NEW, channel_id=7, message_id=n))
+        reading.offer(DiscordEvent(change=MessageChange.NEW, channel_id=7, message_id=n))
     await mailbox.has(2)
     reading.connected()
     assert [await soon(fetches.get()), await soon(fetches.get())] == [8, 9]
@@ -377,7 +381,7 @@ async def test_a_stream_that_has_work_is_kept_however_many_channels_there_are(mo
     reading = reading_of(mailbox, history)
     reading.connected()
     for channel_id, n in ((7, 1), (8, 2), (9, 3), (7, 4), (10, 5), (7, 6)):
-        reading.offer(Event(change=Change.NEW, channel_id=channel_id, message_id=n))
+        reading.offer(DiscordEvent(change=MessageChange.NEW, channel_id=channel_id, message_id=n))
     await mailbox.until(lambda: mailbox.offered >= 4)
     for _ in range(20):
         await asyncio.sleep(0)

@@ -1,7 +1,7 @@
 """Messages on Discord arrive once and in order, each with its sender, its chat and its addressee."""
 
 from holdfast.channels.discord.reading import AT_ONCE_MAX
-from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX, Change
+from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, MessageChange
 from tests.channels.discord.kit import Mailbox, running
 from tests.platforms.discord import Fault
 
@@ -14,7 +14,7 @@ async def test_a_private_message_is_for_the_bot(world):
     assert (message.account, message.event_id) == (f"discord:{world.bot.id}", said["id"])
     assert (message.chat, message.chat_type, message.thread) == (world.dm.id, "dm", None)
     assert (message.sender, message.sender_name, message.human) == (world.ann["id"], "Ann", True)
-    assert (message.text, message.addressed, message.change) == ("my cat is called Byron", True, Change.NEW)
+    assert (message.text, message.addressed, message.change) == ("my cat is called Byron", True, MessageChange.NEW)
     assert message.position == int(said["id"])
 
 
@@ -84,10 +84,10 @@ async def test_edits_and_deletions_are_events_of_their_own(world):
         world.fake.delete(first, second)
         await world.mailbox.has(5)
     _, _, edit, *gone = world.mailbox.taken
-    assert (edit.change, edit.of, edit.text, edit.position) == (Change.EDITED, first["id"], "at two", None)
+    assert (edit.change, edit.of, edit.text, edit.position) == (MessageChange.EDITED, first["id"], "at two", None)
     assert edit.event_id.startswith(f"{first['id']}.edit.")
     assert [(one.change, one.of, one.event_id) for one in gone] == [
-        (Change.DELETED, said["id"], f"{said['id']}.delete") for said in (first, second)
+        (MessageChange.DELETED, said["id"], f"{said['id']}.delete") for said in (first, second)
     ]
     assert {one.sender for one in gone} == {world.ann["id"]}
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.channels.discord import make_discord
-from holdfast.channels.discord.channel import utf16_length
+from holdfast.channels.utf16 import utf16_length
 from holdfast.kernel.errors import ConfigInvalid
 from tests.channels.discord.kit import setup_of
 from tests.platforms.discord import FakeDiscord
@@ -26,20 +26,20 @@ def complaint(settings: dict[str, object], environment: dict[str, str] | None = 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({}, "neither token_env nor token_file is there"),
-        ({"token_env": "A", "token_file": "b"}, "are both there; keep one"),
-        ({"token": SECRET}, "a secret does not stand in holdfast.toml; name where it is with token_env or token_file"),
+        ({}, "neither token_env nor token_file is set"),
+        ({"token_env": "A", "token_file": "b"}, "are both set; remove one"),
+        ({"token": SECRET}, "a secret must not be in holdfast.toml; name its place with token_env or token_file"),
         ({"token_env": SECRET}, "it must be the name of an environment variable"),
         ({"token_env": "NOT_SET"}, "the environment has no NOT_SET"),
         ({"token_env": 17}, "discord.token_env: Expected `str | null`"),
-        ({"token_env": "BLANKS"}, "characters that no such secret has"),
-        ({"token_file": SECRET}, "it names no file that can be read"),
-        ({"token_env": "A", "guild": 1}, "'guild' is no setting; there are token_env, token_file, api_url"),
+        ({"token_env": "BLANKS"}, "characters that no secret has"),
+        ({"token_file": SECRET}, "it names no readable file"),
+        ({"token_env": "A", "guild": 1}, "'guild' is no setting; the settings are token_env, token_file, api_url"),
         ({"token_env": "A", "api_url": "ftp://x"}, "it must start with https://"),
         ({"token_env": "A", "api_url": "http://example.com"}, "over plain http"),
         ({"token_env": "A", "api_url": "https://u:p@example.com"}, "no user and no password"),
-        ({"token_env": "A", "api_url": "https://example.com/?a=1"}, "it must be plain"),
-        ({"token_env": "A", "api_url": "https://example.com:99999"}, "is no address"),
+        ({"token_env": "A", "api_url": "https://example.com/?a=1"}, "it must not contain ?"),
+        ({"token_env": "A", "api_url": "https://example.com:99999"}, "is no URL"),
     ],
 )
 def test_a_table_that_cannot_be_right_is_refused_with_what_would_be(settings, words):

@@ -10,7 +10,8 @@ from typing import cast
 from holdfast.channels.slack import SlackChannel
 from holdfast.channels.slack.settings import SlackSettings
 from holdfast.inbox.address import Address
-from holdfast.inbox.channel import ChannelSetup, ChatMessage, Verdict, conversation_of
+from holdfast.inbox.channel import ChannelSetup, IntakeOutcome
+from holdfast.inbox.chat_message import ChatMessage, conversation_of
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import AgentName, MessageId, ReplyId, make_id
@@ -27,7 +28,7 @@ class Mailbox:
     """Implements `Intake` with what the real one promises: durable when it returns, each event once, growing marks."""
 
     taken: list[ChatMessage] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[IntakeOutcome] = field(default_factory=list)
     asked: list[ChatMessage] = field(default_factory=list)  # whether or not anything came of it
     clashes: list[ChatMessage] = field(default_factory=list)  # an event that came a second time in other words
     marks: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class Mailbox:
     story: list[str] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def receive(self, message: ChatMessage) -> Verdict:
+    async def receive(self, message: ChatMessage) -> IntakeOutcome:
         self.asked.append(message)
         self.changed.set()
         if message.chat in self.gates:
@@ -53,7 +54,7 @@ class Mailbox:
             self.taken.append(message)
         if message.position is not None and message.position > self.marks.get(conversation, (0, ""))[0]:
             self.marks[conversation] = (message.position, message.event_id)
-        self.verdicts.append(Verdict.DUPLICATE if known else Verdict.TAKEN)
+        self.verdicts.append(IntakeOutcome.DUPLICATE if known else IntakeOutcome.TAKEN)
         self.changed.set()
         return self.verdicts[-1]
 

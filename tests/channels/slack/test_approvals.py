@@ -1,4 +1,4 @@
-"""Slack keeps what begins with a slash to itself: the question says what to do instead, and what it says works."""
+"""Slack does not pass on messages that begin with a slash: the question says what to do instead, and that works."""
 
 import pytest
 
@@ -21,7 +21,8 @@ async def test_a_question_in_a_channel_is_answered_in_a_form_that_reaches_us(wor
         slack.say(world.room, world.ada, f"<@{world.bot.user}> pay him")
         await slack.until(lambda: len(answers()) == 1)
         approval = asked_in(answers())
-        assert answers()[0].endswith("Slack keeps what begins with a slash to itself: mention me in front of it.")
+        hint = "Slack does not pass on messages that begin with a slash: mention me before the command."
+        assert answers()[0].endswith(hint)
         slack.say(world.room, world.ada, form.format(id=approval, bot=world.bot.user))
         await slack.until(lambda: len(answers()) == 3)
     assert answers()[1:] == [f"Approved: pay ({approval}) runs once.", "all done"]

@@ -190,7 +190,7 @@ async def test_a_thread_that_was_deleted_does_not_hide_what_else_was_missed(worl
 
 
 def test_marks_are_put_back_to_where_they_were_and_never_forward():
-    put_back, late = history.put_back, 9_000_000_000
+    put_back, late = history.earlier_of, 9_000_000_000
     assert put_back({None: late, "t1": late, "t2": late}, {None: 7, "t1": 5}, None) == {None: 7, "t1": 5, "t2": 7}
     assert put_back({None: 3}, {None: 7}, None) == {None: 3}
     assert put_back({None: late}, {}, None) == {None: late}
@@ -281,4 +281,4 @@ async def test_a_store_that_is_away_when_slack_is_back_is_asked_again(world):
     world.mailbox.mark_errors = [StoreUnavailable("no"), StoreUnavailable("no")]
     async with running(world.slack, world.bot, world.mailbox):
         await world.mailbox.until_texts("before", "missed")
-    assert "disconnected: how far conversations were read is not known: store_unavailable" in world.mailbox.story
+    assert "disconnected: the read positions could not be loaded: store_unavailable" in world.mailbox.story

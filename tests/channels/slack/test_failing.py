@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from holdfast.channels.slack import SlackChannel, connection
-from holdfast.channels.slack.chat_queue import Lanes
+from holdfast.channels.slack.chat_queue import ChatQueues
 from holdfast.channels.slack.settings import SlackSettings
 from holdfast.kernel.errors import ChannelFailed
 from tests.channels.slack.kit import Mailbox, channel_of, running, setup_of, slept
@@ -118,7 +118,7 @@ async def test_a_fault_of_ours_ends_the_run_and_acknowledges_nothing(world, monk
     run = asyncio.ensure_future(channel.run(world.mailbox))
     await world.slack.until(lambda: world.bot.pipes)
     world.slack.say(world.dm, world.ada, "hello")
-    with pytest.raises(ChannelFailed, match="fault of ours"):
+    with pytest.raises(ChannelFailed, match="bug in Holdfast"):
         await run
     await channel.close()
     assert world.bot.acknowledged == []
@@ -133,26 +133,26 @@ async def test_nobody_waits_for_room_behind_a_fault_of_ours():
         raise ZeroDivisionError
 
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    lanes = Lanes(HastyTasks(), lambda: None, waiting_max=1)
-    await lanes.put("D1", work)
-    waiting = [asyncio.ensure_future(lanes.put("D1", work)) for _ in range(3)]
+    queues = ChatQueues(HastyTasks(), lambda: None, waiting_max=1)
+    await queues.put("D1", work)
+    waiting = [asyncio.ensure_future(queues.put("D1", work)) for _ in range(3)]
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
     fails.set()
     async with within(WAIT_S):
         await asyncio.gather(*waiting)
-    assert lanes.is_broken
+    assert queues.is_broken
 
 
 async def test_room_that_becomes_free_is_one_piece_of_works_however_many_wait():
     ends = [asyncio.Event() for _ in range(3)]
-    lanes = Lanes(HastyTasks(), lambda: None, waiting_max=1)
+    queues = ChatQueues(HastyTasks(), lambda: None, waiting_max=1)
 
     async def put(n):
         async def work():
             await ends[n].wait()
 
-        await lanes.put(f"D{n}", work)
+        await queues.put(f"D{n}", work)
 
     await put(0)
     waiting = [asyncio.ensure_future(put(n)) for n in (1, 2)]
@@ -168,7 +168,7 @@ async def test_room_that_becomes_free_is_one_piece_of_works_however_many_wait():
     ends[1].set()
     async with within(WAIT_S):
         await waiting[1]
-    await lanes.close()
+    await queues.close()
 
 
 async def test_closing_waits_until_what_was_cancelled_has_ended():
@@ -184,10 +184,10 @@ async def test_closing_waits_until_what_was_cancelled_has_ended():
                 await asyncio.sleep(0)
             story.append("ended")
 
-    lanes = Lanes(HastyTasks(), lambda: None, waiting_max=1)
-    await lanes.put("D1", work)
+    queues = ChatQueues(HastyTasks(), lambda: None, waiting_max=1)
+    await queues.put("D1", work)
     await begun.wait()
-    await lanes.close()
+    await queues.close()
     assert story == ["ended"]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.channels.slack import files as slack_files
-from holdfast.channels.slack.files import is_slacks
+from holdfast.channels.slack.files import is_slack_url
 from tests.channels.slack.kit import running
 from tests.platforms.slack import FakeSlack, Fault
 
@@ -107,4 +107,4 @@ async def test_a_file_that_never_ends_does_not_hold_up_its_message(world, monkey
     ],
 )
 def test_the_token_goes_to_slack_only(url, is_so):
-    assert is_slacks(url, "https://slack.com/api") == is_so
+    assert is_slack_url(url, "https://slack.com/api") == is_so

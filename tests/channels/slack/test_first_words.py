@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.channels.account_watermark import LEAST_MS, OVERLAP_MS, WHOLE
 from holdfast.channels.slack import history
-from holdfast.channels.slack.survey import ASKED_MAX
+from holdfast.channels.slack.conversations import READS_MAX
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import AgentName
 from holdfast.runtime.app import open_runtime
@@ -201,10 +201,10 @@ async def test_many_conversations_are_listed_in_pages_and_few_are_asked_at_once(
         unheard(world, room, "first")
     world.slack.faults = [Fault("conversations.history", stall=True, times=1_000_000)]
     async with running(world.slack, world.bot, world.mailbox):
-        await world.slack.until(lambda: len(asked(world)) == ASKED_MAX)
+        await world.slack.until(lambda: len(asked(world)) == READS_MAX)
         world.slack.say(world.room, world.bot.user, "no news")
         await world.slack.until(lambda: world.bot.acknowledged)
-        assert len(asked(world)) == ASKED_MAX
+        assert len(asked(world)) == READS_MAX
     world.slack.faults.clear()
     async with running(world.slack, world.bot, world.mailbox):
         await world.mailbox.until(lambda: len(world.mailbox.taken) == 30)
@@ -213,12 +213,12 @@ async def test_many_conversations_are_listed_in_pages_and_few_are_asked_at_once(
 async def test_conversations_that_wait_for_the_store_hold_up_no_others_after_a_lost_connection(world):
     """Each has a message that cannot be kept, and its reading back waits behind that since the connection before."""
     await start(world)
-    busy = [world.slack.room(world.bot) for _ in range(ASKED_MAX)]
+    busy = [world.slack.room(world.bot) for _ in range(READS_MAX)]
     async with running(world.slack, world.bot, world.mailbox):
         for room in busy:
             world.mailbox.shut(room)
             world.slack.say(room, world.ada, "held up")
-        await world.mailbox.until(lambda: len(world.mailbox.asked) == ASKED_MAX)
+        await world.mailbox.until(lambda: len(world.mailbox.asked) == READS_MAX)
         for connects in (3, 4):
             listed = len(asked(world, "users.conversations"))
             world.slack.drop(world.bot)
@@ -230,7 +230,7 @@ async def test_conversations_that_wait_for_the_store_hold_up_no_others_after_a_l
         await world.mailbox.until_texts("first", chat=late)
         for room in busy:
             world.mailbox.open(room)
-        await world.mailbox.until(lambda: len(world.mailbox.taken) == ASKED_MAX + 1)
+        await world.mailbox.until(lambda: len(world.mailbox.taken) == READS_MAX + 1)
 
 
 async def test_a_type_that_the_app_may_not_list_is_passed_over_and_read_when_it_is_heard(world, caplog):

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast.channels.account_watermark import WHOLE
 from holdfast.channels.slack import SlackChannel, history, reading
-from holdfast.channels.slack.hook import LOOK_MS
 from holdfast.channels.slack.settings import SlackSettings
 from holdfast.channels.slack.signature import AGE_MS_MAX, SIGNATURE, TIMESTAMP, check_signature
+from holdfast.channels.slack.webhook import READ_BACK_MS
 from holdfast.inbox.channel import WebhookRequest
 from holdfast.kernel.errors import BadSignature, ChannelFailed, InvalidName, StoreUnavailable
 from holdfast.kernel.ids import Instant
@@ -344,12 +344,12 @@ async def test_what_slack_gave_up_on_is_read_back_at_the_next_look(desk, monkeyp
     monkeypatch.setattr(history, "OVERLAP", 0)
     mailbox = desk.world.mailbox
     assert await desk.say("before") == 200
-    desk.clock.ms += LOOK_MS
+    desk.clock.ms += READ_BACK_MS
     asked = desk.world.slack.requests
     await desk.world.slack.until(lambda: [method for method, _ in asked].count("conversations.history") == 2)
     desk.said("given up")
     assert await desk.say("after") == 200  # moves the mark past it
-    desk.clock.ms += LOOK_MS
+    desk.clock.ms += READ_BACK_MS
     await mailbox.until_texts("before", "after", "given up")
 
 
@@ -361,7 +361,7 @@ async def test_first_words_that_slack_gave_up_on_are_read_back_at_the_next_look(
         idle.said("given up", idle.world.room)
         idle.said("given up as well")
         assert await idle.say("after") == 200  # the first mark, which is past it
-        idle.clock.ms += LOOK_MS
+        idle.clock.ms += READ_BACK_MS
         await mailbox.until_texts("after", "given up as well", chat=idle.world.dm)
         await mailbox.until_texts("given up", chat=idle.world.room)
         await mailbox.until(lambda: len([one for one, _ in mailbox.notes if one == WHOLE]) == 2)
@@ -388,11 +388,11 @@ async def test_replies_that_slack_gave_up_on_are_read_back_though_their_thread_i
     mailbox, asked = desk.world.mailbox, desk.world.slack.requests
     thread = desk.said("before")["event"]["ts"]
     assert (await desk.call(desk.world.bot.held[0].payload)).status == 200
-    desk.clock.ms += LOOK_MS
+    desk.clock.ms += READ_BACK_MS
     await desk.world.slack.until(lambda: [method for method, _ in asked].count("conversations.history") == 2)
     desk.said("given up", thread=thread)
     assert (await desk.call(desk.said("after", thread=thread))).status == 200  # the first mark of the thread
-    desk.clock.ms += LOOK_MS
+    desk.clock.ms += READ_BACK_MS
     await mailbox.until_texts("before", "after", "given up")
 
 
@@ -420,10 +420,10 @@ async def test_first_words_come_before_a_message_for_which_there_was_no_room_at_
 async def test_a_slack_that_is_away_at_a_look_is_asked_again(desk):
     mailbox = desk.world.mailbox
     desk.world.slack.faults = [Fault("auth.test", status=503, body="")]
-    desk.clock.ms += LOOK_MS
+    desk.clock.ms += READ_BACK_MS
     await mailbox.until(lambda: len(mailbox.story) == 2)
     assert await desk.say("hello") == 200
-    desk.clock.ms += LOOK_MS
+    desk.clock.ms += READ_BACK_MS
     await mailbox.until(lambda: len(mailbox.story) == 3)
     assert mailbox.story == ["connected", "disconnected: HTTP 503", "connected"]
 
@@ -432,9 +432,9 @@ async def test_a_store_that_is_away_at_the_start_is_asked_again(idle):
     mailbox = idle.world.mailbox
     mailbox.mark_errors = [StoreUnavailable("no")]
     async with idle.running():
-        assert mailbox.story == ["disconnected: how far conversations were read is not known: store_unavailable"]
+        assert mailbox.story == ["disconnected: the read positions could not be loaded: store_unavailable"]
         assert await idle.say("early") == 503
-        idle.clock.ms += LOOK_MS
+        idle.clock.ms += READ_BACK_MS
         await mailbox.until(lambda: len(mailbox.story) == 2)
         assert await idle.say("hello") == 200
 
@@ -442,7 +442,7 @@ async def test_a_store_that_is_away_at_the_start_is_asked_again(idle):
 async def test_a_token_that_is_revoked_later_ends_the_run(idle):
     async with idle.running() as run:
         idle.world.slack.faults = [Fault("auth.test", error="token_revoked")]
-        idle.clock.ms += LOOK_MS
+        idle.clock.ms += READ_BACK_MS
         with pytest.raises(ChannelFailed, match="bot token \\(token_revoked\\)"):
             await run
 
@@ -456,7 +456,7 @@ async def test_a_fault_of_ours_ends_the_run_and_is_answered_503(idle, monkeypatc
     asyncio.get_running_loop().set_exception_handler(lambda _, context: None)
     async with idle.running() as run:
         assert await idle.say("hello") == 503
-        with pytest.raises(ChannelFailed, match="fault of ours"):
+        with pytest.raises(ChannelFailed, match="bug in Holdfast"):
             await run
 
 

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from holdfast.channels.slack import people, reading
-from holdfast.inbox.channel import Change, Verdict
+from holdfast.channels.slack import reading, users
+from holdfast.inbox.channel import IntakeOutcome
+from holdfast.inbox.chat_message import MessageChange
 from holdfast.kernel.errors import InvalidName, InvariantBroken, StoreFull, StoreUnavailable
 from tests.channels.slack.kit import running
 from tests.platforms.slack import Fault
@@ -21,7 +22,7 @@ async def test_a_direct_message_says_who_spoke_where_and_what(world):
     assert (message.sender, message.sender_name) == (f"T1.{world.ada}", "Ada")
     assert (message.text, message.addressed, message.human) == ("hello & good morning", True, True)
     assert message.position == int(ts.replace(".", ""))
-    assert message.change is Change.NEW
+    assert message.change is MessageChange.NEW
 
 
 @pytest.mark.parametrize("is_mention_first", [False, True])
@@ -92,8 +93,8 @@ async def test_an_edit_and_a_deletion_are_events_of_their_own(world):
         world.slack.delete(world.dm, ts)
         await world.mailbox.until_texts("helo", "hello", "")
     _, edit, deletion = world.mailbox.taken
-    assert (edit.change, edit.of, edit.event_id) == (Change.EDITED, ts, f"{ts}.edit.{edited}")
-    assert (deletion.change, deletion.of, deletion.event_id) == (Change.DELETED, ts, f"{ts}.delete")
+    assert (edit.change, edit.of, edit.event_id) == (MessageChange.EDITED, ts, f"{ts}.edit.{edited}")
+    assert (deletion.change, deletion.of, deletion.event_id) == (MessageChange.DELETED, ts, f"{ts}.delete")
     assert {edit.sender, deletion.sender} == {f"T1.{world.ada}"}
 
 
@@ -157,7 +158,7 @@ async def test_a_name_is_asked_for_once_and_never_needed(world):
 
 
 async def test_a_name_that_never_comes_does_not_hold_up_a_message(world, monkeypatch):
-    monkeypatch.setattr(people, "ASK_S", 0.05)
+    monkeypatch.setattr(users, "ASK_S", 0.05)
     world.slack.faults = [Fault("users.info", stall=True)]
     async with running(world.slack, world.bot, world.mailbox):
         world.slack.say(world.dm, world.ada, "hello")
@@ -233,7 +234,7 @@ async def test_a_restarted_process_takes_the_same_event_as_a_duplicate(world):
         message = next(iter(world.slack.rooms[world.dm].messages.values()))
         world.slack._announce(world.slack.rooms[world.dm], message)
         await world.slack.until(lambda: len(world.bot.acknowledged) == 2)
-    assert (world.mailbox.texts(), world.mailbox.verdicts) == (["once"], [Verdict.TAKEN, Verdict.DUPLICATE])
+    assert (world.mailbox.texts(), world.mailbox.verdicts) == (["once"], [IntakeOutcome.TAKEN, IntakeOutcome.DUPLICATE])
 
 
 async def test_doubled_and_reordered_events_are_each_taken_once(world):

@@ -67,10 +67,10 @@ OUTCOMES = [
     (Fault("chat.postMessage", status=503, error="service_unavailable"), Doubtful("service_unavailable")),
     (Fault("chat.postMessage", status=502, body="<html>", content_type="text/html"), Doubtful("HTTP 502")),
     (Fault("chat.postMessage", body="<html>", content_type="text/html"), Doubtful("HTTP 200")),
-    (Fault("chat.postMessage", body='{"ok": tr', effect=True), Doubtful("the answer is no JSON")),
+    (Fault("chat.postMessage", body='{"ok": tr', effect=True), Doubtful("the answer is not JSON")),
     (Fault("chat.postMessage", body="fine", content_type="text/plain"), None),
     (Fault("chat.postMessage", body="null"), None),
-    (Fault("chat.postMessage", body='{"ok": true}'), Doubtful("Slack said ok without naming the message")),
+    (Fault("chat.postMessage", body='{"ok": true}'), Doubtful("Slack answered ok without a message id")),
     (Fault("chat.postMessage", cut=True), None),
     (Fault("chat.postMessage", cut=True, effect=True), None),
 ]

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.channels.slack import SlackChannel, make_slack
-from holdfast.inbox.channel import Hooked
+from holdfast.inbox.channel import WebhookChannel
 from holdfast.kernel.errors import ConfigInvalid
 from tests.channels.slack.kit import setup_of
 
@@ -21,7 +21,7 @@ def test_tokens_come_from_the_environment_or_from_files(tmp_path):
 
 def test_over_http_the_signing_secret_takes_the_place_of_the_app_token(tmp_path):
     (tmp_path / "sign").write_text("5ign-secret\n")
-    assert isinstance(make_slack(setup_of(HTTP, None, SECRETS)), Hooked)
+    assert isinstance(make_slack(setup_of(HTTP, None, SECRETS)), WebhookChannel)
     filed = {"token_env": "BOT", "mode": "http", "signing_secret_file": "sign"}
     assert isinstance(make_slack(setup_of(filed, tmp_path, SECRETS)), SlackChannel)
 
@@ -44,19 +44,19 @@ def test_over_http_the_signing_secret_takes_the_place_of_the_app_token(tmp_path)
         ({**GOOD, "api_url": "https://u:xoxb-secret@slack.com"}, "api_url"),
         ({**GOOD, "mode": "events"}, 'it must be "socket" or "http"'),
         ({**GOOD, "mode": 5}, "mode"),
-        ({**GOOD, "signing_secret_env": "SIGN"}, 'mode = "http" only'),
-        ({**GOOD, "signing_secret_file": "sign"}, 'mode = "http" only'),
+        ({**GOOD, "signing_secret_env": "SIGN"}, 'it needs mode = "http"'),
+        ({**GOOD, "signing_secret_file": "sign"}, 'it needs mode = "http"'),
         ({**GOOD, "mode": "http"}, "app_token_env: it is used in socket mode only"),
         ({**HTTP, "app_token_file": "app"}, "app_token_file: it is used in socket mode only"),
-        ({**HTTP, "mode": "socket"}, 'mode = "http" only'),
+        ({**HTTP, "mode": "socket"}, 'it needs mode = "http"'),
         ({"token_env": "BOT", "mode": "http"}, "neither signing_secret_env nor signing_secret_file"),
-        ({**HTTP, "signing_secret_file": "sign"}, "signing_secret_env and signing_secret_file are both there"),
+        ({**HTTP, "signing_secret_file": "sign"}, "signing_secret_env and signing_secret_file are both set"),
         ({**HTTP, "signing_secret": "5ign-secret"}, "signing_secret_env or signing_secret_file"),
         ({**HTTP, "signing_secret_env": "BLANK"}, "the environment has no BLANK"),
         ({"token_env": "BOT", "mode": "http", "signing_secret_file": "blank"}, "the file is empty"),
-        ({**HTTP, "signing_secret_env": "BOT"}, "signing_secret: it leads to a token"),
-        ({**HTTP, "signing_secret_env": "APP"}, "signing_secret: it leads to a token"),
-        ({**HTTP, "token_env": "APP"}, "token: it leads to an app-level token"),
+        ({**HTTP, "signing_secret_env": "BOT"}, "signing_secret: its value is a token"),
+        ({**HTTP, "signing_secret_env": "APP"}, "signing_secret: its value is a token"),
+        ({**HTTP, "token_env": "APP"}, "token: its value is an app-level token"),
     ],
 )
 def test_wrong_settings_are_refused_with_a_sentence(settings, sentence, tmp_path):

@@ -4,11 +4,9 @@ import ssl
 
 import pytest
 
-from holdfast.channels.telegram.loading import load_aiogram
 from tests.channels.telegram.kit import rig
 from tests.platforms.telegram import FakeTelegram
 
-load_aiogram()  # before any test imports it in the slow way
 CONTEXT = ssl.create_default_context()
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from holdfast.channels.telegram import make_telegram
 from holdfast.channels.telegram.channel import TelegramChannel
 from holdfast.inbox.address import Address
-from holdfast.inbox.channel import ChannelSetup, ChatMessage, Verdict
+from holdfast.inbox.channel import ChannelSetup, IntakeOutcome
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import AgentName, Instant, MessageId, ReplyId
 from holdfast.kernel.machine import AsyncTasks
@@ -32,7 +33,7 @@ class Ear:
     gate: asyncio.Event | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def receive(self, message: ChatMessage) -> Verdict:
+    async def receive(self, message: ChatMessage) -> IntakeOutcome:
         if self.gate is not None:
             await self.gate.wait()
         error = self.raises.popleft() if self.raises else None
@@ -40,7 +41,7 @@ class Ear:
             raise error
         self.taken.append(message)
         self._changed.set()
-        return Verdict.TAKEN
+        return IntakeOutcome.TAKEN
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
         return {}

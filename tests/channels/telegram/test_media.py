@@ -5,8 +5,8 @@ import asyncio
 
 import pytest
 
-from holdfast.channels.telegram import calls, update_taker
-from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX
+from holdfast.channels.telegram import bot_api, update_taker
+from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX
 from tests.platforms.telegram import Drop, Hold, Page, Refuse
 
 
@@ -89,7 +89,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("method", "fault"), FAULTS, ids=str)
 async def test_a_file_that_cannot_be_had_is_named(ada, give, method, fault):
-    ada.bot.fail(method, fault, fault)  # aiohttp asks twice for a file when a connection is cut
+    ada.bot.fail(method, fault)
     give("document", b"the bytes", file_name="notes.txt", caption="my notes")
     file = await attachment(ada)
     assert (file.name, file.size, file.body) == ("notes.txt", 9, None)
@@ -97,7 +97,7 @@ async def test_a_file_that_cannot_be_had_is_named(ada, give, method, fault):
 
 
 async def test_a_download_that_hangs_is_given_up(ada, give, monkeypatch):
-    monkeypatch.setattr(calls, "DOWNLOAD_S", 0.05)
+    monkeypatch.setattr(bot_api, "DOWNLOAD_S", 0.05)
     ada.bot.fail("file", Hold(asyncio.Event()))
     give("document", b"the bytes", caption="my notes")
     assert (await attachment(ada)).body is None
@@ -110,7 +110,7 @@ async def test_a_batch_has_so_much_time_for_files_and_no_more(ada, give, monkeyp
         ada.clock.ms += 20_000
         return b"the bytes"
 
-    monkeypatch.setattr(calls.Calls, "download", slow)
+    monkeypatch.setattr(bot_api.BotApi, "download", slow)
     for _ in range(5):
         give("document", b"the bytes")
     async with ada.running():

@@ -156,7 +156,8 @@ async def test_after_an_answered_poll_the_offset_is_forgotten(ada, say):
 
 async def test_a_second_process_that_polls_the_token_is_named_and_nothing_is_lost(ada, say):
     async with ada.running():
-        await ada.server.until(lambda: ada.bot.waiting)
+        # The first poll returns at once; the other process must meet the one that waits.
+        await ada.server.until(lambda: len(ada.bot.called("getUpdates")) > 1 and ada.bot.waiting)
         async with aiohttp.ClientSession() as session:
             url = f"{ada.server.url}/bot{ada.bot.token}/getUpdates"
             async with session.post(url, data={"timeout": "20"}) as other:
@@ -164,7 +165,7 @@ async def test_a_second_process_that_polls_the_token_is_named_and_nothing_is_los
         assert "terminated by other getUpdates request" in said
         say("still here")
         await ada.ear.until(lambda: ada.ear.taken)
-    what = "another process polls this bot's token; stop one of them, or give each its own bot"
+    what = "another process polls with this bot's token; stop one of them, or give each its own bot"
     assert ("down", what) in ada.ear.line
     assert ada.ear.line[-1] == ("up", "@AdaBot, polling")
     assert 15_000 <= max(ada.tasks.slept_ms) <= 30_000  # slow on purpose
@@ -196,7 +197,7 @@ async def test_a_webhook_that_somebody_sets_meanwhile_is_taken_away(ada, say):
 async def test_a_wrong_token_is_said_without_the_token(ada, refusal):
     ada.bot.fail("getMe", refusal)
     with pytest.raises(
-        ChannelFailed, match=r"does not accept the bot's token; look at what token_env \(TOKEN\)"
+        ChannelFailed, match=r"does not accept the bot's token; check the value of token_env \(TOKEN\)"
     ) as seen:
         await ada.channel.run(ada.ear)
     assert ada.bot.token not in str(seen.value)

@@ -7,13 +7,13 @@ import json
 import logging
 import threading
 
-import aiohttp
+import httpx
 import pytest
 
-from holdfast.channels.telegram import calls
+from holdfast.channels.telegram import bot_api
 from holdfast.channels.telegram.answers import ANSWERS
-from holdfast.channels.telegram.calls import translated
-from holdfast.channels.telegram.failure import Kind
+from holdfast.channels.telegram.bot_api import translated
+from holdfast.channels.telegram.bot_api_error import BotApiErrorKind
 from holdfast.kernel.errors import ChannelFailed, StoreUnavailable
 from holdfast.kernel.status_table import Meaning, answer_to
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
@@ -102,29 +102,28 @@ async def test_a_refused_connection_proves_that_nothing_left(ada, chat):
     await ada.server.stop()
     outcome = await ada.channel.send(post(chat))
     await ada.server.start(ada.server.port)
-    assert outcome == NotSent("Telegram cannot be reached (ClientConnectorError)")
+    assert outcome == NotSent("Telegram cannot be reached (ConnectError)")
 
 
 async def test_an_answer_that_does_not_come_leaves_doubt(ada, chat):
     held = Hold(asyncio.Event())
     ada.bot.fail("sendMessage", held)
     sending = ada.channel.send(post(chat))
-    assert isinstance(await timed_out(sending, after=soon(held.reached.wait()), limit_s=calls.CALL_S), Doubtful)
+    assert isinstance(await timed_out(sending, after=soon(held.reached.wait()), limit_s=bot_api.CALL_S), Doubtful)
     held.gate.set()
 
 
 PROOFS = [
-    (
-        aiohttp.ConnectionTimeoutError("no answer of https://api.telegram.org/bot1:TOKEN/x"),
-        Kind.UNREACHABLE,
-    ),
-    (aiohttp.ServerDisconnectedError(), Kind.LOST),
-    (aiohttp.SocketTimeoutError("bot1:TOKEN"), Kind.LOST),
-    (aiohttp.ClientOSError(104, "reset"), Kind.LOST),
-    (aiohttp.ClientConnectionResetError("closing"), Kind.LOST),
-    (aiohttp.ClientPayloadError("half"), Kind.LOST),
-    (TimeoutError(), Kind.LOST),
-    (ConnectionResetError(), Kind.LOST),
+    (httpx.ConnectError("https://api.telegram.org/bot1:TOKEN/x"), BotApiErrorKind.UNREACHABLE),
+    (httpx.ConnectTimeout("no answer of https://api.telegram.org/bot1:TOKEN/x"), BotApiErrorKind.UNREACHABLE),
+    (httpx.PoolTimeout("bot1:TOKEN"), BotApiErrorKind.UNREACHABLE),
+    (httpx.RemoteProtocolError("Server disconnected without sending a response."), BotApiErrorKind.LOST),
+    (httpx.ReadTimeout("bot1:TOKEN"), BotApiErrorKind.LOST),
+    (httpx.WriteError("reset"), BotApiErrorKind.LOST),
+    (httpx.ReadError("closing"), BotApiErrorKind.LOST),
+    (httpx.DecodingError("half"), BotApiErrorKind.LOST),
+    (TimeoutError(), BotApiErrorKind.LOST),
+    (ConnectionResetError(), BotApiErrorKind.LOST),
 ]
 
 
@@ -307,3 +306,17 @@ async def test_the_page_of_a_gateway_keeps_its_status(ada, chat, caplog):
     ada.bot.fail("sendMessage", Page(502))
     reason = await reply_reason(ada.channel, post(chat))
     says(reason, logged(caplog, "reply.settled"), ids={"status": 502}, extract="Bad Gateway", hidden=("hello",))
+
+
+async def test_the_token_is_in_no_log_of_any_library(ada, chat, caplog):
+    """Every URL of the Bot API holds it, and httpx's own client would log each URL."""
+    caplog.set_level(logging.DEBUG)
+    assert isinstance(await ada.channel.send(post(chat)), Sent)
+    assert "httpcore" in {record.name.partition(".")[0] for record in caplog.records}
+    assert ada.bot.token not in "".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
+
+
+async def test_a_proxy_of_the_environment_does_not_see_the_token(ada, chat, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert isinstance(await ada.channel.send(post(chat)), Sent)

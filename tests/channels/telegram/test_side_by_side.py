@@ -96,10 +96,10 @@ async def test_no_more_than_so_many_are_taken_at_once(ada, crowd):
     for number in range(40):
         crowd(number, str(number))
     async with ada.running():
-        await ada.ear.until(lambda: ada.ear.now == update_window.WORDS_MAX)
+        await ada.ear.until(lambda: ada.ear.now == update_window.TEXTS_MAX)
         gate.set()
         await ada.server.until(lambda: not ada.bot.pending)
-    assert ada.ear.most == update_window.WORDS_MAX
+    assert ada.ear.most == update_window.TEXTS_MAX
     assert sorted(ada.ear.texts) == sorted(str(number) for number in range(40))
 
 
@@ -188,7 +188,7 @@ async def test_stopping_leaves_nothing_running(ada, crowd):
     for number in range(40):
         crowd(number, str(number))
     async with ada.running():
-        await ada.ear.until(lambda: ada.ear.now == update_window.WORDS_MAX)
+        await ada.ear.until(lambda: ada.ear.now == update_window.TEXTS_MAX)
     assert (ada.ear.now, ada.ear.texts, len(ada.bot.pending)) == (0, [], 40)
 
 

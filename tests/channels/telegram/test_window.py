@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.channels.telegram.failure import CallFailed, Kind
-from holdfast.channels.telegram.reading import Arrival, Heard, Moved
+from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
+from holdfast.channels.telegram.reading import IncomingUpdate
 from holdfast.channels.telegram.receiving import poll
-from holdfast.channels.telegram.update_window import Window
-from holdfast.inbox.channel import ChatMessage
+from holdfast.channels.telegram.update_window import UpdateWindow
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel.errors import StoreUnavailable
 from tests.support.fakes import soon
 from tests.support.pace import HastyTasks
@@ -22,11 +22,11 @@ OLD, NEW = "-5", "-1005"
 
 def said(n, chat):
     message = ChatMessage(account="telegram:1", event_id=str(n), chat=chat, sender="5", text=str(n))
-    return Arrival(n, Heard(message))
+    return IncomingUpdate(id=n, message=message)
 
 
 def moves(n):
-    return Arrival(n, Moved(OLD, NEW))
+    return IncomingUpdate(id=n, moved=(OLD, NEW))
 
 
 class Hand:
@@ -57,7 +57,7 @@ async def run_dry():
 
 @pytest.mark.parametrize("chat", [OLD, NEW])
 async def test_a_move_waits_for_what_was_said_in_either_chat(chat):
-    window, hand = Window(HastyTasks()), Hand()
+    window, hand = UpdateWindow(HastyTasks()), Hand()
     hand.hold(1)
     window.put(said(1, chat), hand.take)
     window.put(moves(2), hand.take)
@@ -70,7 +70,7 @@ async def test_a_move_waits_for_what_was_said_in_either_chat(chat):
 
 @pytest.mark.parametrize("chat", [OLD, NEW])
 async def test_what_is_said_in_either_chat_waits_for_the_move(chat):
-    window, hand = Window(HastyTasks()), Hand()
+    window, hand = UpdateWindow(HastyTasks()), Hand()
     hand.hold(1)
     window.put(moves(1), hand.take)
     window.put(said(2, chat), hand.take)
@@ -83,7 +83,7 @@ async def test_what_is_said_in_either_chat_waits_for_the_move(chat):
 
 @pytest.mark.parametrize("chat", [OLD, NEW])
 async def test_behind_a_failure_in_either_chat_neither_the_move_nor_what_follows_it_is_taken(chat):
-    window, hand = Window(HastyTasks()), Hand()
+    window, hand = UpdateWindow(HastyTasks()), Hand()
     hand.failing = {1}
     window.put(said(1, chat), hand.take)
     window.put(said(2, OLD if chat == NEW else NEW), hand.take)
@@ -95,8 +95,8 @@ async def test_behind_a_failure_in_either_chat_neither_the_move_nor_what_follows
     assert window.offset() is None
 
 
-class Line:
-    """A line that never waits."""
+class Connection:
+    """A connection that never waits."""
 
     is_up = True
 
@@ -138,9 +138,17 @@ class Taker(Hand):
 
 
 async def test_an_offset_is_sent_until_a_poll_with_it_has_been_answered():
-    away = CallFailed(Kind.UNREACHABLE, "no answer")
-    telegram, line, taker = Telegram([{"update_id": 7}], away, away, []), cast("Any", Line()), cast("Any", Taker())
-    polling = asyncio.ensure_future(poll(telegram, line, Window(HastyTasks()), lambda: taker, poll_s=1))
+    away = BotApiError(BotApiErrorKind.UNREACHABLE, "no answer")
+    telegram, taker = Telegram([{"update_id": 7}], away, away, []), Taker()
+    polling = asyncio.ensure_future(
+        poll(
+            cast("Any", telegram),
+            cast("Any", Connection()),
+            UpdateWindow(HastyTasks()),
+            cast("Any", lambda: taker),
+            poll_s=1,
+        )
+    )
     await soon(telegram.at_the_end.wait())
     polling.cancel()
     await asyncio.wait([polling])

@@ -14,7 +14,7 @@ from holdfast.api.routes.replies import FencedReplies
 from holdfast.inbox.access import PairingView
 from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import agent_name, check_part, parse
-from holdfast.inbox.channel_status import ServerStanding, Standing
+from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.inbox.mailbox import MailboxView
 from holdfast.inbox.message import BY_HUMAN, AcceptOutcome, Origin
 from holdfast.inbox.message_trace import EnclosureView, MessageTrace
@@ -104,10 +104,10 @@ class FencedService:
     async def health(self) -> Health:
         return await self._inner.health()
 
-    def channels(self) -> Sequence[Standing]:
+    def channels(self) -> Sequence[ChannelStatus]:
         return [one for one in self._inner.channels() if self._token.sees(one.agent)]
 
-    def tool_servers(self) -> Sequence[ServerStanding]:
+    def tool_servers(self) -> Sequence[ToolServerStatus]:
         return [one for one in self._inner.tool_servers() if self._token.sees(one.agent)]
 
     def new_message(self) -> MessageId:

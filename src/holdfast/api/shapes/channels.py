@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from holdfast.api.shapes.shapes import Out
-from holdfast.inbox.channel_status import LineState, Standing
+from holdfast.inbox.channel_status import ChannelStatus, ConnectionState
 from holdfast.kernel.ids import AgentName, Instant
 
 
@@ -24,7 +24,7 @@ class ChannelStandings(Out, frozen=True, kw_only=True):
     channels: list[ChannelStanding]
 
 
-def standing_view(one: Standing) -> ChannelStanding:
+def standing_view(one: ChannelStatus) -> ChannelStanding:
     return ChannelStanding(
         agent=one.agent,
         channel=one.channel,
@@ -35,16 +35,16 @@ def standing_view(one: Standing) -> ChannelStanding:
     )
 
 
-def standings_view(found: Iterable[Standing]) -> ChannelStandings:
+def standings_view(found: Iterable[ChannelStatus]) -> ChannelStandings:
     return ChannelStandings(channels=[standing_view(one) for one in found])
 
 
-def standing_of(view: ChannelStanding) -> Standing:
+def standing_of(view: ChannelStanding) -> ChannelStatus:
     """Raises `ValueError` for a state that there is not."""
-    return Standing(
+    return ChannelStatus(
         agent=AgentName(view.agent),
         channel=view.channel,
-        state=LineState(view.state),
+        state=ConnectionState(view.state),
         since=Instant(view.since),
         reason=view.reason,
         attempts=view.attempts,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from holdfast.api.shapes.shapes import Out
-from holdfast.inbox.channel_status import LineState, ServerStanding
+from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel.ids import AgentName, Instant
 
 
@@ -29,7 +29,7 @@ class ToolServers(Out, frozen=True, kw_only=True):
     servers: list[ToolServer]
 
 
-def server_view(one: ServerStanding) -> ToolServer:
+def server_view(one: ToolServerStatus) -> ToolServer:
     return ToolServer(
         agent=one.agent,
         server=one.server,
@@ -45,16 +45,16 @@ def server_view(one: ServerStanding) -> ToolServer:
     )
 
 
-def servers_view(found: Iterable[ServerStanding]) -> ToolServers:
+def servers_view(found: Iterable[ToolServerStatus]) -> ToolServers:
     return ToolServers(servers=[server_view(one) for one in found])
 
 
-def server_of(view: ToolServer) -> ServerStanding:
+def server_of(view: ToolServer) -> ToolServerStatus:
     """Raises `ValueError` for a state that does not exist."""
-    return ServerStanding(
+    return ToolServerStatus(
         agent=AgentName(view.agent),
         server=view.server,
-        state=LineState(view.state),
+        state=ConnectionState(view.state),
         since=Instant(view.since),
         reason=view.reason,
         attempts=view.attempts,

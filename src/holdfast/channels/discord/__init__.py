@@ -1,7 +1,7 @@
-"""Discord, through discord.py (the extra `discord`). The vendor's package is imported here and nowhere else.
+"""Discord, through discord.py (the extra `discord`).
 
-On Python before 3.13 discord.py imports the deprecated `audioop` for voice, which Holdfast does not use: the warning
-would only frighten. Its log is silent until somebody gives it a handler, as ours is.
+On Python before 3.13 discord.py imports the deprecated `audioop` for voice, which Holdfast does not use, so the warning
+is suppressed. Its log is silent unless the operator adds a handler, like ours.
 """
 
 import logging

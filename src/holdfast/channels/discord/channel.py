@@ -1,26 +1,28 @@
-"""One bot account on Discord (discord.py): receives over the gateway, sends over REST with an enforced nonce.
+"""One bot account on Discord (discord.py): it receives over the gateway, and sends over REST with an enforced nonce.
 
-Rule 1: reading.py keeps the order and finds what was missed; letter.py says what is certain about a message sent.
-Rule 2: discord.py resumes a connection that was closed. Whatever it cannot resume ends `run`, which is started again.
+Rule 1: reading.py keeps the order and finds missed messages; send_tracker.py decides what a send has proved.
+Rule 2: discord.py resumes a closed connection. A connection that it cannot resume ends `run`, and the receiver restarts
+        it.
 Rule 3: the token is in no error and no log line.
 """
 
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable
 from dataclasses import replace
 
 import aiohttp
 import discord
 import msgspec
 
-from holdfast.channels.discord.send_tracker import Letter, Limited, answered
-from holdfast.channels.discord.session import Session
-from holdfast.channels.discord.wire import OFFICIAL, Bot, Wire
+from holdfast.channels.discord.client import OFFICIAL, DiscordBot, DiscordHttpClient
+from holdfast.channels.discord.send_tracker import DiscordRateLimited, SendTracker, answer_of
+from holdfast.channels.discord.session import DiscordSession
 from holdfast.channels.settings import check_url, read_secret, read_settings
+from holdfast.channels.utf16 import utf16_length
 from holdfast.inbox.address import Address
-from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, ChatMessage, Intake
+from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import ChannelFailed
 from holdfast.outbox.post import Declined, NotSent, Post, SendOutcome, Sent
@@ -28,38 +30,34 @@ from holdfast.sessions.command_rights import Rank
 
 SEND_S = 20.0
 TYPING_S = 5.0
-RANK_S = 5.0  # a command waits no longer for the rank of its sender
-NONCE_CHARS = 24  # Discord takes 25
+RANK_S = 5.0  # a command waits no longer for its sender's rank
+NONCE_CHARS = 24  # Discord accepts 25
 CLOSED: dict[int, str] = {
-    4004: "Discord refuses the token; make a new one in the developer portal and put it where the configuration says",
-    4014: "Discord refuses the intents; switch on the Message Content Intent in the developer portal, under Bot",
+    4004: "Discord rejects the token; create a new one in the developer portal and put it where the settings say",
+    4014: "Discord rejects the intents; enable the Message Content Intent in the developer portal, under Bot",
 }
-SILENT = {"parse": [], "replied_user": False}  # a model's words wake nobody up
+SILENT = {"parse": [], "replied_user": False}  # a model's text notifies no one
 HINTS = {"stream": "it must be true or false"}
+# aiohttp raises RuntimeError if the channel was closed meanwhile.
 UNREACHED = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, RuntimeError)
 NOT_CONNECTED = NotSent("the channel is not connected", retry_after_ms=5_000, whole_account=True)
 _SNOWFLAKE = re.compile(r"\d{1,20}\Z")
 
 
-class Settings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class DiscordSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     token_env: str | None = None
     token_file: str | None = None
     api_url: str = OFFICIAL
     send_key_over_plain_http: bool = False
-    stream: bool = False  # show a reply in the chat while it is made
+    stream: bool = False  # show a reply in the chat while it is generated
 
 
 def make_discord(setup: ChannelSetup) -> "DiscordChannel":
     """Raises `ConfigInvalid`."""
-    settings = read_settings(setup, Settings, HINTS)
+    settings = read_settings(setup, DiscordSettings, HINTS)
     token = read_secret(setup, settings.token_env, settings.token_file)
     api_url = check_url(setup, settings.api_url, plain_http=settings.send_key_over_plain_http)
     return DiscordChannel(setup, token, api_url, stream=settings.stream)
-
-
-def utf16_length(text: str) -> int:
-    """Discord's apps count like this. Its API counts no more."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 CAPABILITIES = ChannelCapabilities(
@@ -67,25 +65,25 @@ CAPABILITIES = ChannelCapabilities(
     text_length=utf16_length,
     typing=True,
     typing_lasts_ms=10_000,
-    nonce_lasts_ms=120_000,  # "the past few minutes", says Discord
-    group_edit_interval_ms=2_000,  # a channel takes five messages in five seconds, edits included
-    account_edit_interval_ms=50,  # and the account fifty requests a second
+    nonce_lasts_ms=120_000,  # "the past few minutes", in Discord's words
+    group_edit_interval_ms=2_000,  # a channel accepts five messages in five seconds, edits included
+    account_edit_interval_ms=50,  # and an account fifty requests a second
     cumulative=True,
 )
 
 
 class DiscordChannel:
-    """Implements `Channel` and `Editing`."""
+    """Implements `Channel`, `Editing`, `Identifiable` and `Ranking`."""
 
     def __init__(self, setup: ChannelSetup, token: str, api_url: str, *, stream: bool = False) -> None:
         self.capabilities = replace(CAPABILITIES, drafts=stream)
         self._setup = setup
         self._token = token
         self._api_url = api_url
-        self._bot: Bot | None = None
+        self._bot: DiscordBot | None = None
 
     async def run(self, intake: Intake) -> None:
-        session = Session(self._setup, self._api_url, intake)
+        session = DiscordSession(self._setup, self._api_url, intake)
         try:
             await self._login(session)
             await session.bot.connect(reconnect=False)
@@ -93,77 +91,80 @@ class DiscordChannel:
             why = CLOSED.get(error.code, f"Discord closed the connection with {error.code}")
             raise ChannelFailed(f"discord: {why}") from error
         except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
-            what = f"discord: it cannot be reached ({_name(error)})"
-            raise ChannelFailed(what, vendor=answered(error)) from error
+            what = f"discord: Discord cannot be reached ({_name(error)})"
+            raise ChannelFailed(what, vendor=answer_of(error)) from error
         finally:
             self._bot = None
             await session.close()
         raise ChannelFailed("discord: the connection was closed")
 
     async def identify(self) -> str:
-        """The bot's name, by Discord's HTTP API only: no session is begun. Raises `ChannelFailed`."""
-        wire = Wire(asyncio.get_running_loop(), self._api_url)
+        """Ask the HTTP API for the bot's name, without opening a gateway session. Raises `ChannelFailed`."""
+        client = DiscordHttpClient(asyncio.get_running_loop(), self._api_url)
         try:
-            return f"@{(await wire.static_login(self._token))['username']}"
+            return f"@{(await client.static_login(self._token))['username']}"
         except discord.LoginFailure:
             raise ChannelFailed(f"discord: {CLOSED[4004]}") from None
         except (KeyError, TypeError) as error:
-            raise ChannelFailed("discord: what answers there is not Discord's API") from error
+            raise ChannelFailed("discord: the server at api_url is not Discord's API") from error
         except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
-            what = f"discord: it cannot be reached ({_name(error)})"
-            raise ChannelFailed(what, vendor=answered(error)) from error
+            what = f"discord: Discord cannot be reached ({_name(error)})"
+            raise ChannelFailed(what, vendor=answer_of(error)) from error
         finally:
-            await wire.close()
+            await client.close()
 
-    async def _login(self, session: Session) -> None:
+    async def _login(self, session: DiscordSession) -> None:
         try:
             await session.bot.login(self._token)
         except discord.LoginFailure:
-            raise ChannelFailed(f"discord: {CLOSED[4004]}") from None  # nothing of the request is kept
+            raise ChannelFailed(f"discord: {CLOSED[4004]}") from None  # the cause would hold the request
         except (KeyError, TypeError) as error:
-            raise ChannelFailed("discord: what answers there is not Discord's API") from error
+            raise ChannelFailed("discord: the server at api_url is not Discord's API") from error
         self._bot = session.bot
         session.begin()
 
     async def send(self, post: Post) -> SendOutcome:
-        target = _target(post.address)
-        if target is None:
-            return Declined("the address is no channel of Discord")
-        if self._bot is None:
-            return NOT_CONNECTED
-        letter = Letter(text=post.text, secret=self._token)
-        return await _carried(letter, self._bot.http.post_message(target, _payload(post), letter))
+        tracker = SendTracker(text=post.text, secret=self._token)
+        return await self._tracked(tracker, "POST", post.address, json=_payload(post))
 
     async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
-        target = _target(address)
-        if target is None or not _SNOWFLAKE.match(receipt):
-            return Declined("the address is no message of Discord")
-        if self._bot is None:
-            return NOT_CONNECTED
-        letter = Letter(text=text, secret=self._token)
-        words: dict[str, object] = {"content": text, "allowed_mentions": SILENT}
-        return await _carried(letter, self._bot.http.edit_text(target, int(receipt), words, letter))
+        tracker = SendTracker(text=text, secret=self._token)
+        change = {"content": text, "allowed_mentions": SILENT}
+        return await self._tracked(tracker, "PATCH", address, receipt, json=change)
 
     async def retract(self, address: Address, receipt: str) -> SendOutcome:
-        target = _target(address)
-        if target is None or not _SNOWFLAKE.match(receipt):
-            return Declined("the address is no message of Discord")
+        tracker = SendTracker(secret=self._token)
+        outcome = await self._tracked(tracker, "DELETE", address, receipt)
+        return Sent(receipt) if tracker.is_removed else outcome
+
+    async def _tracked(
+        self, tracker: SendTracker, method: str, address: Address, receipt: str | None = None, **body: object
+    ) -> SendOutcome:
+        """Post a message, or change the one named by `receipt`; the outcome is what the tracker can prove."""
+        target, why = _target(address), ""
+        if target is None or (receipt is not None and not _SNOWFLAKE.match(receipt)):
+            return Declined("the address names no Discord channel or message")
         if self._bot is None:
             return NOT_CONNECTED
-        letter = Letter(secret=self._token)
-        outcome = await _carried(letter, self._bot.http.remove(target, int(receipt), letter))
-        return Sent(receipt) if letter.is_removed else outcome
+        try:
+            async with asyncio.timeout(SEND_S):
+                await self._bot.http.send_tracked(tracker, method, target, receipt, **body)
+        except discord.RateLimited as error:
+            tracker.wait_ms, why = int(error.retry_after * 1000), "the rate is limited"
+        except (DiscordRateLimited, *UNREACHED) as error:
+            why = _name(error)
+        return tracker.outcome(why)
 
     async def rank(self, message: ChatMessage) -> Rank:
-        """An admin owns the guild, administrates it or may manage it. The member is asked for anew: a message that was
-        fetched names no roles, and the roles in one that waited may be old."""
+        """`ADMIN` for the guild's owner, its administrators and members who may manage it. The member is fetched anew:
+        a message from the history has no roles, and those of a queued message may be outdated."""
         if self._bot is None:
             return Rank.UNKNOWN
         try:
             async with asyncio.timeout(RANK_S):
                 return await self._bot.rank_of(int(message.chat), int(message.sender))
         except discord.NotFound:
-            return Rank.MEMBER  # no member of the guild: a webhook, or somebody who has left
+            return Rank.MEMBER  # not a member of the guild: a webhook, or a user who has left
         except (*UNREACHED, ValueError) as error:
             log.warning("rank.unknown", agent=self._setup.agent, channel=self._setup.name, why=_name(error))
             return Rank.UNKNOWN
@@ -179,24 +180,11 @@ class DiscordChannel:
             return
 
     async def close(self) -> None:
-        """`run` closes what it opened when it ends."""
-
-
-async def _carried(letter: Letter, request: Awaitable[None]) -> SendOutcome:
-    """What is certain after the request, whatever it raised."""
-    why = ""
-    try:
-        async with asyncio.timeout(SEND_S):
-            await request
-    except discord.RateLimited as error:
-        letter.wait_ms, why = int(error.retry_after * 1000), "it limits the rate"
-    except (Limited, discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, RuntimeError) as error:
-        why = _name(error)  # RuntimeError is what aiohttp raises when the channel was closed meanwhile
-    return letter.outcome(why)
+        """`run` closes its own session when it ends."""
 
 
 def _target(address: Address) -> int | None:
-    """A thread is a channel of its own."""
+    """The id of the channel to post to. A thread is a channel of its own."""
     channel_id = address.thread or address.chat
     return int(channel_id) if _SNOWFLAKE.match(channel_id) else None
 

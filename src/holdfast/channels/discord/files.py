@@ -1,7 +1,7 @@
-"""What came with a message, fetched within limits, and from Discord's own hosts only.
+"""Downloads a message's attachments within limits, and from Discord's own hosts only.
 
-An attachment that is too large, elsewhere, or cannot be had is named without its body: a conversation does not wait
-for a file. Addresses come with messages, so they are not trusted: no redirect is followed.
+A file that is too large, on another host or unavailable is named without its bytes, so that no conversation waits for
+it. URLs come with messages and are not trusted: no redirect is followed.
 """
 
 from urllib.parse import urlsplit
@@ -9,16 +9,16 @@ from urllib.parse import urlsplit
 import aiohttp
 import discord
 
-from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
+from holdfast.channels.download import read_body
+from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
 
 HOSTS = frozenset({("https", "cdn.discordapp.com"), ("https", "media.discordapp.net")})
 FETCH_S = 30.0
 TRIES_MAX = 2
-_CHUNK_BYTES = 64 * 1024
 
 
-class Files:
-    """Made for one run of a channel; `close` ends it."""
+class DiscordFiles:
+    """The downloads of one run of a channel."""
 
     def __init__(self, api_url: str) -> None:
         parts = urlsplit(api_url)
@@ -52,11 +52,4 @@ class Files:
 
     async def _fetch(self, url: str) -> bytes | None:
         async with self._session.get(url, allow_redirects=False) as answer:
-            if answer.status != 200:
-                return None
-            body = bytearray()
-            async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
-                body += chunk
-                if len(body) > ATTACHMENT_BYTES_MAX:
-                    return None
-            return bytes(body)
+            return await read_body(answer, ATTACHMENT_BYTES_MAX) if answer.status == 200 else None

@@ -1,7 +1,7 @@
-"""Discord's messages in the words of the port. Pure but for the objects of discord.py that it reads.
+"""Translates discord.py's messages into `ChatMessage`. Pure, except that it reads objects of discord.py.
 
-A thread is a channel of its own for Discord and a part of its parent's chat for us. Every id is Discord's own: names
-are only for showing. A bot's or a webhook's words are not a human's.
+To Discord a thread is a channel of its own; here it is part of its parent's chat. Every id is Discord's own; names are
+for display only. Messages of bots and webhooks do not count as human.
 """
 
 import re
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import discord
 
-from holdfast.inbox.channel import Attachment, Change, ChatMessage
+from holdfast.inbox.chat_message import Attachment, ChatMessage, MessageChange
 
 EPOCH_MS = 1_420_070_400_000
-SPOKEN = frozenset({discord.MessageType.default, discord.MessageType.reply})  # the others report joins, pins, calls
+TEXT_TYPES = frozenset({discord.MessageType.default, discord.MessageType.reply})  # others report joins, pins, calls
 _CHANNEL = re.compile(r"(\d{1,20})\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a channel of Discord is, as an address names it."""
+class DiscordPlace:
+    """The chat and thread of a Discord channel, as an address names them."""
 
     chat: str
     thread: str | None = None
@@ -27,49 +27,53 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Me:
-    """This bot, in the place where a message was said."""
+class DiscordIdentity:
+    """The bot's own ids in the guild of a message."""
 
     account: str
     user_id: int
-    role_id: int | None = None  # the role that Discord made for the bot in the guild; it can be mentioned too
+    role_id: int | None = None  # the role that Discord created for the bot in the guild; it can be mentioned, too
 
 
-def place_of(channel: object) -> Place | None:
-    """None when discord.py does not know enough about the channel."""
+def place_of(channel: object) -> DiscordPlace | None:
+    """None if discord.py knows too little about the channel."""
     match channel:
         case discord.DMChannel():
-            return Place(chat=str(channel.id), type="dm")
+            return DiscordPlace(chat=str(channel.id), type="dm")
         case discord.GroupChannel():
-            return Place(chat=str(channel.id))
+            return DiscordPlace(chat=str(channel.id))
         case discord.Thread():
-            return Place(chat=str(channel.parent_id), thread=str(channel.id), guild_id=channel.guild.id)
+            return DiscordPlace(chat=str(channel.parent_id), thread=str(channel.id), guild_id=channel.guild.id)
         case discord.abc.GuildChannel():
-            return Place(chat=str(channel.id), guild_id=channel.guild.id)
+            return DiscordPlace(chat=str(channel.id), guild_id=channel.guild.id)
         case _:
             return None
 
 
 def channel_id_of(conversation: str) -> int | None:
-    """The channel to fetch from, of a conversation as the intake names it: its chat, or its chat and thread."""
+    """The id of the channel behind a conversation, which is named by its chat, or by its chat and thread."""
     found = _CHANNEL.search(conversation)
     return int(found[1]) if found else None
 
 
 def snowflake_at(ms: int) -> int:
-    """The smallest id that Discord gives to anything made then."""
+    """The smallest id that Discord assigns at that time."""
     return max(0, ms - EPOCH_MS) << 22
 
 
-def is_for_us(message: discord.Message, me: Me) -> bool:
-    """Somebody else's words, whoever they are for."""
-    return message.author.id != me.user_id and message.type in SPOKEN
+def is_readable(message: discord.Message, me: DiscordIdentity) -> bool:
+    """Whether the message is text from another author."""
+    return message.author.id != me.user_id and message.type in TEXT_TYPES
 
 
-def said(
-    message: discord.Message, place: Place, me: Me, attachments: tuple[Attachment, ...], change: Change = Change.NEW
+def translated(
+    message: discord.Message,
+    place: DiscordPlace,
+    me: DiscordIdentity,
+    attachments: tuple[Attachment, ...],
+    change: MessageChange = MessageChange.NEW,
 ) -> ChatMessage:
-    is_new = change is Change.NEW
+    is_new = change is MessageChange.NEW
     return ChatMessage(
         account=me.account,
         event_id=str(message.id) if is_new else f"{message.id}.edit.{_edited_ms(message)}",
@@ -78,7 +82,7 @@ def said(
         thread=place.thread,
         sender=str(message.author.id),
         sender_name=message.author.display_name,
-        text=_without_call(message.content, me),
+        text=_without_mention(message.content, me),
         addressed=place.type == "dm" or _is_addressed(message, me),
         human=not message.author.bot and message.webhook_id is None,
         change=change,
@@ -88,8 +92,8 @@ def said(
     )
 
 
-def deleted(message_id: int, place: Place, me: Me, author_id: int) -> ChatMessage:
-    """Discord does not say who removed it; the words were the author's."""
+def deleted(message_id: int, place: DiscordPlace, me: DiscordIdentity, author_id: int) -> ChatMessage:
+    """A deletion, with the author as its sender: Discord does not say who deleted the message."""
     return ChatMessage(
         account=me.account,
         event_id=f"{message_id}.delete",
@@ -98,12 +102,12 @@ def deleted(message_id: int, place: Place, me: Me, author_id: int) -> ChatMessag
         thread=place.thread,
         sender=str(author_id),
         addressed=False,
-        change=Change.DELETED,
+        change=MessageChange.DELETED,
         of=str(message_id),
     )
 
 
-def _is_addressed(message: discord.Message, me: Me) -> bool:
+def _is_addressed(message: discord.Message, me: DiscordIdentity) -> bool:
     if any(user.id == me.user_id for user in message.mentions):
         return True
     if me.role_id is not None and me.role_id in message.raw_role_mentions:
@@ -112,8 +116,8 @@ def _is_addressed(message: discord.Message, me: Me) -> bool:
     return isinstance(answered, discord.Message) and answered.author.id == me.user_id
 
 
-def _without_call(text: str, me: Me) -> str:
-    """The text without the mention that it begins with, if that calls this bot."""
+def _without_mention(text: str, me: DiscordIdentity) -> str:
+    """The text without a mention of this bot at its beginning."""
     names = [rf"<@!?{me.user_id}>", *([] if me.role_id is None else [rf"<@&{me.role_id}>"])]
     return re.sub(rf"\A\s*(?:{'|'.join(names)})[\s,:]*", "", text)
 

@@ -1,17 +1,17 @@
-"""What is said on Discord, taken in order and without gaps. Discord acknowledges nothing and sends nothing again.
+"""Reads Discord's messages in order and without gaps. Discord has no acknowledgements and redelivers nothing.
 
-Rule 1: each channel is a stream of its own, taken one event after the other. The position of a stream is its newest
-        message of which, and of all before it, the intake has returned; it never runs ahead. (Discord keeps the order
-        within a channel. A message that comes late all the same is taken late.)
-Rule 2: a stream that may have missed something is behind: after every new or resumed connection, when its guild is
-        shown with something newer, after an intake that raised, and after its queue overflowed. A stream that is behind
-        first fetches what follows its position, oldest first, and only then takes what arrived meanwhile. What is taken
-        twice is a duplicate, and harmless.
-Rule 3: positions come from the intake, so a restart continues where the store was. A stream that the store does not
-        know begins where the account last had heard everything (attendance.py), whether or not anything arrives there;
-        at the first start ever, with the first message that arrives.
-Rule 4: Discord cannot be asked for edits and deletions that were missed while disconnected. They are lost to us, but a
-        message that is fetched has the text of its newest edit.
+Rule 1: each channel is a stream of its own, read one event at a time. A stream's position is its newest message such
+        that the intake has taken it and all before it. (Discord keeps the order within a channel. A message that
+        arrives late nevertheless is taken late.)
+Rule 2: a stream that may have missed messages is behind: after every new or resumed connection, when its guild is shown
+        with newer messages, after the intake raised, and after its queue overflowed. A stream that is behind first
+        fetches the messages after its position, oldest first, and only then takes the queued events. A message taken
+        twice is a harmless duplicate.
+Rule 3: positions come from the intake, so a restart resumes where the store was. A stream without a stored position
+        begins at the account's watermark (account_watermark.py), even if no event arrives there; at the first start
+        ever, with the first message that arrives.
+Rule 4: Discord does not report edits and deletions made during an outage. They are lost, but a fetched message has the
+        text of its latest edit.
 """
 
 import asyncio
@@ -23,44 +23,45 @@ from dataclasses import dataclass, field
 import aiohttp
 import discord
 
-from holdfast.channels.account_watermark import Attendance
+from holdfast.channels.account_watermark import AccountWatermark
+from holdfast.channels.discord.guild_channels import GuildChannel
 from holdfast.channels.discord.mapping import channel_id_of, snowflake_at
-from holdfast.channels.discord.rooms import Room
-from holdfast.channels.discord.send_tracker import answered
-from holdfast.inbox.channel import Change, ChatMessage, Intake
+from holdfast.channels.discord.send_tracker import answer_of
+from holdfast.inbox.channel import Intake
+from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel import log
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError, Remedy
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Task, Tasks
 
-QUEUE_MAX = 256  # live events of one channel that wait; a message beyond is fetched later
+QUEUE_MAX = 256  # queued events of one channel; further messages are fetched later
 STREAMS_MAX = 10_000
-FETCHES_MAX = 4  # channels that are fetched from at the same time
-AT_ONCE_MAX = 2  # messages with files that are on their way: each may take 200 MB of memory
+FETCHES_MAX = 4  # channels that are fetched from at once
+AT_ONCE_MAX = 2  # messages with files in memory; each may take 200 MB
 CLOSE_S = 3.0
 RETRY = RetryPolicy(delay_ms_base=500, delay_ms_max=60_000)
 EXPECTED = (HoldfastError, discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    change: Change
+class DiscordEvent:
+    change: MessageChange
     channel_id: int
     message_id: int
-    message: discord.Message | None = None  # none for a deletion
+    message: discord.Message | None = None  # None for a deletion
 
     @property
     def has_files(self) -> bool:
-        return self.change is Change.NEW and self.message is not None and bool(self.message.attachments)
+        return self.change is MessageChange.NEW and self.message is not None and bool(self.message.attachments)
 
 
 @dataclass(slots=True, eq=False)
 class Stream:
     channel_id: int
     position: int | None = None
-    queue: deque[Event] = field(default_factory=deque)
-    asked: int = 1  # how often catching up was asked for, and for which of these it was done
+    queue: deque[DiscordEvent] = field(default_factory=deque)
+    asked: int = 1  # requests to catch up, and the latest one that was fulfilled
     done: int = 0
     failures: int = 0
     task: Task | None = None
@@ -74,18 +75,18 @@ class Stream:
         return self.is_behind or bool(self.queue)
 
 
-class Reading:
-    """The streams of one account, from one run of its channel."""
+class DiscordReader:
+    """The streams of one account, during one run of its channel."""
 
     def __init__(
         self,
         account: str,
         intake: Intake,
-        translate: Callable[[Event], Awaitable[ChatMessage | None]],
+        translate: Callable[[DiscordEvent], Awaitable[ChatMessage | None]],
         history: Callable[[int, int], AsyncIterator[discord.Message]],
-        has_all_rooms: Callable[[], bool],
+        has_checked_all: Callable[[], bool],
         *,
-        attendance: Attendance,
+        watermark: AccountWatermark,
         tasks: Tasks,
         entropy: Entropy,
     ) -> None:
@@ -93,8 +94,8 @@ class Reading:
         self._intake = intake
         self._translate = translate
         self._history = history
-        self._has_all_rooms = has_all_rooms
-        self._attendance = attendance
+        self._has_checked_all = has_checked_all
+        self._watermark = watermark
         self._tasks = tasks
         self._entropy = entropy
         self._streams: dict[int, Stream] = {}
@@ -102,7 +103,7 @@ class Reading:
         self._loaded = asyncio.Event()
         self._connection = 0
         self._is_up = False
-        self._looking = 0  # guilds whose rooms wait for the positions
+        self._checking = 0  # guilds whose channels wait for the positions
         self._helpers: list[Task] = []
         self._fetches = asyncio.Semaphore(FETCHES_MAX)
         self._files = asyncio.Semaphore(AT_ONCE_MAX)
@@ -110,38 +111,38 @@ class Reading:
         self._idle = asyncio.Event()
 
     def connected(self) -> None:
-        """Everything may have missed something. Called before any event of the new connection is offered."""
+        """Mark all streams as behind. Called before any event of the new connection is offered."""
         self._connection += 1
         self._is_up = True
         self._loaded.clear()
         for stream in self._streams.values():
             self._ask(stream)
         if not self._helpers:
-            self._help(lambda: self._attendance.keep(self._hears_all), "discord attendance")
+            self._help(lambda: self._watermark.keep(self._has_read_all), "discord watermark")
         connection = self._connection
         self._help(lambda: self._load(connection), "discord positions")
 
     def disconnected(self) -> None:
         self._is_up = False
 
-    def look_through(self, rooms: Iterable[Room]) -> None:
-        """They catch up where somebody spoke since; those that were never read, since everything was last heard."""
-        self._looking += 1
+    def check(self, channels: Iterable[GuildChannel]) -> None:
+        """Have the channels with newer messages catch up; one without a position, from the watermark on."""
+        self._checking += 1
         connection = self._connection
-        self._help(lambda: self._look_through(connection, rooms), "discord rooms")
+        self._help(lambda: self._check(connection, channels), "discord guild")
 
-    def offer(self, event: Event) -> None:
+    def offer(self, event: DiscordEvent) -> None:
         stream = self._stream(event.channel_id)
         if len(stream.queue) < QUEUE_MAX:
             stream.queue.append(event)
             self._wake(stream)
-        elif event.change is Change.NEW:
+        elif event.change is MessageChange.NEW:
             self._ask(stream)
         else:
-            log.warning("channel.skipped", account=self._account, event_id=event.message_id, why="too many wait")
+            log.warning("channel.skipped", account=self._account, event_id=event.message_id, why="too many events wait")
 
     async def close(self) -> None:
-        """Whatever was not taken is fetched in the next run. A call that cannot be cancelled is left to itself."""
+        """Cancel all tasks within `CLOSE_S`. Messages that were not taken are fetched in the next run."""
         for task in (*self._helpers, *(stream.task for stream in self._streams.values())):
             if task is not None:
                 task.cancel()
@@ -151,7 +152,7 @@ class Reading:
                     self._idle.clear()
                     await self._idle.wait()
 
-    # --- streams -----------------------------------------------------------------------------------
+    # --- streams
 
     def _stream(self, channel_id: int) -> Stream:
         stream = self._streams.get(channel_id)
@@ -175,7 +176,7 @@ class Reading:
 
     def _start(self, work: Callable[[], Awaitable[None]], name: str) -> Task:
         async def counted() -> None:
-            self._running += 1  # only here: what is cancelled before it begins would never be counted off
+            self._running += 1  # counted here, because a task cancelled before it begins never ends
             try:
                 await work()
             finally:
@@ -185,12 +186,12 @@ class Reading:
         return self._tasks.start(counted(), name=name)
 
     async def _load(self, connection: int) -> None:
-        """How far the store has read. Streams that it knows catch up, whether or not anything arrives there."""
+        """Load the positions. Streams that have one catch up, even if no event arrives there."""
         failures = 0
         while connection == self._connection:
             try:
-                positions = await self._attendance.resume()
-            except Exception as error:  # noqa: BLE001 (the top of what every stream waits for)
+                positions = await self._watermark.resume()
+            except Exception as error:  # noqa: BLE001 (every stream waits for this task)
                 failures += 1
                 await self._pause(error, failures)
                 continue
@@ -202,33 +203,33 @@ class Reading:
                     self._wake(self._stream(channel_id))
             return
 
-    async def _look_through(self, connection: int, rooms: Iterable[Room]) -> None:
+    async def _check(self, connection: int, channels: Iterable[GuildChannel]) -> None:
         try:
             await self._loaded.wait()
             if connection != self._connection:
-                return  # whoever connected later looks for itself
-            for room in rooms:
-                position = self._position(room.channel_id)
-                if position is not None and room.newest > position and room.is_open():
-                    self._ask(self._stream(room.channel_id))
+                return  # the newer connection checks for itself
+            for channel in channels:
+                position = self._position(channel.channel_id)
+                if position is not None and channel.newest > position and channel.is_readable():
+                    self._ask(self._stream(channel.channel_id))
         finally:
-            self._looking -= 1
+            self._checking -= 1
 
     def _position(self, channel_id: int) -> int | None:
-        """None where nothing was missed, or where the stream has yet to begin and will look for itself."""
+        """None if nothing was missed, or if the stream has yet to load its position."""
         stream = self._streams.get(channel_id)
         return self._known.get(channel_id, self._since()) if stream is None else stream.position
 
     def _since(self) -> int | None:
-        since_ms = self._attendance.since_ms
+        since_ms = self._watermark.since_ms
         return None if since_ms is None else snowflake_at(since_ms) - 1
 
-    def _hears_all(self) -> bool:
-        """Whether nothing waits, and nobody is left to be asked. All of it is looked at in one instant."""
-        is_known = self._is_up and self._loaded.is_set() and not self._looking and self._has_all_rooms()
+    def _has_read_all(self) -> bool:
+        """Whether no event, fetch or check is pending. Evaluated without awaiting, so that the answer is consistent."""
+        is_known = self._is_up and self._loaded.is_set() and not self._checking and self._has_checked_all()
         return is_known and not any(stream.has_work for stream in self._streams.values())
 
-    # --- one stream --------------------------------------------------------------------------------
+    # --- one stream
 
     async def _work(self, stream: Stream) -> None:
         try:
@@ -247,8 +248,8 @@ class Reading:
                 stream.queue.popleft()
             stream.failures = 0
         except (discord.Forbidden, discord.NotFound) as error:
-            stream.queue.clear()  # the channel is gone, or closed to this bot: there is nothing to read any more
-            stream.done = asked  # whoever asked meanwhile may know that it is open again
+            stream.queue.clear()  # the channel is gone or closed to this bot
+            stream.done = asked  # a later request may know that it is open again
             self._skip(stream, error)
         except Exception as error:  # noqa: BLE001 (the top of every stream)
             stream.asked += 1
@@ -257,13 +258,13 @@ class Reading:
 
     def _skip(self, stream: Stream, error: discord.HTTPException) -> None:
         known = {"account": self._account, "chat": stream.channel_id, "why": f"{error.status}"}
-        log.warning("channel.skipped", **{**answered(error).fields, **known})
+        log.warning("channel.skipped", **{**answer_of(error).fields, **known})
 
     async def _pause(self, error: Exception, failures: int, channel_id: int | None = None) -> None:
         why = error.code if isinstance(error, HoldfastError) else type(error).__name__
         fault = None if isinstance(error, EXPECTED) else error
         known = {"account": self._account, "chat": channel_id, "failures": failures, "why": why}
-        log.error("channel.behind", failure=fault, **{**answered(error).fields, **known})
+        log.error("channel.behind", failure=fault, **{**answer_of(error).fields, **known})
         least_ms = error.retry_after * 1000 if isinstance(error, discord.RateLimited) else 0
         await self._tasks.sleep(max(least_ms, RETRY.delay_ms(failures, self._entropy.fraction())))
 
@@ -282,32 +283,35 @@ class Reading:
     async def _fetch(self, stream: Stream, after: int) -> None:
         try:
             async for message in self._history(stream.channel_id, after):
-                missed = Event(change=Change.NEW, channel_id=stream.channel_id, message_id=message.id, message=message)
+                missed = DiscordEvent(
+                    change=MessageChange.NEW, channel_id=stream.channel_id, message_id=message.id, message=message
+                )
                 await self._take(stream, missed)
         except (discord.Forbidden, discord.NotFound) as error:
             if not stream.queue:
                 raise
-            # It may be heard and not be read: what arrived there is taken.
+            # The bot may receive events without reading the history: the queued events are taken.
             self._skip(stream, error)
 
     def _begin(self, stream: Stream, asked: int) -> None:
-        """Nothing was missed before the first message; but when asked again, something may be missing after it."""
-        first = next((event.message_id for event in stream.queue if event.change is Change.NEW), None)
+        """Begin at the first queued message. If catching up was requested again, messages after it may be missing."""
+        first = next((event.message_id for event in stream.queue if event.change is MessageChange.NEW), None)
         if first is None:
             stream.done = asked
         else:
             stream.position, stream.done = first - 1, 1
 
-    async def _take(self, stream: Stream, event: Event) -> None:
+    async def _take(self, stream: Stream, event: DiscordEvent) -> None:
         async with self._files if event.has_files else nullcontext():
             message = await self._translate(event)
             if message is not None:
                 await self._receive(message)
-        if event.change is Change.NEW:
+        if event.change is MessageChange.NEW:
             stream.position = max(stream.position or 0, event.message_id)
 
     async def _receive(self, message: ChatMessage) -> None:
-        """Raises what time or the operator will mend. What never will be taken would hold up all that follows."""
+        """Raises errors that a retry may mend. A message that only its sender could correct is skipped: it would block
+        the others."""
         try:
             await self._intake.receive(message)
         except HoldfastError as error:

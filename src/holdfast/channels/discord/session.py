@@ -1,119 +1,118 @@
-"""One run of a channel: its connection, its streams, its downloads.
+"""One run of a channel: its connection, its reader and its downloads.
 
-What it remembers (where a channel belongs, who wrote what was said lately) can be asked again or done without.
+Its caches (a channel's place, the authors of recent messages) can be refilled or done without.
 """
 
 from collections.abc import AsyncIterator
 
 import discord
 
-from holdfast.channels.account_watermark import Attendance
-from holdfast.channels.discord.files import Files
-from holdfast.channels.discord.mapping import Me, Place, deleted, is_for_us, place_of, said
-from holdfast.channels.discord.reading import Event, Reading
-from holdfast.channels.discord.rooms import rooms_of
-from holdfast.channels.discord.wire import Bot
-from holdfast.inbox.channel import Change, ChannelSetup, ChatMessage, Intake
+from holdfast.channels.account_watermark import AccountWatermark
+from holdfast.channels.discord.client import DiscordBot
+from holdfast.channels.discord.files import DiscordFiles
+from holdfast.channels.discord.guild_channels import channels_of
+from holdfast.channels.discord.mapping import DiscordIdentity, DiscordPlace, deleted, is_readable, place_of, translated
+from holdfast.channels.discord.reading import DiscordEvent, DiscordReader
+from holdfast.inbox.channel import ChannelSetup, Intake
+from holdfast.inbox.chat_message import ChatMessage, MessageChange
 
 PLACES_MAX = 10_000
 AUTHORS_MAX = 20_000
 
 
-class Session:
-    """Implements `Listener`."""
-
+class DiscordSession:
     def __init__(self, setup: ChannelSetup, api_url: str, intake: Intake) -> None:
-        self.bot = Bot(api_url, self, setup.tasks, setup.entropy)
+        self.bot = DiscordBot(api_url, self, setup.tasks, setup.entropy)
         self._setup = setup
         self._intake = intake
-        self._files = Files(api_url)
-        self._places: dict[int, Place] = {}
-        self._authors: dict[int, int] = {}  # Discord does not say whose message was deleted
-        self._shown: set[int] = set()  # guilds whose rooms were looked through since the last connecting
-        self._reading: Reading | None = None
+        self._files = DiscordFiles(api_url)
+        self._places: dict[int, DiscordPlace] = {}
+        self._authors: dict[int, int] = {}  # by message id; a deletion does not name the author
+        self._shown: set[int] = set()  # guilds whose channels were checked since the last connection
+        self._reader: DiscordReader | None = None
 
     def begin(self) -> None:
-        """Once logged in: the account has its id."""
+        """Create the reader, once login has told the account's id."""
         self._user_id = self.bot.user.id if self.bot.user is not None else 0
         self._account = f"discord:{self._user_id}"
-        attendance = Attendance(self._account, self._intake, clock=self._setup.clock, tasks=self._setup.tasks)
-        self._reading = Reading(
+        watermark = AccountWatermark(self._account, self._intake, clock=self._setup.clock, tasks=self._setup.tasks)
+        self._reader = DiscordReader(
             self._account,
             self._intake,
             self._translate,
             self._history,
             self._is_shown,
-            attendance=attendance,
+            watermark=watermark,
             tasks=self._setup.tasks,
             entropy=self._setup.entropy,
         )
 
     async def close(self) -> None:
         try:
-            if self._reading is not None:
-                await self._reading.close()
+            if self._reader is not None:
+                await self._reader.close()
         finally:
             await self.bot.shut()
             await self._files.close()
 
-    # --- what happens on the connection --------------------------------------------------------------
+    # --- events of the connection, in order; each call returns at once
 
     def connected(self) -> None:
         name = self.bot.user.name if self.bot.user is not None else ""
         self._intake.connected(f"@{name}" if name else self._account)
-        if self._reading is not None:
-            self._reading.connected()
+        if self._reader is not None:
+            self._reader.connected()
         self._shown.clear()
-        for guild in self.bot.guilds:  # a resumed connection shows none again
+        for guild in self.bot.guilds:  # a resumed connection does not announce them again
             if not guild.unavailable:
                 self.shown(guild)
 
     def disconnected(self) -> None:
         self._intake.disconnected("Discord closed the connection")
-        if self._reading is not None:
-            self._reading.disconnected()
+        if self._reader is not None:
+            self._reader.disconnected()
 
     def shown(self, guild: discord.Guild) -> None:
-        """Once for each time it was hidden: discord.py may know it before we hear of the connection."""
-        if self._reading is not None and guild.id not in self._shown:
+        """Check the guild once after each absence: discord.py may know it before it reports the connection."""
+        if self._reader is not None and guild.id not in self._shown:
             self._shown.add(guild.id)
-            self._reading.look_through(rooms_of(guild, self._user_id))
+            self._reader.check(channels_of(guild, self._user_id))
 
     def hidden(self, guild: discord.Guild) -> None:
         self._shown.discard(guild.id)
 
     def joined(self, guild: discord.Guild) -> None:
-        """What was said there before was not said to this bot."""
+        """Earlier messages of a guild that just invited the bot are not read."""
         self._shown.add(guild.id)
 
     def _is_shown(self) -> bool:
-        """Whether no guild is left that might hold something unheard."""
+        """Whether all guilds have been checked for missed messages."""
         return all(guild.id in self._shown and not guild.unavailable for guild in self.bot.guilds)
 
     def posted(self, message: discord.Message) -> None:
-        self._offer(Change.NEW, message.channel.id, message.id, message)
+        self._offer(MessageChange.NEW, message.channel.id, message.id, message)
 
     def edited(self, message: discord.Message) -> None:
-        if message.edited_at is not None:  # otherwise Discord added a preview, or somebody pinned it
-            self._offer(Change.EDITED, message.channel.id, message.id, message)
+        if message.edited_at is not None:  # otherwise Discord added a preview, or the message was pinned
+            self._offer(MessageChange.EDITED, message.channel.id, message.id, message)
 
     def deleted(self, channel_id: int, message_id: int) -> None:
-        self._offer(Change.DELETED, channel_id, message_id, None)
+        self._offer(MessageChange.DELETED, channel_id, message_id, None)
 
-    def _offer(self, change: Change, channel_id: int, message_id: int, message: discord.Message | None) -> None:
-        if self._reading is not None:
-            event = Event(change=change, channel_id=channel_id, message_id=message_id, message=message)
-            self._reading.offer(event)
+    def _offer(self, change: MessageChange, channel_id: int, message_id: int, message: discord.Message | None) -> None:
+        if self._reader is not None:
+            event = DiscordEvent(change=change, channel_id=channel_id, message_id=message_id, message=message)
+            self._reader.offer(event)
 
-    # --- what the streams ask --------------------------------------------------------------------------
+    # --- services for the reader
 
     async def _history(self, channel_id: int, after: int) -> AsyncIterator[discord.Message]:
         channel = self.bot.get_partial_messageable(channel_id)
         async for message in channel.history(after=discord.Object(after), oldest_first=True, limit=None):
             yield message
 
-    async def _translate(self, event: Event) -> ChatMessage | None:
-        """None for what is not for us. Raises what discord.py raises."""
+    async def _translate(self, event: DiscordEvent) -> ChatMessage | None:
+        """None for an event that is not kept. Raises what discord.py raises."""
         message = event.message
         author_id = self._author(event.message_id, message)
         if author_id is None:
@@ -122,13 +121,13 @@ class Session:
         me = self._me(place)
         if message is None:
             return deleted(event.message_id, place, me, author_id)
-        if not is_for_us(message, me):
+        if not is_readable(message, me):
             return None
-        attachments = await self._files.of(message) if event.change is Change.NEW else ()
-        return said(message, place, me, attachments, event.change)
+        attachments = await self._files.of(message) if event.change is MessageChange.NEW else ()
+        return translated(message, place, me, attachments, event.change)
 
     def _author(self, message_id: int, message: discord.Message | None) -> int | None:
-        """None for the deletion of this bot's own message, or of one that this run of the channel has not seen."""
+        """None for a deleted message of the bot itself, or of one that this run of the channel has not seen."""
         if message is None:
             return self._authors.get(message_id)
         if message.author.id != self._user_id:
@@ -137,16 +136,16 @@ class Session:
             del self._authors[next(iter(self._authors))]
         return message.author.id
 
-    async def _place(self, channel_id: int, seen: object) -> Place:
+    async def _place(self, channel_id: int, seen: object) -> DiscordPlace:
         place = self._places.get(channel_id) or place_of(seen) or place_of(self.bot.get_channel(channel_id))
         if place is None:
-            place = place_of(await self.bot.fetch_channel(channel_id)) or Place(chat=str(channel_id))
+            place = place_of(await self.bot.fetch_channel(channel_id)) or DiscordPlace(chat=str(channel_id))
         if len(self._places) >= PLACES_MAX:
             self._places.clear()
         self._places[channel_id] = place
         return place
 
-    def _me(self, place: Place) -> Me:
+    def _me(self, place: DiscordPlace) -> DiscordIdentity:
         guild = self.bot.get_guild(place.guild_id) if place.guild_id is not None else None
         role = guild.self_role if guild is not None else None
-        return Me(account=self._account, user_id=self._user_id, role_id=None if role is None else role.id)
+        return DiscordIdentity(account=self._account, user_id=self._user_id, role_id=None if role is None else role.id)

@@ -1,48 +1,42 @@
-"""One Slack app as a channel: it receives over socket mode or over HTTP, and posts over the Web API.
+"""One Slack app as a channel: it receives over socket mode or HTTP, and posts over the Web API.
 
-Rule 1: a bad token ends the run with a sentence; a lost connection is made again, with growing delays.
-Rule 2: Slack gives bots no typing indicator, so none is shown.
-Rule 3: Slack spreads an app's events over all its connections: one app belongs to one agent in one process.
-Rule 4: without a signing secret nothing that comes over HTTP is read.
+Rule 1: a rejected token ends the run with an explanation; a lost connection is re-established with growing delays.
+Rule 2: Slack offers bots no typing indicator, so none is shown.
+Rule 3: Slack spreads an app's events over all its connections, so one app belongs to one agent in one process.
+Rule 4: without a signing secret no HTTP request is read.
 """
 
 from collections.abc import Mapping
 
-from holdfast.channels.slack.connection import Line
-from holdfast.channels.slack.hook import Hook
-from holdfast.channels.slack.message import Me, word
-from holdfast.channels.slack.people import People
+from holdfast.channels.slack.connection import SocketModeConnection
+from holdfast.channels.slack.message import SlackIdentity, string, user_of
 from holdfast.channels.slack.posting import delete_post, edit_post, send_post
-from holdfast.channels.slack.reading import Reading
+from holdfast.channels.slack.reading import NO_POSITIONS, SlackReader
 from holdfast.channels.slack.settings import SlackSettings, read_slack
 from holdfast.channels.slack.text import escaped_length
-from holdfast.channels.slack.web import Failure, Kind, Web
+from holdfast.channels.slack.users import SlackUsers
+from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
+from holdfast.channels.slack.webhook import SlackWebhook
 from holdfast.inbox.address import Address
-from holdfast.inbox.channel import (
-    Channel,
-    ChannelCapabilities,
-    ChannelSetup,
-    ChatMessage,
-    Intake,
-    WebhookAnswer,
-    WebhookRequest,
-)
+from holdfast.inbox.channel import Channel, ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import BadSignature, ChannelFailed, HoldfastError
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.outbox.post import Post, SendOutcome
 from holdfast.sessions.command_rights import Rank
 
-TEXT_CHARS_MAX = 3_900  # Slack recommends at most 4,000 and cuts at 40,000
+TEXT_CHARS_MAX = 3_900  # Slack recommends at most 4,000 and truncates at 40,000
 CHAT_INTERVAL_MS = 1_000  # one message per second and channel, says Slack
 EDIT_INTERVAL_MS = 1_500  # chat.update takes about fifty calls a minute in the whole workspace (tier 3)
-COMMAND_HINT = "Slack keeps what begins with a slash to itself: mention me in front of it."
+COMMAND_HINT = "Slack does not pass on messages that begin with a slash: mention me before the command."
+SOCKET_MODE = "this channel is in socket mode and accepts no HTTP requests"
 RETRY = RetryPolicy(delay_ms_base=200, delay_ms_max=60_000)
-SETTLED_MS = 30_000  # a line that lasted this long is made again with the shortest delay
+STABLE_MS = 30_000  # a connection that lasted this long is replaced with the shortest delay
 
 
 class SlackChannel:
-    """Implements `Channel`, `Editing` and `Hooked`."""
+    """Implements `Channel`, `Editing`, `Identifiable`, `Ranking`, `WebhookChannel` and `HeadCheckedWebhook`."""
 
     def __init__(self, setup: ChannelSetup, settings: SlackSettings) -> None:
         self.capabilities = ChannelCapabilities(
@@ -55,21 +49,21 @@ class SlackChannel:
         )
         self._setup = setup
         self._app_token = settings.app_token or ""
-        self._hook = Hook(setup, settings.signing_secret) if settings.signing_secret else None
-        self._web = Web(settings.token, settings.api_url)
-        self._people = People(self._web, setup.clock)
+        self._webhook = SlackWebhook(setup, settings.signing_secret) if settings.signing_secret else None
+        self._web = SlackWebApi(settings.token, settings.api_url)
+        self._users = SlackUsers(self._web, setup.clock)
         self._who = ""
 
     async def run(self, intake: Intake) -> None:
         me = await self._identify()
-        reading = Reading(self._setup, self._web, self._people, me, intake)
+        reader = SlackReader(self._setup, self._web, self._users, me, intake)
         try:
-            if self._hook is not None:
-                await self._hook.stay(reading, intake, self._check)
+            if self._webhook is not None:
+                await self._webhook.stay(reader, intake, self._check)
             else:
-                await self._hold_lines(reading, intake)
+                await self._keep_connected(reader, intake)
         finally:
-            await reading.close()
+            await reader.close()
 
     async def identify(self) -> str:
         """The bot's name. Raises `ChannelFailed`."""
@@ -78,66 +72,66 @@ class SlackChannel:
 
     def check_head(self, headers: Mapping[str, str]) -> None:
         """Raises `BadSignature` and `UnsupportedMediaType`."""
-        if self._hook is None:
-            raise BadSignature("this channel is in socket mode; nothing that is posted here is read")
-        self._hook.check_head(headers)
+        if self._webhook is None:
+            raise BadSignature(SOCKET_MODE)
+        self._webhook.check_head(headers)
 
-    async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:  # noqa: ARG002 - `run` has it, too
-        """200 when the event is durable, 503 when it should come again. Raises `BadSignature`."""
-        if self._hook is None:
-            raise BadSignature("this channel is in socket mode; nothing that is posted here is read")
-        return await self._hook.answer(request)
+    async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:  # noqa: ARG002 - `run` was given the same one
+        """Answer 200 when the event is durable, 503 when Slack should redeliver it. Raises `BadSignature`."""
+        if self._webhook is None:
+            raise BadSignature(SOCKET_MODE)
+        return await self._webhook.answer(request)
 
-    async def _hold_lines(self, reading: Reading, intake: Intake) -> None:
+    async def _keep_connected(self, reader: SlackReader, intake: Intake) -> None:
         failures = 0
         while True:
             began = self._setup.clock.now()
-            failure = await self._attend(reading, intake)
+            failure = await self._connect_once(reader, intake)
             intake.disconnected(failure.code, vendor=failure.vendor)
             lasted = self._setup.clock.now() - began
-            failures = 1 if lasted >= SETTLED_MS else failures + 1
+            failures = 1 if lasted >= STABLE_MS else failures + 1
             await self._setup.tasks.sleep(RETRY.delay_ms(failures, self._setup.entropy.fraction()))
 
-    async def _check(self) -> Failure | None:
-        """Why Slack is not there; None when it is. Raises `ChannelFailed` when it does not take the token."""
+    async def _check(self) -> SlackFailure | None:
+        """The reason why Slack is unreachable, if it is. Raises `ChannelFailed` when Slack rejects the token."""
         answer = await self._web.post("auth.test", {})
-        return _passing("bot", answer) if isinstance(answer, Failure) else None
+        return _temporary("bot", answer) if isinstance(answer, SlackFailure) else None
 
-    async def _identify(self) -> Me:
+    async def _identify(self) -> SlackIdentity:
         answer = await self._web.post("auth.test", {})
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlackFailure):
             raise _failed("bot", answer)
-        me = Me(
-            team=word(answer, "team_id"),
-            user=word(answer, "user_id"),
-            bot=word(answer, "bot_id"),
-            name=word(answer, "user"),
+        me = SlackIdentity(
+            team=string(answer, "team_id"),
+            user=string(answer, "user_id"),
+            bot=string(answer, "bot_id"),
+            name=string(answer, "user"),
         )
         if not me.team or not me.user:
-            raise ChannelFailed("slack: auth.test names no team and no user; is api_url Slack's API?")
+            raise ChannelFailed("slack: auth.test names no team and no user; check that api_url is Slack's API")
         self._who = f"@{me.name}" if me.name else me.user
         return me
 
-    async def _attend(self, reading: Reading, intake: Intake) -> Failure:
-        """Hold one line until it ends; why it did. Raises `ChannelFailed` when another would end the same way."""
-        line = Line(self._app_token, self._web.client)
+    async def _connect_once(self, reader: SlackReader, intake: Intake) -> SlackFailure:
+        """Keep one connection until it ends, and return the reason. Raises `ChannelFailed` if retrying is useless."""
+        connection = SocketModeConnection(self._app_token, self._web.client)
         try:
-            failure = await line.open()
+            failure = await connection.open()
             if failure is not None:
-                passing = _passing("app-level", failure)
+                reported = _temporary("app-level", failure)
                 await self._setup.tasks.sleep(failure.retry_after_ms)
-                return passing
+                return reported
             intake.connected(self._who)
-            await reading.attend(line)
+            await reader.attend(connection)
         except HoldfastError as error:
             if isinstance(error, ChannelFailed):
                 raise
-            return Failure(Kind.UNREACHED, f"how far conversations were read is not known: {error.code}")
+            return SlackFailure(SlackFailureKind.UNREACHED, f"{NO_POSITIONS}: {error.code}")
         finally:
-            await line.close()
-        if reading.is_broken:
-            raise ChannelFailed(f"slack: {line.reason}")
-        return Failure(Kind.UNREACHED, line.reason)
+            await connection.close()
+        if reader.is_broken:
+            raise ChannelFailed(f"slack: {connection.reason}")
+        return SlackFailure(SlackFailureKind.UNREACHED, connection.reason)
 
     async def send(self, post: Post) -> SendOutcome:
         return await send_post(self._web, post)
@@ -149,32 +143,32 @@ class SlackChannel:
         return await delete_post(self._web, address, receipt)
 
     async def rank(self, message: ChatMessage) -> Rank:
-        found = await self._people.rank(message.chat, message.sender.partition(".")[2])
+        found = await self._users.rank(message.chat, user_of(message))
         if found is Rank.UNKNOWN:
             log.warning("rank.unknown", agent=self._setup.agent, channel=self._setup.name)
         return found
 
     async def typing(self, address: Address) -> None:
-        """Slack has no typing indicator for bots."""
+        """Slack offers bots no typing indicator."""
 
     async def close(self) -> None:
         await self._web.close()
 
 
-def _passing(which: str, failure: Failure) -> Failure:
-    """The failure, if it passes. Raises `ChannelFailed` for others."""
-    if failure.passes:
+def _temporary(which: str, failure: SlackFailure) -> SlackFailure:
+    """The failure, if it is temporary. Raises `ChannelFailed` otherwise."""
+    if failure.is_temporary:
         return failure
     raise _failed(which, failure)
 
 
-def _failed(which: str, failure: Failure) -> ChannelFailed:
-    if failure.kind in (Kind.BAD_TOKEN, Kind.REFUSED):
-        what = f"Slack does not take the {which} token ({failure.code}); check it, and the scopes of the app"
+def _failed(which: str, failure: SlackFailure) -> ChannelFailed:
+    if failure.kind in (SlackFailureKind.BAD_TOKEN, SlackFailureKind.REFUSED):
+        what = f"Slack does not accept the {which} token ({failure.code}); check the token and the app's scopes"
         return ChannelFailed(f"slack: {what}", code=failure.code, vendor=failure.vendor)
     return ChannelFailed(f"slack: {failure.code}", code=failure.code, vendor=failure.vendor)
 
 
 def make_slack(setup: ChannelSetup) -> Channel:
-    """The channel that the settings describe. Raises `ConfigInvalid`; does no I/O but reading secret files."""
+    """Raises `ConfigInvalid`; reads the files of secrets, and connects to nothing."""
     return SlackChannel(setup, read_slack(setup))

@@ -1,8 +1,8 @@
-"""Work in order, one lane for each conversation: a slow file in one chat holds up no other.
+"""Ordered work, with one queue per conversation: a slow file in one chat delays no other chat.
 
-Rule 1: the work of a lane is done in the order in which it came, one at a time; what must be repeated repeats itself.
-Rule 2: at most `waiting_max` pieces wait in all; whoever brings more waits.
-Rule 3: work that raises is a fault of ours: every lane stops and `broke` is told, since going on would skip something.
+Rule 1: the jobs of a queue run in order and one at a time. A job that must be retried retries itself.
+Rule 2: at most `waiting_max` jobs wait in all queues together; `put` waits for space.
+Rule 3: a job that raises is a bug: all queues stop and `on_broken` is called, because continuing would skip a message.
 """
 
 import asyncio
@@ -10,73 +10,66 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
+from holdfast.channels.cancellation import cancel_all
 from holdfast.kernel.tasks import Task, Tasks
 
-Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-LEAVE_STEPS_MAX = 100
-LEAVE_STEP_MS = 20
+Job: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Lanes:
-    def __init__(self, tasks: Tasks, broke: Callable[[], None], *, waiting_max: int) -> None:
+class ChatQueues:
+    def __init__(self, tasks: Tasks, on_broken: Callable[[], None], *, waiting_max: int) -> None:
         self._tasks = tasks
-        self._broke = broke
+        self._on_broken = on_broken
         self._waiting_max = waiting_max
-        self._lanes: dict[str, deque[Work]] = {}
+        self._queues: dict[str, deque[Job]] = {}
         self._running: dict[str, Task] = {}
         self._waiting = 0
-        self._room = asyncio.Event()
-        self._room.set()
+        self._has_space = asyncio.Event()
+        self._has_space.set()
         self.is_broken = False
 
     @property
     def is_idle(self) -> bool:
-        return not self._lanes
+        return not self._queues
 
-    async def put(self, chat: str, work: Work) -> None:
-        await self.room()
-        self.put_now(chat, work)
+    async def put(self, chat: str, job: Job) -> None:
+        await self.space()
+        self.put_now(chat, job)
 
-    async def room(self) -> None:
-        """Wait until `put_now` may be called, at once: nothing may be awaited between the two."""
-        while not self._room.is_set():
-            await self._room.wait()
+    async def space(self) -> None:
+        """Wait until `put_now` may be called. The caller must not await anything between the two."""
+        while not self._has_space.is_set():
+            await self._has_space.wait()
 
-    def put_now(self, chat: str, work: Work) -> None:
+    def put_now(self, chat: str, job: Job) -> None:
         self._count(+1)
-        lane = self._lanes.get(chat)
-        if lane is not None:
-            lane.append(work)
+        queue = self._queues.get(chat)
+        if queue is not None:
+            queue.append(job)
             return
-        self._lanes[chat] = deque([work])
+        self._queues[chat] = deque([job])
         self._running[chat] = self._tasks.start(self._drain(chat), name=f"slack {chat}")
 
     async def _drain(self, chat: str) -> None:
-        lane = self._lanes[chat]
+        queue = self._queues[chat]
         try:
-            while lane:
-                await lane.popleft()()
+            while queue:
+                await queue.popleft()()
                 self._count(-1)
         except Exception:
             self.is_broken = True
-            self._room.set()  # what waits in this lane is never done: who waits for that would wait for ever
-            self._broke()
+            self._has_space.set()  # the jobs of this queue never run, so callers waiting for space would wait for ever
+            self._on_broken()
             raise
-        del self._lanes[chat], self._running[chat]
+        del self._queues[chat], self._running[chat]
 
     def _count(self, change: int) -> None:
         self._waiting += change
         if self._waiting < self._waiting_max or self.is_broken:
-            self._room.set()
+            self._has_space.set()
         else:
-            self._room.clear()
+            self._has_space.clear()
 
     async def close(self) -> None:
-        """Cancel what runs, and wait for it within a bounded time. What was not done was not acknowledged."""
-        running = list(self._running.values())
-        for task in running:
-            task.cancel()
-        for _ in range(LEAVE_STEPS_MAX):
-            if all(task.done() for task in running):
-                return
-            await self._tasks.sleep(LEAVE_STEP_MS)
+        """Cancel the running jobs within a bounded time. Their messages were not acknowledged."""
+        await cancel_all(self._running.values(), self._tasks)

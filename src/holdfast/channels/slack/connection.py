@@ -1,9 +1,9 @@
-"""One socket mode connection, over the SDK's own client with its reconnecting left out.
+"""One socket mode connection, over the SDK's client without its reconnecting.
 
-Rule 1: nothing is acknowledged here by itself. The SDK acknowledges only what `send_socket_mode_response` is given.
-Rule 2: frames are handed on in the order in which they came; the SDK's own listeners run each in a task of its own.
-Rule 3: a connection that ends stays ended. The SDK's own reconnecting tries one used-up ticket for ever, in silence.
-Rule 4: whoever reads slowly slows Slack down: frames wait in the socket, not in our memory.
+Rule 1: the SDK acknowledges only the envelopes that `send_socket_mode_response` is given.
+Rule 2: frames are handed on in order; the SDK's own listeners run each frame in a task of its own.
+Rule 3: a closed connection stays closed. The SDK's own reconnecting retries a used ticket for ever, silently.
+Rule 4: a slow reader slows Slack down: frames wait in the socket, not in our memory.
 """
 
 import asyncio
@@ -15,28 +15,30 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from holdfast.channels.slack.web import SILENT, Failure, Kind, attempted
+from holdfast.channels.slack.web import SILENT_LOG, SlackFailure, SlackFailureKind, attempted
 
 OPEN_S = 15
 CLOSE_S = 2
-PING_S = 5  # aiohttp ends a connection whose pong is late by half of this
+PING_S = 5  # aiohttp closes a connection whose pong is late by half of this
 FRAMES_MAX = 64
 
 
-class Line(SocketModeClient):
+class SocketModeConnection(SocketModeClient):
     def __init__(self, app_token: str, web: AsyncWebClient) -> None:
-        super().__init__(app_token, logger=SILENT, web_client=web, auto_reconnect_enabled=False, ping_interval=PING_S)
+        super().__init__(
+            app_token, logger=SILENT_LOG, web_client=web, auto_reconnect_enabled=False, ping_interval=PING_S
+        )
         self.reason = "the connection was lost"
         self._frames: asyncio.Queue[SocketModeRequest | None] = asyncio.Queue(FRAMES_MAX)
         self._hello = asyncio.Event()
         self._over = asyncio.Event()
 
-    async def open(self) -> Failure | None:
-        """None once Slack has said hello."""
+    async def open(self) -> SlackFailure | None:
+        """Open the connection and wait for Slack's hello. Returns the failure, if any."""
         answer = await attempted(
             self.web_client.apps_connections_open(app_token=self.app_token), secrets=[self.app_token or ""]
         )
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlackFailure):
             return answer
         self.wss_uri = str(answer.get("url"))
         try:
@@ -44,11 +46,11 @@ class Line(SocketModeClient):
                 await self.connect()  # type: ignore[no-untyped-call]
                 await self._hello.wait()
         except TimeoutError:
-            return Failure(Kind.UNREACHED, "the WebSocket did not open in time")
-        return None if not self._over.is_set() else Failure(Kind.UNREACHED, self.reason)
+            return SlackFailure(SlackFailureKind.UNREACHED, "the WebSocket did not open in time")
+        return None if not self._over.is_set() else SlackFailure(SlackFailureKind.UNREACHED, self.reason)
 
     async def receive_messages(self) -> None:
-        """The SDK starts this once it is connected."""
+        """Called by the SDK once it is connected."""
         session = self.current_session
         try:
             while session is not None and not self._over.is_set():
@@ -70,7 +72,7 @@ class Line(SocketModeClient):
         except ValueError:
             frame = None
         if not isinstance(frame, dict):
-            self.end("Slack sent a frame that is no JSON")
+            self.end("Slack sent a frame that is not JSON")
         elif frame.get("type") == "hello":
             self._hello.set()
         elif frame.get("type") == "disconnect":
@@ -83,14 +85,14 @@ class Line(SocketModeClient):
         self._over.set()
         self._hello.set()
         if not self._frames.full():
-            self._frames.put_nowait(None)  # wakes whoever waits for the next frame
+            self._frames.put_nowait(None)  # wakes `next`
 
     async def next(self) -> SocketModeRequest | None:
-        """The next envelope; None when the line is over and all that came over it was handed on."""
+        """The next envelope; None once the connection has ended and all its envelopes were returned."""
         return None if self._over.is_set() and self._frames.empty() else await self._frames.get()
 
     async def acknowledge(self, request: SocketModeRequest) -> None:
-        """Best effort: what Slack does not hear of comes again, and is found to be a duplicate."""
+        """Best effort: an event that Slack believes unacknowledged comes again and is a duplicate."""
         try:
             await self.send_socket_mode_response(SocketModeResponse(envelope_id=request.envelope_id))
         except (ConnectionError, aiohttp.ClientError):

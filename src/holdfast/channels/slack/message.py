@@ -1,11 +1,11 @@
-"""What Slack says happened, as one of our events. Pure: names and files are looked up by whoever has a connection.
+"""Translates an event of Slack into a `ChatMessage`. Pure: the reader looks up names and files afterwards.
 
-Rule 1: a message is known by its `ts`, which is unique in its channel. `app_mention` and `message` events for one `ts`
-        are one message, and both give the same words.
-Rule 2: a message that starts a thread stays in its channel; only replies to it are in the thread. So the same message
-        reads the same before and after somebody has replied to it.
-Rule 3: senders are named by our own team and their user id, never by a name. Our own messages are not events.
-Rule 4: link previews and counts of replies come as changes, too; only what its author edited is an edit.
+Rule 1: a message's id is its `ts`, which is unique in its channel. The `app_mention` and `message` events of one `ts`
+        are one message with the same text.
+Rule 2: a message that starts a thread belongs to its channel; only the replies belong to the thread. A message
+        therefore reads the same before and after its first reply.
+Rule 3: a sender is identified by our own team and their user id, never by a name. The bot's own messages are skipped.
+Rule 4: link previews and reply counts arrive as changes, too; only a change by the author is an edit.
 """
 
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from holdfast.channels.slack.text import mentioned
-from holdfast.inbox.channel import Change
+from holdfast.inbox.chat_message import ChatMessage, MessageChange
 
-Json: TypeAlias = Mapping[str, Any]  # from outside: every value is looked at before it is used
+Json: TypeAlias = Mapping[str, Any]  # untrusted: every value is checked before it is used
 
-SAID = frozenset({"", "file_share", "thread_broadcast", "me_message", "bot_message"})
+TEXT_SUBTYPES = frozenset({"", "file_share", "thread_broadcast", "me_message", "bot_message"})
 MICROS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Me:
-    """The bot's own identity, as `auth.test` tells it."""
+class SlackIdentity:
+    """The bot's own identity, from `auth.test`."""
 
     team: str
     user: str
@@ -35,111 +35,104 @@ class Me:
         return f"slack:{self.team}.{self.user}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """One event that concerns us, before names and files are looked up."""
-
-    event_id: str
-    chat: str
-    chat_type: str
-    thread: str | None
-    user: str
-    name: str  # as the event gives it, which few do
-    raw: str
-    addressed: bool
-    human: bool
-    change: Change = Change.NEW
-    of: str = ""
-    files: tuple[Json, ...] = ()
-    position: int | None = None
-
-
-def heard(event: Json, me: Me) -> Heard | None:
-    """None for what no agent could read: joins, topics, previews, our own words."""
+def read_event(event: Json, me: SlackIdentity) -> ChatMessage | None:
+    """The event, with its text in Slack's markup and without names and files. None if an agent cannot read it: a join,
+    a topic, a preview, or the bot's own message."""
     if event.get("type") not in ("message", "app_mention"):
         return None
-    chat, subtype = word(event, "channel"), word(event, "subtype")
+    chat, subtype = string(event, "channel"), string(event, "subtype")
     if subtype == "message_changed":
         return _changed(event, chat, me)
     if subtype == "message_deleted":
-        return _deleted(part(event, "previous_message"), word(event, "deleted_ts"), chat, me)
-    return said(event, chat, me)
+        return _deleted(mapping(event, "previous_message"), string(event, "deleted_ts"), chat, me)
+    return read_message(event, chat, me)
 
 
-def said(message: Json, chat: str, me: Me) -> Heard | None:
-    """A message as an event brings it, or as `conversations.history` does, which names no channel."""
-    ts = word(message, "ts")
-    if word(message, "subtype") not in SAID or position_of(ts) is None:
+def read_message(message: Json, chat: str, me: SlackIdentity) -> ChatMessage | None:
+    """A new message from an event or from `conversations.history`, which does not name the channel."""
+    ts = string(message, "ts")
+    if string(message, "subtype") not in TEXT_SUBTYPES or position_of(ts) is None:
         return None
-    return _heard(message, chat, me, event_id=ts, position=position_of(ts), files=parts(message, "files"))
+    return _translated(message, chat, me, event_id=ts, position=position_of(ts))
 
 
-def _changed(event: Json, chat: str, me: Me) -> Heard | None:
-    message, before = part(event, "message"), part(event, "previous_message")
-    ts, edited = word(message, "ts"), word(part(message, "edited"), "ts")
-    if word(message, "subtype") == "tombstone":  # the first message of a thread, deleted while replies remain
+def _changed(event: Json, chat: str, me: SlackIdentity) -> ChatMessage | None:
+    message, before = mapping(event, "message"), mapping(event, "previous_message")
+    ts, edited = string(message, "ts"), string(mapping(message, "edited"), "ts")
+    if string(message, "subtype") == "tombstone":  # the first message of a thread was deleted, and its replies remain
         return _deleted(before, ts, chat, me)
-    if not edited or edited == word(part(before, "edited"), "ts") or word(message, "subtype") not in SAID:
+    if (
+        not edited
+        or edited == string(mapping(before, "edited"), "ts")
+        or string(message, "subtype") not in TEXT_SUBTYPES
+    ):
         return None
-    return _heard(message, chat, me, event_id=f"{ts}.edit.{edited}", change=Change.EDITED, of=ts)
+    return _translated(message, chat, me, event_id=f"{ts}.edit.{edited}", change=MessageChange.EDITED, of=ts)
 
 
-def _deleted(before: Json, ts: str, chat: str, me: Me) -> Heard | None:
+def _deleted(before: Json, ts: str, chat: str, me: SlackIdentity) -> ChatMessage | None:
     gone = {key: value for key, value in before.items() if key != "text"}
-    return _heard(gone, chat, me, event_id=f"{ts}.delete", change=Change.DELETED, of=ts) if ts else None
+    return _translated(gone, chat, me, event_id=f"{ts}.delete", change=MessageChange.DELETED, of=ts) if ts else None
 
 
-def _heard(
+def _translated(
     message: Json,
     chat: str,
-    me: Me,
+    me: SlackIdentity,
     *,
     event_id: str,
-    change: Change = Change.NEW,
+    change: MessageChange = MessageChange.NEW,
     of: str = "",
     position: int | None = None,
-    files: tuple[Json, ...] = (),
-) -> Heard | None:
-    user, bot = word(message, "user"), word(message, "bot_id")
+) -> ChatMessage | None:
+    user, bot = string(message, "user"), string(message, "bot_id")
     is_ours = user == me.user or (bot != "" and bot == me.bot)
     if not chat or not (user or bot) or is_ours:
         return None
-    ts, thread, raw = word(message, "ts"), word(message, "thread_ts"), word(message, "text")
-    chat_type = "dm" if chat.startswith("D") else "group"
-    return Heard(
+    ts, thread, text = string(message, "ts"), string(message, "thread_ts"), string(message, "text")
+    is_private = chat.startswith("D")
+    return ChatMessage(
+        account=me.account,
         event_id=event_id,
         chat=chat,
-        chat_type=chat_type,
+        chat_type="dm" if is_private else "group",
         thread=thread if thread and thread != ts else None,
-        user=user or bot,
-        name=word(message, "username") or word(part(message, "bot_profile"), "name"),
-        raw=raw,
-        addressed=chat_type == "dm" or me.user in mentioned(raw),
-        human=not bot and word(message, "subtype") != "bot_message",
+        sender=f"{me.team}.{user or bot}",
+        sender_name=string(message, "username") or string(mapping(message, "bot_profile"), "name"),
+        text=text,
+        addressed=is_private or me.user in mentioned(text),
+        human=not bot and string(message, "subtype") != "bot_message",
         change=change,
         of=of,
-        files=files,
         position=position,
     )
 
 
-def word(value: Json, key: str) -> str:
+def user_of(message: ChatMessage) -> str:
+    """The sender's id without the team."""
+    return message.sender.partition(".")[2]
+
+
+def string(value: Json, key: str) -> str:
+    """A string of a JSON object; empty if it is missing or of another type."""
     found = value.get(key)
     return found if isinstance(found, str) else ""
 
 
-def part(value: Json, key: str) -> Json:
+def mapping(value: Json, key: str) -> Json:
+    """An object inside a JSON object; empty if it is missing or of another type."""
     found = value.get(key)
     return found if isinstance(found, Mapping) else {}
 
 
-def parts(value: Json, key: str) -> tuple[Json, ...]:
+def mappings(value: Json, key: str) -> tuple[Json, ...]:
+    """The objects of a list inside a JSON object."""
     found = value.get(key)
     return tuple(item for item in found if isinstance(item, Mapping)) if isinstance(found, list) else ()
 
 
 def position_of(ts: str) -> int | None:
-    """A time stamp of Slack in microseconds; None for what is none."""
+    """A timestamp of Slack in microseconds; None if it is malformed."""
     seconds, _, micros = ts.partition(".")
     if not (seconds.isascii() and seconds.isdigit()) or not (micros or "0").isascii() or len(micros) > 6:
         return None

@@ -1,33 +1,35 @@
-"""From Slack's events to durable mail.
+"""Reads Slack's events into durable mailboxes.
 
 Rule 1: an event is acknowledged after `Intake.receive` has returned, never before.
-Rule 2: a message that cannot be made durable stays at the head of its conversation and is tried again, however long
-        that takes. Taking a later one first would move the mark past it, and it would be lost with the process.
-Rule 3: after every connecting, each conversation that was read before is read again from shortly before its mark, and
-        what comes in meanwhile waits behind that. One that was never read is read from where the account last had
-        heard everything (attendance.py), once it is listed (survey.py) or something comes in there; at the first start
-        ever, it starts with what comes in.
+Rule 2: a message that cannot be stored stays at the head of its conversation and is retried without limit. Storing a
+        later message first would move the read position past it, and a crash would lose it.
+Rule 3: after every connection, each known conversation is read back from shortly before its position, and new events
+        wait behind that. An unknown conversation is read from the account's watermark (account_watermark.py) on, once
+        it is listed (conversations.py) or an event arrives there. At the first start ever, it begins with the first
+        event.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TypeAlias
 
 from slack_sdk.socket_mode.request import SocketModeRequest
 
-from holdfast.channels.account_watermark import Attendance
-from holdfast.channels.slack.chat_queue import Lanes, Work
-from holdfast.channels.slack.connection import Line
-from holdfast.channels.slack.files import Files
-from holdfast.channels.slack.history import Marks, put_back, unheard
-from holdfast.channels.slack.message import Heard, Json, Me, heard, part, said
-from holdfast.channels.slack.people import People
-from holdfast.channels.slack.survey import survey
-from holdfast.channels.slack.text import MENTIONS_MAX, mentioned, readable, without_address
-from holdfast.channels.slack.web import Failure, Web
-from holdfast.inbox.channel import ChannelSetup, ChatMessage, Intake
+from holdfast.channels.account_watermark import AccountWatermark
+from holdfast.channels.slack.chat_queue import ChatQueues, Job
+from holdfast.channels.slack.connection import SocketModeConnection
+from holdfast.channels.slack.conversations import read_each
+from holdfast.channels.slack.files import SlackFiles
+from holdfast.channels.slack.history import Positions, earlier_of, missed
+from holdfast.channels.slack.message import Json, SlackIdentity, mapping, mappings, read_event, read_message, user_of
+from holdfast.channels.slack.text import MENTIONS_MAX, mentioned, readable, without_mention
+from holdfast.channels.slack.users import SlackUsers
+from holdfast.channels.slack.web import SlackFailure, SlackWebApi
+from holdfast.inbox.channel import ChannelSetup, Intake
+from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, Remedy
 from holdfast.kernel.retry import RetryPolicy
@@ -36,100 +38,103 @@ from holdfast.kernel.tasks import Task
 RETRY = RetryPolicy(delay_ms_base=250, delay_ms_max=30_000)
 WAITING_MAX = 1_000
 TAKEN_MAX = 10_000
-DELIVER_S = 2.5  # Slack waits for three seconds, and calls again
-DIRECT = "D"  # what the ids of conversations of two begin with
-FAULT = "a message could not be handled; this is a fault of ours"
+DELIVER_S = 2.5  # Slack waits three seconds before it calls again
+PRIVATE = "D"  # the prefix of a private chat's id
+FAULT = "a message could not be handled; this is a bug in Holdfast"
 
-Known: TypeAlias = Mapping[str, Marks]  # by chat
+NO_POSITIONS = "the read positions could not be loaded"
+
+Known: TypeAlias = Mapping[str, Positions]  # by chat
 
 
-class Reading:
-    """What one run of the channel hears. Lives across connections, so what waits does not wait for Slack."""
+class SlackReader:
+    """The events of one run of the channel. It outlives connections, so that stored events need not wait for Slack."""
 
-    def __init__(self, setup: ChannelSetup, web: Web, people: People, me: Me, intake: Intake) -> None:
+    def __init__(
+        self, setup: ChannelSetup, web: SlackWebApi, users: SlackUsers, me: SlackIdentity, intake: Intake
+    ) -> None:
         self._setup = setup
         self._web = web
-        self._people = people
-        self._files = Files(web)
+        self._users = users
+        self._files = SlackFiles(web)
         self._me = me
         self._intake = intake
-        self._lanes = Lanes(setup.tasks, self._broke, waiting_max=WAITING_MAX)
-        self._line: Line | None = None
-        self._attendance = Attendance(me.account, intake, clock=setup.clock, tasks=setup.tasks)
-        self._survey: Task | None = None
-        self._is_surveyed = False  # every conversation that Slack lists was asked since the last connecting
-        self._is_whole = False  # and it lists all of them
-        self._first: int | None = None  # from where people are read whom it does not list, when they are heard again
-        self._asked: set[str] = set()  # those that were, or will be
-        self._behind: set[str] = set()  # conversations whose reading back waits in their lane
-        self._unread = 0  # readings back that are not over
+        self._queues = ChatQueues(setup.tasks, self._on_broken, waiting_max=WAITING_MAX)
+        self._connection: SocketModeConnection | None = None
+        self._watermark = AccountWatermark(me.account, intake, clock=setup.clock, tasks=setup.tasks)
+        self._listing: Task | None = None
+        self._is_caught_up = False  # every conversation that Slack lists was read back since the last connection
+        self._is_complete = False  # Slack listed all types of conversations
+        self._private_since: int | None = None  # where to begin in a private chat that Slack does not list
+        self._asked: set[str] = set()  # chats that were read back, or are queued for it
+        self._behind: set[str] = set()  # chats whose reading back is queued and has not begun
+        self._unread = 0  # readings back that have not ended
         self._all_read = asyncio.Event()
-        self._taken: OrderedDict[tuple[str, str], None] = OrderedDict()  # spares what is read back; may be forgotten
+        self._taken: OrderedDict[tuple[str, str], None] = OrderedDict()  # a cache that saves duplicate work
 
     @property
     def is_broken(self) -> bool:
-        return self._lanes.is_broken
+        return self._queues.is_broken
 
-    def _broke(self) -> None:
-        if self._line is not None:
-            self._line.end(FAULT)
+    def _on_broken(self) -> None:
+        if self._connection is not None:
+            self._connection.end(FAULT)
 
-    async def attend(self, line: Line) -> None:
-        """Read back what was missed, then take what comes, until the line is over. Raises what `read_up_to` does."""
-        self._line = line
+    async def attend(self, connection: SocketModeConnection) -> None:
+        """Catch up, then take events until the connection ends. Raises what `Intake.read_up_to` raises."""
+        self._connection = connection
         await self.catch_up()
-        keeping = self._setup.tasks.start(self._attendance.keep(self._hears_all), name="slack attendance")
+        keeping = self._setup.tasks.start(self._watermark.keep(self._has_read_all), name="slack watermark")
         try:
-            while (request := await line.next()) is not None:
-                await self._envelope(line, request)
+            while (request := await connection.next()) is not None:
+                await self._envelope(connection, request)
         finally:
             keeping.cancel()
 
-    def _hears_all(self) -> bool:
-        return self._is_surveyed and self._lanes.is_idle
+    def _has_read_all(self) -> bool:
+        return self._is_caught_up and self._queues.is_idle
 
     async def catch_up(self, earlier: Known | None = None) -> Known:
-        """Read back from the marks, which are returned. Raises what `read_up_to` does.
+        """Read back from the stored positions, and return them. Raises what `Intake.read_up_to` raises.
 
-        With `earlier` ones, from those: marks that may have been moved past what was missed prove nothing. Where there
-        are none, from where the account last had heard everything.
+        With `earlier` positions, read back from those: a stored position may have moved past a missed message.
+        Conversations without a position are read from the account's watermark on.
         """
         began = self._setup.clock.now()
-        was_whole = self._is_surveyed and self._is_whole
-        self._stop_survey()
-        marks: dict[str, dict[str | None, int]] = {}
-        for conversation, (position, _) in (await self._attendance.resume()).items():
+        was_complete = self._is_caught_up and self._is_complete
+        self._stop_listing()
+        known: dict[str, dict[str | None, int]] = {}
+        for conversation, (position, _) in (await self._watermark.resume()).items():
             chat, _, thread = conversation.partition("/")
-            marks.setdefault(chat, {})[thread or None] = position
-        if was_whole or self._first is None:
-            self._first = self._since()  # otherwise the time has moved past what nobody could list
+            known.setdefault(chat, {})[thread or None] = position
+        if was_complete or self._private_since is None:
+            self._private_since = self._since()  # otherwise the watermark has moved past chats that were not listed
         self._asked = set()
-        for chat, of_chat in marks.items():
+        for chat, positions in known.items():
             since = self._since()
-            oldest = of_chat if earlier is None else put_back(of_chat, earlier.get(chat, {}), since)
-            await self._read_back(chat, oldest, since=None if None in of_chat else since)
-        self._survey = self._setup.tasks.start(self._ask_the_rest(began), name="slack survey")
-        return marks
+            oldest = positions if earlier is None else earlier_of(positions, earlier.get(chat, {}), since)
+            await self._read_back(chat, oldest, since=None if None in positions else since)
+        self._listing = self._setup.tasks.start(self._read_unknown(began), name="slack conversations")
+        return known
 
     def _since(self) -> int | None:
-        since_ms = self._attendance.since_ms
+        since_ms = self._watermark.since_ms
         return None if since_ms is None else since_ms * 1000 - 1
 
-    def _stop_survey(self) -> None:
-        self._is_surveyed = self._is_whole = False
-        if self._survey is not None:
-            self._survey.cancel()
+    def _stop_listing(self) -> None:
+        self._is_caught_up = self._is_complete = False
+        if self._listing is not None:
+            self._listing.cancel()
 
-    async def _ask_the_rest(self, began: int) -> None:
-        """The conversations without a mark. When all of them were read, everything said until `began` was heard."""
-        since = self._since()
-        if since is not None:
-            self._is_whole = await survey(self._web, self._until_told, self._read_first)
+    async def _read_unknown(self, began: int) -> None:
+        """Read back the conversations without a position; then all messages up to `began` have been read."""
+        if self._since() is not None:
+            self._is_complete = await read_each(self._web, self._persist, self._read_first)
         while self._unread:
             self._all_read.clear()
             await self._all_read.wait()
-        self._is_surveyed = True
-        await self._attendance.advance(began)
+        self._is_caught_up = True
+        await self._watermark.advance(began)
 
     async def _read_first(self, chat: str, done: Callable[[], None]) -> None:
         if chat in self._asked:
@@ -138,51 +143,52 @@ class Reading:
             await self._read_back(chat, {}, since=self._since(), done=done)
 
     async def deliver(self, event: Json) -> bool:
-        """Whether it is durable, or nothing to keep. What is not in time stays in its lane, where it is tried again."""
-        news = heard(event, self._me)
-        if news is None:
+        """Whether the event became durable in time, or need not be kept. A late one stays queued and is retried."""
+        message = read_event(event, self._me)
+        if message is None:
             return True
         settled = asyncio.Event()
-        durable = False
+        is_durable = False
 
         async def take() -> None:
-            nonlocal durable
-            await self._take(news, settled.set)
-            durable = True
+            nonlocal is_durable
+            await self._take(message, event, settled.set)
+            is_durable = True
             settled.set()
 
         try:
             async with asyncio.timeout(DELIVER_S):
-                await self._put(news.chat, take)
+                await self._put(message.chat, take)
                 await settled.wait()
         except TimeoutError:
             log.warning("update.postponed", reason="not durable in time")
-        return durable
+        return is_durable
 
-    async def _envelope(self, line: Line, request: SocketModeRequest) -> None:
-        event = part(request.payload, "event") if request.type == "events_api" else {}
-        news = heard(event, self._me)
-        if news is None:
-            await line.acknowledge(request)
+    async def _envelope(self, connection: SocketModeConnection, request: SocketModeRequest) -> None:
+        event = mapping(request.payload, "event") if request.type == "events_api" else {}
+        message = read_event(event, self._me)
+        if message is None:
+            await connection.acknowledge(request)
             return
 
         async def take() -> None:
-            await self._take(news)
-            await line.acknowledge(request)
+            await self._take(message, event)
+            await connection.acknowledge(request)
 
-        await self._put(news.chat, take)
+        await self._put(message.chat, take)
 
-    async def _put(self, chat: str, work: Work) -> None:
-        """What comes in waits behind what was missed: taken first, it would be the mark of all that was said before."""
-        since = self._first if chat.startswith(DIRECT) else self._since()  # a channel may have just invited the bot
-        if since is not None and chat not in self._asked and not (self._is_surveyed and self._is_whole):
+    async def _put(self, chat: str, job: Job) -> None:
+        """Queue a new event behind the missed ones. Taken first, it would move the position past them."""
+        # A channel may have just invited the bot, so only private chats are read from before the watermark.
+        since = self._private_since if chat.startswith(PRIVATE) else self._since()
+        if since is not None and chat not in self._asked and not (self._is_caught_up and self._is_complete):
             await self._read_back(chat, {}, since=since)
-        await self._lanes.put(chat, work)
+        await self._queues.put(chat, job)
 
     async def _read_back(
-        self, chat: str, marks: Marks, *, since: int | None, done: Callable[[], None] = lambda: None
+        self, chat: str, positions: Positions, *, since: int | None, done: Callable[[], None] = lambda: None
     ) -> None:
-        await self._lanes.room()  # first: who is cancelled while waiting has promised nothing
+        await self._queues.space()  # first, so that a cancelled wait leaves nothing recorded
         self._asked.add(chat)
         if chat in self._behind:
             done()
@@ -192,48 +198,52 @@ class Reading:
 
         async def catch_up() -> None:
             self._behind.discard(chat)
-            found = await self._until_told(lambda: unheard(self._web, chat, marks, since), chat=chat)
-            for message in found or []:
-                news = said(message, chat, self._me)
-                if news is not None:
-                    await self._take(news)
+            found = await self._persist(lambda: missed(self._web, chat, positions, since), chat=chat)
+            for raw in found or []:
+                message = read_message(raw, chat, self._me)
+                if message is not None:
+                    await self._take(message, raw)
             self._unread -= 1
             self._all_read.set()
             done()
 
-        self._lanes.put_now(chat, catch_up)
+        self._queues.put_now(chat, catch_up)
 
-    async def _until_told(self, ask: Callable[[], Awaitable[list[Json] | Failure]], **where: str) -> list[Json] | None:
-        """Asked until there is an answer; None when there never will be."""
+    async def _persist(
+        self, ask: Callable[[], Awaitable[list[Json] | SlackFailure]], **where: str
+    ) -> list[Json] | None:
+        """Repeat the call until it is answered; None if the answer is a permanent refusal."""
         attempt = 0
         while True:
             found = await ask()
-            if not isinstance(found, Failure):
+            if not isinstance(found, SlackFailure):
                 return found
-            if not found.passes:
+            if not found.is_temporary:
                 log.warning("channel.skipped", account=self._me.account, why=found.code, **where, **found.vendor.fields)
                 return None
             attempt += 1
             await self._pause(found.code, attempt, found.retry_after_ms, **where, **found.vendor.fields)
 
-    async def _take(self, news: Heard, postponed: Callable[[], None] = lambda: None) -> None:
-        """Until it is durable, or known not to be kept. `postponed` is told when that takes more than one attempt."""
-        key = (news.chat, news.event_id)
+    async def _take(self, message: ChatMessage, raw: Json, postponed: Callable[[], None] = lambda: None) -> None:
+        """Hand the message to the intake until it is durable or refused. `postponed` is called at the first retry."""
+        key = (message.chat, message.event_id)
         if key in self._taken:
             return
-        async with self._files.gate if news.files else nullcontext():
-            message = await self._completed(news)
+        files = mappings(raw, "files") if message.change is MessageChange.NEW else ()
+        async with self._files.gate if files else nullcontext():
+            completed = await self._completed(message, files)
             attempt = 0
-            while (wrong := await self._received(message)) is not None:
+            while (error := await self._received(completed)) is not None:
                 postponed()
                 attempt += 1
-                await self._pause(wrong, attempt, chat=news.chat)
+                await self._pause(error, attempt, chat=message.chat)
         self._taken[key] = None
         if len(self._taken) > TAKEN_MAX:
             self._taken.popitem(last=False)
 
     async def _received(self, message: ChatMessage) -> str | None:
-        """None once it is durable, or will never be: what nobody can take must not hold up all that follows."""
+        """The code of an error worth a retry. None once the message is durable, or if only its sender could correct it:
+        retrying would block the messages behind it."""
         try:
             await self._intake.receive(message)
         except HoldfastError as error:
@@ -242,25 +252,16 @@ class Reading:
             log.warning("channel.skipped", account=message.account, event_id=message.event_id, why=error.code)
         return None
 
-    async def _completed(self, news: Heard) -> ChatMessage:
-        users = mentioned(news.raw)[:MENTIONS_MAX]
-        names = await self._people.names(user for user in users if user != self._me.user)
-        raw = without_address(news.raw, self._me.user)
-        return ChatMessage(
-            account=self._me.account,
-            event_id=news.event_id,
-            chat=news.chat,
-            chat_type=news.chat_type,
-            thread=news.thread,
-            sender=f"{self._me.team}.{news.user}",
-            sender_name=news.name or await self._people.name(news.user),
-            text=readable(raw, {**names, self._me.user: self._me.name}),
-            addressed=news.addressed,
-            human=news.human,
-            change=news.change,
-            of=news.of,
-            attachments=await self._files.fetch(news.files),
-            position=news.position,
+    async def _completed(self, message: ChatMessage, files: tuple[Json, ...]) -> ChatMessage:
+        """The message with readable text, the sender's name and the files."""
+        users = mentioned(message.text)[:MENTIONS_MAX]
+        names = await self._users.names(user for user in users if user != self._me.user)
+        text = without_mention(message.text, self._me.user)
+        return replace(
+            message,
+            sender_name=message.sender_name or await self._users.name(user_of(message)),
+            text=readable(text, {**names, self._me.user: self._me.name}),
+            attachments=await self._files.fetch(files),
         )
 
     async def _pause(self, why: str, attempt: int, least_ms: int = 0, **where: object) -> None:
@@ -268,5 +269,5 @@ class Reading:
         await self._setup.tasks.sleep(max(least_ms, RETRY.delay_ms(attempt, self._setup.entropy.fraction())))
 
     async def close(self) -> None:
-        self._stop_survey()
-        await self._lanes.close()
+        self._stop_listing()
+        await self._queues.close()

@@ -1,9 +1,9 @@
-"""Slack's signature of a request, version 0. Pure.
+"""Slack's request signature, version 0. Pure.
 
-Rule 1: it is checked on the raw bytes, before anything of them is read, and compared in constant time.
-Rule 2: a request is as old as its signed time says; beyond `AGE_MS_MAX`, into the past or the future, it is refused.
-        Whatever is repeated within that time is found to be a duplicate by its event's id.
-Rule 3: every refusal is `BadSignature`. Its sentence helps whoever set up the secret, and nobody who guesses at it.
+Rule 1: the signature is checked on the raw bytes before they are parsed, and compared in constant time.
+Rule 2: a request whose signed time is more than `AGE_MS_MAX` from now, past or future, is refused. A request replayed
+        within that time is a duplicate, recognised by its event id.
+Rule 3: every refusal is `BadSignature`. Its message helps the operator and reveals nothing to a forger.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from holdfast.kernel.ids import Instant
 SIGNATURE = "x-slack-signature"
 TIMESTAMP = "x-slack-request-timestamp"
 AGE_MS_MAX = 300_000
-_SIGNED = re.compile(r"v0=[0-9a-f]{64}")  # exactly one: two that a proxy joined are none
+_SIGNED = re.compile(r"v0=[0-9a-f]{64}")  # exactly one; two signatures joined by a proxy do not match
 _SECONDS = re.compile(r"[0-9]{1,12}")
 
 
@@ -27,21 +27,21 @@ def check_signature(request: WebhookRequest, secret: str, now: Instant) -> None:
     check_signed_head(request.headers, now)
     signature, timestamp = request.headers[SIGNATURE], request.headers[TIMESTAMP]
     if not hmac.compare_digest(signature, signed(secret, timestamp, request.body)):
-        raise BadSignature("the signature does not fit the request and the signing secret")
+        raise BadSignature("the signature does not match the request and the signing secret")
 
 
 def check_signed_head(headers: Mapping[str, str], now: Instant) -> None:
-    """What can be said before the body is read. Raises `BadSignature`."""
+    """Check the headers before the body is read. Raises `BadSignature`."""
     signature, timestamp = headers.get(SIGNATURE, ""), headers.get(TIMESTAMP, "")
     if not _SECONDS.fullmatch(timestamp):
-        raise BadSignature(f"{TIMESTAMP} is missing, or is no time in seconds")
+        raise BadSignature(f"{TIMESTAMP} is missing or is not a time in seconds")
     if not _SIGNED.fullmatch(signature):
-        raise BadSignature(f"{SIGNATURE} is missing, or is not one signature of version v0")
+        raise BadSignature(f"{SIGNATURE} is missing or is not one signature of version v0")
     if abs(now - int(timestamp) * 1000) > AGE_MS_MAX:
         raise BadSignature(f"the request was signed more than {AGE_MS_MAX // 1000} seconds from now")
 
 
 def signed(secret: str, timestamp: str, body: bytes) -> str:
-    """What Slack writes into `X-Slack-Signature`."""
-    words = b"v0:" + timestamp.encode("ascii") + b":" + body
-    return f"v0={hmac.new(secret.encode(), words, hashlib.sha256).hexdigest()}"
+    """The value of the header `X-Slack-Signature`."""
+    signed_text = b"v0:" + timestamp.encode("ascii") + b":" + body
+    return f"v0={hmac.new(secret.encode(), signed_text, hashlib.sha256).hexdigest()}"

@@ -1,7 +1,7 @@
-"""Slack's text, in both directions. Pure.
+"""Slack's text markup, in both directions. Pure.
 
-Rule 1: Slack escapes `&`, `<` and `>` in what people type, so a bare `<...>` is always Slack's own mark.
-Rule 2: what we send is escaped as a whole: nothing that a model writes can mention, link or call @channel by accident.
+Rule 1: Slack escapes `&`, `<` and `>` in user input, so a bare `<...>` is always Slack's own markup.
+Rule 2: outgoing text is escaped completely, so a model's text can never mention, link or call @channel by accident.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 _MARK = re.compile(r"<([^<>]*)>")
 _MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^<>]*)?>")
-MENTIONS_MAX = 20  # whose names are looked up; further ones stay ids
+MENTIONS_MAX = 20  # users whose names are looked up; further ones are shown as ids
 
 
 def escape(text: str) -> str:
@@ -21,17 +21,17 @@ def unescape(text: str) -> str:
 
 
 def escaped_length(text: str) -> int:
-    """As Slack counts: an ampersand is five characters long."""
+    """The length as Slack counts it: an ampersand counts five."""
     return len(escape(text))
 
 
 def mentioned(raw: str) -> tuple[str, ...]:
-    """The users whom the text mentions, each once, in order."""
+    """The ids of the users that the text mentions, each once, in order."""
     return tuple(dict.fromkeys(_MENTION.findall(raw)))
 
 
-def without_address(raw: str, bot: str) -> str:
-    """The text without the mention of the bot that it begins with."""
+def without_mention(raw: str, bot: str) -> str:
+    """The text without a mention of the bot at its beginning."""
     found = _MENTION.match(raw.lstrip())
     if found is None or found[1] != bot:
         return raw
@@ -39,7 +39,7 @@ def without_address(raw: str, bot: str) -> str:
 
 
 def readable(raw: str, names: Mapping[str, str]) -> str:
-    """The text as a reader of Slack sees it. `names` are those of mentioned users, where known."""
+    """The text as Slack displays it. `names` maps the mentioned users' ids to their names, where known."""
     shown = []
     end = 0
     for mark in _MARK.finditer(raw):

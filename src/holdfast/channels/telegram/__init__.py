@@ -1,5 +1,5 @@
-"""Telegram, through aiogram. The library is loaded when the channel first runs: that takes a while."""
+"""Telegram, over the Bot API."""
 
-from holdfast.channels.telegram.factory import make_telegram
+from holdfast.channels.telegram.channel import TelegramChannel, make_telegram
 
-__all__ = ["make_telegram"]
+__all__ = ["TelegramChannel", "make_telegram"]

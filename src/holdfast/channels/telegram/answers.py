@@ -1,7 +1,7 @@
-"""What each status of a message to Telegram proves.
+"""What each HTTP status of a sent message proves.
 
-Telegram's own refusals are JSON with `"ok": false`, an `error_code` and a `description`. Telegram knows no nonce and
-shows bots no history: what may have been posted is sent once more and ends as a possible duplicate.
+Telegram's own refusals are JSON with `"ok": false`, an `error_code` and a `description`. Telegram has no nonces and
+shows bots no history, so a message whose outcome is unknown is resent once and recorded as a possible duplicate.
 """
 
 from holdfast.kernel.status_table import Answer, Meaning, only
@@ -12,10 +12,15 @@ ANSWERS = (
     Answer(statuses=only(401, 404), own=True, meaning=Meaning.NOT_SENT, says="Telegram does not know this bot"),
     Answer(statuses=only(409), own=True, meaning=Meaning.NOT_SENT, says="another process polls, or a webhook is set"),
     Answer(statuses=only(400, 403, 413), own=True, meaning=Meaning.DECLINED, says="Telegram refused it"),
-    Answer(statuses=(range(400, 500),), own=True, meaning=Meaning.NOT_SENT, says="Telegram refused it for some reason"),
+    Answer(
+        statuses=(range(400, 500),),
+        own=True,
+        meaning=Meaning.NOT_SENT,
+        says="Telegram refused it with an undocumented status",
+    ),
     Answer(
         statuses=(range(100, 500),),
         meaning=Meaning.DOUBTFUL,
-        says="something before Telegram answered, or its answer cannot be read",
+        says="a server in front of Telegram answered, or the answer cannot be read",
     ),
 )

@@ -1,8 +1,9 @@
-"""A bot on Telegram: receives by polling or webhook, sends plain text.
+"""A bot on Telegram: it receives by polling or webhook, and sends plain text.
 
-Rule 1: aiogram is loaded in a thread when it is first needed, and not while holdfast starts: that takes a while.
-Rule 2: everything but the connection may be thrown away at any instant. Telegram keeps what was not acknowledged.
-Rule 3: the secret of a webhook is compared before anything of the request is read. Without a secret nothing gets in.
+Rule 1: the HTTP client and the certificates are loaded in a thread when the channel first needs them, because that
+        takes a good part of a second.
+Rule 2: the channel keeps no durable state. Telegram keeps every update that was not acknowledged.
+Rule 3: the secret of a webhook call is compared before the body is read. Without a secret no call is accepted.
 """
 
 import asyncio
@@ -12,24 +13,18 @@ from dataclasses import replace
 from secrets import compare_digest
 from typing import TYPE_CHECKING
 
-from holdfast.channels.telegram.connection import Line
-from holdfast.channels.telegram.failure import CallFailed, Kind
-from holdfast.channels.telegram.receiving import poll, stay_hooked
-from holdfast.channels.telegram.sending import Sender
-from holdfast.channels.telegram.settings import TelegramSettings
-from holdfast.channels.telegram.text import utf16_units
-from holdfast.channels.telegram.update_taker import Taker
-from holdfast.channels.telegram.update_window import Window
-from holdfast.channels.telegram.wire import Me
+from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
+from holdfast.channels.telegram.connection import BotConnection, rejected_token
+from holdfast.channels.telegram.receiving import keep_webhook, poll
+from holdfast.channels.telegram.sending import TelegramSender
+from holdfast.channels.telegram.settings import TelegramSettings, read_telegram
+from holdfast.channels.telegram.update_taker import UpdateTaker
+from holdfast.channels.telegram.update_window import UpdateWindow
+from holdfast.channels.telegram.wire import BotAccount
+from holdfast.channels.utf16 import utf16_length
 from holdfast.inbox.address import Address
-from holdfast.inbox.channel import (
-    ChannelCapabilities,
-    ChannelSetup,
-    ChatMessage,
-    Intake,
-    WebhookAnswer,
-    WebhookRequest,
-)
+from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import BadSignature, ChannelFailed, HoldfastError, InvalidInput
 from holdfast.kernel.json_check import check_json
@@ -38,7 +33,7 @@ from holdfast.outbox.post import NotSent, Post, SendOutcome
 from holdfast.sessions.command_rights import Rank
 
 if TYPE_CHECKING:
-    from holdfast.channels.telegram.calls import Calls
+    from holdfast.channels.telegram.bot_api import BotApi
 
 CLOSE_S = 5.0
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - a header's name
@@ -46,7 +41,7 @@ NOT_READY_MS = 500
 ADMINS = frozenset({"creator", "administrator"})  # https://core.telegram.org/bots/api#chatmember
 CAPABILITIES = ChannelCapabilities(
     text_chars_max=4096,
-    text_length=utf16_units,
+    text_length=utf16_length,
     typing=True,
     typing_lasts_ms=5_000,
     chat_interval_ms=1_000,  # https://core.telegram.org/bots/faq: one message a second in one chat
@@ -60,47 +55,43 @@ class TelegramChannel:
     def __init__(self, setup: ChannelSetup, settings: TelegramSettings) -> None:
         self._setup = setup
         self._settings = settings
-        self._able = replace(CAPABILITIES, drafts=settings.stream)
-        self._sender = Sender(setup.clock.now)
+        self.capabilities = replace(CAPABILITIES, drafts=settings.stream)
+        self._sender = TelegramSender(setup.clock.now)
         self._loading = asyncio.Lock()
-        self._calls: Calls | None = None
-        self._me: Me | None = None
+        self._api: BotApi | None = None
+        self._me: BotAccount | None = None
         self._intake: Intake | None = None
         self._closed = False
 
-    @property
-    def capabilities(self) -> ChannelCapabilities:
-        return self._able
-
     async def run(self, intake: Intake) -> None:
-        """Receive until cancelled. Raises `ChannelFailed`, and whatever the intake raised: it was not acknowledged."""
+        """Receive until cancelled. Raises `ChannelFailed`, and any error of the intake."""
         self._intake = intake
-        calls = await self._connection()
-        line = Line(intake, self._setup.tasks, self._setup.entropy, token_from=self._settings.token_from)
-        me = self._me = await line.persist(calls.me)
-        line.who = me.username
+        api = await self._connection()
+        connection = BotConnection(intake, self._setup.tasks, self._setup.entropy, token_from=self._settings.token_from)
+        me = self._me = await connection.persist(api.me)
+        connection.bot_name = me.username
         if self._settings.webhook is not None:
-            await stay_hooked(calls, line, self._settings.webhook, self._setup.tasks)
+            await keep_webhook(api, connection, self._settings.webhook, self._setup.tasks)
         else:
-            now, window = self._setup.clock.now, Window(self._setup.tasks)
-            await poll(calls, line, window, lambda: Taker(calls, me, intake, now), poll_s=self._settings.poll_s)
+            now, window = self._setup.clock.now, UpdateWindow(self._setup.tasks)
+            await poll(api, connection, window, lambda: UpdateTaker(api, me, intake, now), poll_s=self._settings.poll_s)
 
     async def load(self) -> None:
-        """Load aiogram now instead of when it is first needed."""
+        """Load the HTTP client now instead of on first use."""
         await self._connection()
 
     async def identify(self) -> str:
-        """The bot's name, asked once. Raises `ChannelFailed`."""
-        calls = await self._connection()
+        """Ask Telegram once for the bot's name. Raises `ChannelFailed`."""
+        api = await self._connection()
         try:
-            return f"@{(await calls.me()).username}"
-        except CallFailed as failure:
-            refused = f"Telegram does not accept the bot's token; look at what {self._settings.token_from} leads to"
-            what = refused if failure.kind is Kind.STRANGER else failure.reason
+            return f"@{(await api.me()).username}"
+        except BotApiError as failure:
+            is_stranger = failure.kind is BotApiErrorKind.STRANGER
+            what = rejected_token(self._settings.token_from) if is_stranger else failure.reason
             raise ChannelFailed(what, vendor=failure.vendor) from None
 
     def check_head(self, headers: Mapping[str, str]) -> None:
-        """Raises `BadSignature`, and `UnsupportedMediaType` for anything that is said not to be JSON."""
+        """Raises `BadSignature`, and `UnsupportedMediaType` for a content type other than JSON."""
         webhook = self._settings.webhook
         given = headers.get(SECRET_HEADER, "").encode("utf-8", "surrogateescape")
         if webhook is None or not compare_digest(given, webhook.secret.encode()):
@@ -108,7 +99,7 @@ class TelegramChannel:
         check_json_type(headers.get("content-type", JSON_TYPE))
 
     async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:
-        """200 when the update is durable, 503 when it should come again. Raises `BadSignature`."""
+        """Answer 200 when the update is durable, 503 when Telegram should redeliver it. Raises `BadSignature`."""
         self.check_head(request.headers)
         try:
             check_json(request.body)
@@ -120,10 +111,10 @@ class TelegramChannel:
         return WebhookAnswer(status=await self._hooked(update, intake))
 
     async def _hooked(self, update: object, intake: Intake) -> int:
-        if self._me is None or self._calls is None:
-            return 503  # who the bot is is not known yet; Telegram calls again
+        if self._me is None or self._api is None:
+            return 503  # the bot's own id is not known yet; Telegram calls again
         try:
-            taker = Taker(self._calls, self._me, intake, self._setup.clock.now)
+            taker = UpdateTaker(self._api, self._me, intake, self._setup.clock.now)
             await taker.take(taker.read(update))
         except HoldfastError as error:
             log.warning("update.postponed", reason=error.code)
@@ -131,15 +122,15 @@ class TelegramChannel:
         return 200
 
     async def send(self, post: Post) -> SendOutcome:
-        """Plain text, as an answer to `in_reply_to`. Raises nothing.
+        """Post plain text as a reply to `in_reply_to`. Raises nothing.
 
-        While aiogram is being loaded nothing can leave, and that is said at once: what waited here would be in doubt
-        after a crash, although it was never sent.
+        While the HTTP client is loading, `send` returns `NotSent` at once. A post that waited here would count as
+        doubtful after a crash, although it was never sent.
         """
-        calls = await self._ready()
-        return calls if isinstance(calls, NotSent) else await self._sender.send(calls, post, self._intake)
+        api = await self._ready()
+        return api if isinstance(api, NotSent) else await self._sender.send(api, post, self._intake)
 
-    async def _ready(self) -> "Calls | NotSent":
+    async def _ready(self) -> "BotApi | NotSent":
         if self._loading.locked():
             return NotSent("the channel is not ready yet", NOT_READY_MS, whole_account=True)
         try:
@@ -148,56 +139,58 @@ class TelegramChannel:
             return NotSent("the channel is closed")
 
     async def rank(self, message: ChatMessage) -> Rank:
-        """An anonymous admin speaks as the group itself. Who speaks as another chat has no rank."""
+        """An anonymous admin writes as the group itself. A sender who writes as another chat has no rank."""
         if message.sender == message.chat:
             return Rank.ADMIN
         if not message.sender.isdigit():
             return Rank.MEMBER
-        calls = await self._ready()
-        if isinstance(calls, NotSent):
+        api = await self._ready()
+        if isinstance(api, NotSent):
             return Rank.UNKNOWN
         try:
-            status = await calls.member_status(int(message.chat), int(message.sender))
-        except CallFailed as failure:
+            status = await api.member_status(int(message.chat), int(message.sender))
+        except BotApiError as failure:
             log.warning("rank.unknown", agent=self._setup.agent, channel=self._setup.name, why=failure.kind.value)
             return Rank.UNKNOWN
         return Rank.ADMIN if status in ADMINS else Rank.MEMBER
 
     async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
-        calls = await self._ready()
-        return calls if isinstance(calls, NotSent) else await self._sender.edit(calls, address, receipt, text)
+        api = await self._ready()
+        return api if isinstance(api, NotSent) else await self._sender.edit(api, address, receipt, text)
 
     async def retract(self, address: Address, receipt: str) -> SendOutcome:
-        calls = await self._ready()
-        return calls if isinstance(calls, NotSent) else await self._sender.retract(calls, address, receipt)
+        api = await self._ready()
+        return api if isinstance(api, NotSent) else await self._sender.retract(api, address, receipt)
 
     async def typing(self, address: Address) -> None:
-        if self._calls is not None and not self._closed:
-            await self._sender.typing(self._calls, address)
+        if self._api is not None and not self._closed:
+            await self._sender.typing(self._api, address)
 
     async def close(self) -> None:
-        """Bounded: a connection that does not close in time is left to the system."""
+        """Close the connections within `CLOSE_S`; one that takes longer is abandoned."""
         self._closed = True
         async with self._loading:
-            if self._calls is not None:
+            if self._api is not None:
                 try:
                     async with asyncio.timeout(CLOSE_S):
-                        await self._calls.close()
+                        await self._api.close()
                 except TimeoutError:
                     log.warning("channel.unclosed", agent=self._setup.agent, channel=self._setup.name)
 
-    async def _connection(self) -> "Calls":
+    async def _connection(self) -> "BotApi":
         async with self._loading:
             if self._closed:
                 raise ChannelFailed("the channel is closed")
-            if self._calls is None:
-                self._calls = await self._setup.tasks.in_thread(self._load)
-            return self._calls
+            if self._api is None:
+                self._api = await self._setup.tasks.in_thread(self._load)
+            return self._api
 
-    def _load(self) -> "Calls":
-        from holdfast.channels.telegram.loading import load_aiogram  # noqa: PLC0415 - an extra
+    def _load(self) -> "BotApi":
+        from holdfast.channels.telegram.bot_api import BotApi  # noqa: PLC0415 - imports httpx
 
-        load_aiogram()
-        from holdfast.channels.telegram.calls import Calls  # noqa: PLC0415 - aiogram, loaded slowly if not before
+        return BotApi(self._settings.token, self._settings.api_url)
 
-        return Calls(self._settings.token, self._settings.api_url)
+
+def make_telegram(setup: ChannelSetup) -> TelegramChannel:
+    """Raises `ConfigInvalid`; reads the files of secrets, and connects to nothing."""
+    return TelegramChannel(setup, read_telegram(setup))

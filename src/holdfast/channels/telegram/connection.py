@@ -1,12 +1,12 @@
-"""The line to the platform: whether it is up, and how long to wait after a failure.
+"""The connection to Telegram: whether it is up, and how long to wait after a failed call.
 
-Delays grow, with chance in them, so that many bots that lost the platform together do not come back together.
+Delays grow and are randomised, so that bots that lost Telegram together do not return together.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.channels.telegram.failure import CallFailed, Kind
+from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
 from holdfast.inbox.channel import Intake
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ChannelFailed
@@ -14,17 +14,17 @@ from holdfast.kernel.tasks import Tasks
 
 DELAY_MIN_MS = 500
 DELAY_MAX_MS = 60_000
-CONFLICT_MS = 30_000  # the other process is a mistake of configuration: only its owner can end it
+CONFLICT_MS = 30_000  # the other process is a configuration error, which only its operator can end
 T = TypeVar("T")
 
 
-class Line:
+class BotConnection:
     def __init__(self, intake: Intake, tasks: Tasks, entropy: Entropy, *, token_from: str) -> None:
         self._intake = intake
         self._tasks = tasks
         self._entropy = entropy
         self._token_from = token_from
-        self.who = ""  # the bot's name, once Telegram has said it
+        self.bot_name = ""  # once `getMe` has answered
         self.is_up = False
         self._failures = 0
 
@@ -32,41 +32,44 @@ class Line:
         self._failures = 0
         if not self.is_up:
             self.is_up = True
-            self._intake.connected(f"@{self.who}, {detail}" if self.who else detail)
+            self._intake.connected(f"@{self.bot_name}, {detail}" if self.bot_name else detail)
 
     async def persist(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The call's result, asked for until there is one. Raises `ChannelFailed` when there never will be."""
+        """Repeat the call until it succeeds. Raises `ChannelFailed` for an error that no retry can mend."""
         while True:
             try:
                 return await call()
-            except CallFailed as failure:
+            except BotApiError as failure:
                 await self.down(failure)
 
-    async def down(self, failure: CallFailed) -> None:
-        """Say so, and wait for as long as is sensible. Raises `ChannelFailed` when waiting does not help."""
-        if failure.kind is Kind.STRANGER:
-            what = "Telegram does not accept the bot's token; look at what"
-            advice = f"{what} {self._token_from} leads to, or ask @BotFather for a new one"
+    async def down(self, failure: BotApiError) -> None:
+        """Report the failure and wait before the next attempt. Raises `ChannelFailed` if waiting does not help."""
+        if failure.kind is BotApiErrorKind.STRANGER:
+            advice = f"{rejected_token(self._token_from)}, or ask @BotFather for a new one"
             raise ChannelFailed(advice, vendor=failure.vendor)
-        if failure.kind in (Kind.REFUSED, Kind.MOVED):
+        if failure.kind in (BotApiErrorKind.REFUSED, BotApiErrorKind.MOVED):
             raise ChannelFailed(failure.reason, vendor=failure.vendor)
         self._failures += 1
         self.is_up = False
         self._intake.disconnected(_sentence(failure), vendor=failure.vendor)
         await self._tasks.sleep(self._delay_ms(failure))
 
-    def _delay_ms(self, failure: CallFailed) -> float:
-        if failure.kind is Kind.BUSY:
+    def _delay_ms(self, failure: BotApiError) -> float:
+        if failure.kind is BotApiErrorKind.BUSY:
             return failure.retry_after_ms
         chance = 0.5 + self._entropy.fraction() / 2
-        if failure.kind is Kind.CONFLICT:
+        if failure.kind is BotApiErrorKind.CONFLICT:
             return CONFLICT_MS * chance
         return float(min(DELAY_MAX_MS, DELAY_MIN_MS * 2 ** min(self._failures, 10))) * chance
 
 
-def _sentence(failure: CallFailed) -> str:
-    if failure.kind is not Kind.CONFLICT:
+def rejected_token(token_from: str) -> str:
+    return f"Telegram does not accept the bot's token; check the value of {token_from}"
+
+
+def _sentence(failure: BotApiError) -> str:
+    if failure.kind is not BotApiErrorKind.CONFLICT:
         return failure.reason
-    if "webhook" in failure.said.lower():
-        return "a webhook is set for this bot's token; it is taken away so that polling can go on"
-    return "another process polls this bot's token; stop one of them, or give each its own bot"
+    if "webhook" in failure.description.lower():
+        return "a webhook is set for this bot; it is removed so that polling can continue"
+    return "another process polls with this bot's token; stop one of them, or give each its own bot"

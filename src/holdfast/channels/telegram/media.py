@@ -1,26 +1,11 @@
-"""What came with a message: which file, under which name, and its bytes if they can be had in time.
-
-A file that is too large, gone, or slow is named without its bytes. A message is never held back for long by its file:
-each download has its limit (calls.DOWNLOAD_S), and all of one batch share another.
-"""
-
-from dataclasses import dataclass
+"""The file of a message: its id on Telegram, its name and its type."""
 
 from holdfast.channels.telegram.text import clean
-from holdfast.channels.telegram.wire import Media, Message
+from holdfast.channels.telegram.wire import Media, TelegramMessage
+from holdfast.inbox.chat_message import Attachment
 
 NAME_CHARS_MAX = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
-    file_id: str
-    name: str
-    media_type: str
-    bytes: int
-
-
-PLAIN = {  # kind to the name and type of a file that has none; an animation is also shown as a document
+DEFAULTS = {  # the name and type of a file that has none, by kind; an animation is also shown as a document
     "animation": ("animation.mp4", "video/mp4"),
     "video": ("video.mp4", "video/mp4"),
     "video_note": ("video.mp4", "video/mp4"),
@@ -30,14 +15,14 @@ PLAIN = {  # kind to the name and type of a file that has none; an animation is 
 }
 
 
-def enclosed(message: Message) -> Parcel | None:
-    """The file of a message, which has one at most; an album is several messages."""
+def file_of(message: TelegramMessage) -> tuple[str, Attachment] | None:
+    """The file's id, and the attachment without its body. A message has at most one; an album is several messages."""
     if message.photo:
-        return _parcel(max(message.photo, key=lambda size: size.file_size), "photo.jpg", "image/jpeg")
+        return _file(max(message.photo, key=lambda size: size.file_size), "photo.jpg", "image/jpeg")
     if message.sticker is not None:
-        return _parcel(message.sticker, *_sticker(message.sticker))
-    kind = next((kind for kind in PLAIN if getattr(message, kind) is not None), None)
-    return None if kind is None else _parcel(getattr(message, kind), *PLAIN[kind])
+        return _file(message.sticker, *_sticker(message.sticker))
+    kind = next((kind for kind in DEFAULTS if getattr(message, kind) is not None), None)
+    return None if kind is None else _file(getattr(message, kind), *DEFAULTS[kind])
 
 
 def _sticker(sticker: Media) -> tuple[str, str]:
@@ -46,10 +31,9 @@ def _sticker(sticker: Media) -> tuple[str, str]:
     return ("sticker.webm", "video/webm") if sticker.is_video else ("sticker.webp", "image/webp")
 
 
-def _parcel(media: Media, name: str, media_type: str) -> Parcel:
-    return Parcel(
-        file_id=media.file_id,
+def _file(media: Media, name: str, media_type: str) -> tuple[str, Attachment]:
+    return media.file_id, Attachment(
         name=clean(media.file_name)[:NAME_CHARS_MAX] or name,
         media_type=clean(media.mime_type)[:NAME_CHARS_MAX] or media_type,
-        bytes=max(media.file_size, 0),
+        size=max(media.file_size, 0),
     )

@@ -1,157 +1,126 @@
-"""An update as what it means: something heard, a chat that moved, or nothing for an agent. Values in, values out.
+"""Translates an update into a `ChatMessage`, a change of a chat's id, or a reason to skip it. Pure.
 
-Rule 1: an event's id is the message's; that of an edit also has the update's, since a message may be edited twice in
-        the second that Telegram dates edits by. Both are the same whenever the update is delivered again.
-Rule 2: a sender is who Telegram says it is: a chat that speaks for itself (a channel, an anonymous admin) before the
-        placeholder user it is shown under.
-Rule 3: a thread is a topic. A reply in an ordinary group has a thread's id as well, and is none.
+Rule 1: a message's event id is its message id. An edit's event id also holds the update's id, because a message may be
+        edited twice within one second, which is Telegram's resolution. A redelivered update gets the same event id.
+Rule 2: the sender is the chat that a message was sent on behalf of (a channel, an anonymous admin), if there is one;
+        otherwise it is the user.
+Rule 3: a thread is a forum topic. A reply in an ordinary group has a thread id too, but belongs to no topic.
 
-Telegram tells bots of no deletion, so there are no such events.
+Telegram does not report deletions to bots, so no update is one.
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import msgspec
 
-from holdfast.channels.telegram.media import Parcel, enclosed
-from holdfast.channels.telegram.text import Words, clean
-from holdfast.channels.telegram.wire import Chat, Envelope, Me, Message, Update
-from holdfast.inbox.channel import Change, ChatMessage
+from holdfast.channels.telegram.media import file_of
+from holdfast.channels.telegram.text import MessageText, clean
+from holdfast.channels.telegram.wire import BotAccount, TelegramChat, TelegramMessage, Update, UpdateEnvelope
+from holdfast.inbox.chat_message import ChatMessage, MessageChange
 
 CHAT_TYPES = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
 NAME_CHARS_MAX = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
-    message: ChatMessage
-    parcel: Parcel | None = None  # what came with it, not fetched yet
-
-    @property
-    def chats(self) -> tuple[str, ...]:
-        return (self.message.chat,)
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    old: str
-    new: str
-
-    @property
-    def chats(self) -> tuple[str, ...]:
-        return (self.old, self.new)
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    why: str
-    chats: tuple[str, ...] = ()
-    is_odd: bool = False  # not even an update
-
-
-Event: TypeAlias = Heard | Moved | Nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """An update, read."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncomingUpdate:
+    """One update. It has a message, or a move, or a reason to skip it."""
 
     id: int | None
-    event: Event
+    message: ChatMessage | None = None
+    file_id: str = ""  # the file of the message's attachment, which is not fetched yet
+    moved: tuple[str, str] | None = None  # the old and the new id of a chat
+    skipped: str = ""
+    is_malformed: bool = False
 
     @property
-    def has_file(self) -> bool:
-        return isinstance(self.event, Heard) and self.event.parcel is not None
+    def chats(self) -> tuple[str, ...]:
+        """The chats within which the order of updates must be kept."""
+        return self.moved or (() if self.message is None else (self.message.chat,))
 
 
-def read_raw(raw: object, me: Me) -> Arrival:
-    """Whatever Telegram sent, as an update."""
+def read_update(raw: object, me: BotAccount) -> IncomingUpdate:
     try:
         update = msgspec.convert(raw, Update)
     except msgspec.ValidationError:  # its text may quote the update
-        return Arrival(update_id(raw), Nothing("it cannot be read", is_odd=True))
-    return Arrival(update.update_id, read_update(update, me))
+        return IncomingUpdate(id=_id_of(raw), skipped="it cannot be read", is_malformed=True)
+    new, edited = update.message or update.channel_post, update.edited_message or update.edited_channel_post
+    if new is not None and (moved := _moved(new)) is not None:
+        return IncomingUpdate(id=update.update_id, moved=moved)
+    if new is not None:
+        return _read_message(update.update_id, new, me)
+    if edited is None:
+        return IncomingUpdate(id=update.update_id, skipped="another kind of update")
+    read, of = _read_message(update.update_id, edited, me), str(edited.message_id)
+    if read.message is None:
+        return read
+    event_id = f"{of}.edit.{update.update_id}"
+    return replace(read, message=replace(read.message, change=MessageChange.EDITED, of=of, event_id=event_id))
 
 
-def update_id(raw: object) -> int | None:
-    """The id of an update whose content may be anything; None when it has none."""
+def _id_of(raw: object) -> int | None:
     try:
-        return msgspec.convert(raw, Envelope).update_id
+        return msgspec.convert(raw, UpdateEnvelope).update_id
     except msgspec.ValidationError:
         return None
 
 
-def read_update(update: Update, me: Me) -> Event:
-    new, edited = update.message or update.channel_post, update.edited_message or update.edited_channel_post
-    if new is not None:
-        return _moved(new) or _heard(new, me)
-    if edited is None:
-        return Nothing("another kind of update")
-    heard = _heard(edited, me)
-    if isinstance(heard, Nothing):
-        return heard
-    of = str(edited.message_id)
-    changed = replace(heard.message, change=Change.EDITED, of=of, event_id=f"{of}.edit.{update.update_id}")
-    return Heard(changed, heard.parcel)
-
-
-def _moved(message: Message) -> Moved | None:
-    """Both chats tell it, the old one and the new."""
+def _moved(message: TelegramMessage) -> tuple[str, str] | None:
+    """Both the old chat and the new one announce the move."""
     if message.migrate_to_chat_id is not None:
-        return Moved(str(message.chat.id), str(message.migrate_to_chat_id))
+        return str(message.chat.id), str(message.migrate_to_chat_id)
     if message.migrate_from_chat_id is not None:
-        return Moved(str(message.migrate_from_chat_id), str(message.chat.id))
+        return str(message.migrate_from_chat_id), str(message.chat.id)
     return None
 
 
-def _heard(message: Message, me: Me) -> Heard | Nothing:
-    kind = CHAT_TYPES.get(message.chat.type)
-    sender = _sender(message)
-    if kind is None or sender is None:
-        return Nothing("a chat of another kind" if kind is None else "nobody said it")
-    words, parcel = Words(message, me), enclosed(message)
-    text = words.text() or _described(message)
-    if not text and parcel is None:
-        return Nothing("no words and nothing enclosed")
-    heard = ChatMessage(
+def _read_message(update_id: int, message: TelegramMessage, me: BotAccount) -> IncomingUpdate:
+    chat_type, sender = CHAT_TYPES.get(message.chat.type), _sender(message)
+    if chat_type is None or sender is None:
+        return IncomingUpdate(id=update_id, skipped="a chat of another kind" if chat_type is None else "no sender")
+    content, file = MessageText(message, me), file_of(message)
+    text = content.text() or _described(message)
+    if not text and file is None:
+        return IncomingUpdate(id=update_id, skipped="neither text nor a file")
+    read = ChatMessage(
         account=f"telegram:{me.id}",
         event_id=str(message.message_id),
         chat=str(message.chat.id),
-        chat_type=kind,
+        chat_type=chat_type,
         thread=str(message.message_thread_id) if message.is_topic_message and message.message_thread_id else None,
         sender=sender[0],
         sender_name=clean(sender[1])[:NAME_CHARS_MAX],
         text=text,
-        addressed=words.addressed(),
+        addressed=content.addressed(),
         human=_is_human(message),
+        attachments=() if file is None else (file[1],),
     )
-    return Heard(heard, parcel)
+    return IncomingUpdate(id=update_id, message=read, file_id="" if file is None else file[0])
 
 
-def _sender(message: Message) -> tuple[str, str] | None:
-    """The immutable id, and the name that is shown."""
-    chat = message.sender_chat or (message.chat if _is_post(message.chat) and message.from_ is None else None)
+def _sender(message: TelegramMessage) -> tuple[str, str] | None:
+    """The sender's immutable id and displayed name."""
+    chat = message.sender_chat or (message.chat if _is_channel(message.chat) and message.from_ is None else None)
     if chat is not None:
         return str(chat.id), chat.title
     user = message.from_
     return None if user is None else (str(user.id), f"{user.first_name} {user.last_name}".strip())
 
 
-def _is_human(message: Message) -> bool:
-    """A post of a channel does not say who wrote it, and bots hear each other there: it counts as nobody's, for the
-    loop guard. Who speaks as a chat in a group (an anonymous admin) is shown as a bot, and is none."""
-    if _is_post(message.chat):
+def _is_human(message: TelegramMessage) -> bool:
+    """A channel post names no author, and bots see each other's posts: it does not count as human, for the loop guard.
+    A group message on behalf of a chat (an anonymous admin) is shown as a bot's and counts as human."""
+    if _is_channel(message.chat):
         return message.from_ is not None and not message.from_.is_bot
     return message.sender_chat is not None or (message.from_ is not None and not message.from_.is_bot)
 
 
-def _is_post(chat: Chat) -> bool:
+def _is_channel(chat: TelegramChat) -> bool:
     return chat.type == "channel"
 
 
-def _described(message: Message) -> str:
-    """What has neither words nor a file, in words."""
+def _described(message: TelegramMessage) -> str:
+    """A description of a message that has no text."""
     if message.sticker is not None:
         return clean(message.sticker.emoji)
     if message.location is not None:

@@ -1,90 +1,83 @@
-"""The two ways to receive: asking for updates, or being called.
+"""The two ways to receive updates: long polling and a webhook.
 
-Rule 1: the offset of a poll confirms every update before it, so it moves past an update only when that and all before
-        it have been taken (D2). What was taken and not confirmed comes again, and is a duplicate.
-Rule 2: an offset is sent until a poll with it has been answered, and then no more: after a quiet week Telegram begins
-        with another id, which may be smaller.
-Rule 3: no update is ever dropped at start, in either way.
-Rule 4: both ways are slow on purpose where two processes fight over one bot.
-Rule 5: while an update is being taken, polls go on without it: they bring it again with what is new behind it, up to a
-        hundred updates. So a slow file holds up its own chat, and everybody only when a hundred wait behind it.
+Rule 1: a poll's offset confirms every update before it, so it moves past an update only when that update and all before
+        it have been taken (D2). Updates that were taken but not confirmed come again and are duplicates.
+Rule 2: an offset is sent until a poll with it has been answered, and then no more: after a week without updates
+        Telegram starts with another id, which may be smaller.
+Rule 3: no pending update is dropped at start, in either mode.
+Rule 4: both modes retry slowly where two processes compete for one bot.
+Rule 5: polling continues while an update is being taken. Each poll returns that update again with up to a hundred that
+        follow it, so a slow file delays its own chat, and other chats only when a hundred updates wait behind it.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from holdfast.channels.telegram.connection import Line
-from holdfast.channels.telegram.failure import CallFailed, Kind
-from holdfast.channels.telegram.reading import update_id
+from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
+from holdfast.channels.telegram.connection import BotConnection
+from holdfast.channels.telegram.reading import IncomingUpdate
 from holdfast.channels.telegram.settings import Webhook
-from holdfast.channels.telegram.update_taker import Taker
-from holdfast.channels.telegram.update_window import Window
+from holdfast.channels.telegram.update_taker import UpdateTaker
+from holdfast.channels.telegram.update_window import UpdateWindow
 from holdfast.kernel.tasks import Tasks
 
+if TYPE_CHECKING:
+    from holdfast.channels.telegram.bot_api import BotApi
+
 WEBHOOK_CHECK_MS = 60_000
-AGAIN_MS = 1_000  # between polls while updates are being taken: Telegram answers at once as long as any is unconfirmed
+AGAIN_MS = 1_000  # between polls while updates are being taken: with unconfirmed updates, Telegram answers at once
+MakeTaker = Callable[[], UpdateTaker]
 
 
-class Updates(Protocol):
-    async def updates(self, offset: int | None, wait_s: int) -> list[Any]: ...
-
-    async def drop_webhook(self) -> None: ...
-
-
-class Hooks(Protocol):
-    async def set_webhook(self, url: str, secret: str) -> None: ...
-
-    async def webhook_url(self) -> str: ...
-
-
-async def poll(calls: Updates, line: Line, window: Window, taker: Callable[[], Taker], *, poll_s: int) -> None:
-    """Until cancelled, or an update could not be taken."""
+async def poll(
+    api: "BotApi", connection: BotConnection, window: UpdateWindow, make_taker: MakeTaker, *, poll_s: int
+) -> None:
+    """Poll until cancelled or until an update cannot be taken."""
     try:
-        await line.persist(calls.drop_webhook)
+        await connection.persist(api.drop_webhook)
         while True:
-            at_once = window.is_busy or not line.is_up  # an answer at once proves the line
-            if await _poll_once(calls, line, window, taker, wait_s=0 if at_once else poll_s):
+            at_once = window.is_busy or not connection.is_up  # an immediate answer proves the connection
+            if await _poll_once(api, connection, window, make_taker, wait_s=0 if at_once else poll_s):
                 await window.settle(AGAIN_MS)
     finally:
         await window.close()
 
 
-async def _poll_once(calls: Updates, line: Line, window: Window, taker: Callable[[], Taker], *, wait_s: int) -> bool:
-    """Begin to take what is new; False when there was no answer."""
+async def _poll_once(
+    api: "BotApi", connection: BotConnection, window: UpdateWindow, make_taker: MakeTaker, *, wait_s: int
+) -> bool:
+    """Start to take the new updates, in the order of their ids. False if the poll failed."""
     offset = window.offset()
     try:
-        updates = await calls.updates(offset, wait_s)
-        _check_progress(updates)
-    except CallFailed as failure:
-        await line.down(failure)
-        if failure.kind is Kind.CONFLICT:
-            await line.persist(calls.drop_webhook)
+        answer = await api.updates(offset, wait_s)
+        taker = make_taker()  # after the wait: its time for downloads begins now
+        updates = [taker.read(raw) for raw in answer]
+        _check_ids(updates)
+    except BotApiError as failure:
+        await connection.down(failure)
+        if failure.kind is BotApiErrorKind.CONFLICT:
+            await connection.persist(api.drop_webhook)
         return False
-    line.up("polling")
+    connection.up("polling")
     window.confirmed(offset)
-    _begin(updates, window, taker())
+    for update in sorted(updates, key=lambda update: update.id or 0):
+        if not window.knows(update.id):
+            window.put(update, taker.take)
     return True
 
 
-def _check_progress(updates: list[Any]) -> None:
-    """Updates without any id cannot be acknowledged: they would come again at once, for ever."""
-    if updates and all(update_id(raw) is None for raw in updates):
-        raise CallFailed(Kind.BROKEN, "Telegram's updates have no ids")
+def _check_ids(updates: Sequence[IncomingUpdate]) -> None:
+    """Updates without ids cannot be acknowledged: they would come again at once, for ever."""
+    if updates and all(update.id is None for update in updates):
+        raise BotApiError(BotApiErrorKind.BROKEN, "Telegram's updates have no ids")
 
 
-def _begin(updates: list[Any], window: Window, taker: Taker) -> None:
-    """In the order of their ids, in whichever they came."""
-    for raw in sorted(updates, key=lambda raw: update_id(raw) or 0):
-        if not window.knows(update_id(raw)):
-            window.put(taker.read(raw), taker.take)
-
-
-async def stay_hooked(calls: Hooks, line: Line, webhook: Webhook, tasks: Tasks) -> None:
-    """Set the webhook, and set it again whenever somebody has changed it, until cancelled."""
-    seen = ""  # set at start in any case: the secret may be a new one
+async def keep_webhook(api: "BotApi", connection: BotConnection, webhook: Webhook, tasks: Tasks) -> None:
+    """Set the webhook, and set it again whenever it was changed, until cancelled."""
+    seen = ""  # always set at start, because the secret may have changed
     while True:
         if seen != webhook.url:
-            await line.persist(lambda: calls.set_webhook(webhook.url, webhook.secret))
-        line.up("webhook")
+            await connection.persist(lambda: api.set_webhook(webhook.url, webhook.secret))
+        connection.up("webhook")
         await tasks.sleep(WEBHOOK_CHECK_MS)
-        seen = await line.persist(calls.webhook_url)
+        seen = await connection.persist(api.webhook_url)

@@ -1,30 +1,30 @@
 """The settings of a Telegram channel, with its secrets read.
 
 token_env or token_file                    the bot's token, from @BotFather
-mode = "polling" | "webhook"               polling asks Telegram; a webhook is called by it
-webhook_url                                where Telegram reaches /v1/hooks/<agent>/<channel> from outside
-webhook_secret_env or webhook_secret_file  what Telegram sends along, so that nobody else can call the webhook
-api_url                                    another Bot API server than Telegram's own
-poll_s                                     how long one question for updates may wait
-stream                                     show a reply in the chat while it is made
+mode = "polling" | "webhook"               Holdfast polls Telegram, or Telegram calls Holdfast
+webhook_url                                the public https address of /v1/hooks/<agent>/<channel>
+webhook_secret_env or webhook_secret_file  sent by Telegram with each call, to prove that it is the caller
+api_url                                    a Bot API server other than Telegram's own
+poll_s                                     how long one poll may wait
+stream                                     show a reply in the chat while it is generated
 """
 
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import msgspec
 
-from holdfast.channels.settings import check_url, read_secret, read_settings
+from holdfast.channels.settings import check_unused, check_url, invalid, read_secret, read_settings
 from holdfast.inbox.channel import ChannelSetup
-from holdfast.kernel.errors import ConfigInvalid
 
 OFFICIAL = "https://api.telegram.org"
+WEBHOOK_ONLY = ("webhook_url", "webhook_secret_env", "webhook_secret_file")
 _TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{1,200}\Z")
-_WEBHOOK_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}\Z")  # what Telegram takes
+_WEBHOOK_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}\Z")  # the characters that Telegram accepts
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class TelegramTable(msgspec.Struct, frozen=True, kw_only=True):
     token_env: str | None = None
     token_file: str | None = None
     mode: Literal["polling", "webhook"] = "polling"
@@ -46,7 +46,7 @@ class Webhook:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramSettings:
     token: str = field(repr=False)
-    token_from: str  # the key that led to the token, for sentences about it
+    token_from: str  # the setting that holds the token, for error messages
     webhook: Webhook | None  # None: polling
     api_url: str
     poll_s: int
@@ -61,12 +61,14 @@ HINTS = {
 
 
 def read_telegram(setup: ChannelSetup) -> TelegramSettings:
-    """Raises `ConfigInvalid`, in which no secret is."""
-    table = read_settings(setup, Table, HINTS)
+    """Read the channel's table. Raises `ConfigInvalid`, which never contains a secret."""
+    table = read_settings(setup, TelegramTable, HINTS)
     token = read_secret(setup, table.token_env, table.token_file)
     token_from = f"token_env ({table.token_env})" if table.token_env is not None else "token_file"
     if not _TOKEN.match(token):
-        _wrong(setup, "token", f"what {token_from} leads to is no bot token; @BotFather gives one like 123456:ABC-DEF")
+        invalid(
+            setup, "token", f"the value of {token_from} is no bot token; one from @BotFather looks like 123456:ABC-DEF"
+        )
     return TelegramSettings(
         token=token,
         token_from=token_from,
@@ -77,25 +79,15 @@ def read_telegram(setup: ChannelSetup) -> TelegramSettings:
     )
 
 
-def _webhook(setup: ChannelSetup, table: Table) -> Webhook | None:
-    """Fails closed: there is no webhook without a secret."""
+def _webhook(setup: ChannelSetup, table: TelegramTable) -> Webhook | None:
+    """A webhook without a secret is refused."""
     if table.mode == "polling":
-        _check_unused(setup, table)
+        check_unused(setup, table, WEBHOOK_ONLY, 'it needs mode = "webhook"; set the mode, or remove the key')
         return None
     if not table.webhook_url:
         path = f"/v1/hooks/{setup.agent}/{setup.name}"
-        _wrong(setup, "webhook_url", f"it is missing; write the https address under which Telegram reaches {path}")
+        invalid(setup, "webhook_url", f"it is missing; set it to the public https address of {path}")
     secret = read_secret(setup, table.webhook_secret_env, table.webhook_secret_file, name="webhook_secret")
     if not _WEBHOOK_SECRET.match(secret):
-        _wrong(setup, "webhook_secret", "Telegram takes 1 to 256 characters of A-Z, a-z, 0-9, _ and -")
+        invalid(setup, "webhook_secret", "it must have 1 to 256 characters of A-Z, a-z, 0-9, _ and -")
     return Webhook(url=check_url(setup, table.webhook_url, key="webhook_url"), secret=secret)
-
-
-def _check_unused(setup: ChannelSetup, table: Table) -> None:
-    for key in ("webhook_url", "webhook_secret_env", "webhook_secret_file"):
-        if getattr(table, key) is not None:
-            _wrong(setup, key, 'it is used with mode = "webhook" only; add that, or remove the key')
-
-
-def _wrong(setup: ChannelSetup, key: str, what: str) -> NoReturn:
-    raise ConfigInvalid(f"{setup.name}.{key}: {what}", key=key)

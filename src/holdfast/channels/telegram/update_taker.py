@@ -1,71 +1,70 @@
-"""One update, taken: read, its file fetched, handed to the intake. Returning means that it may be acknowledged.
+"""Takes one update: fetches its file and hands it to the intake. An update may be acknowledged once `take` returns.
 
-Rule 1: what the intake raises travels, and the update is not acknowledged. The exception is an error that only another
-        message could mend (`Remedy.CORRECT`): repeating it for ever would block everything behind it.
-Rule 2: an update that cannot be read is acknowledged and on record in the log, by its id only.
+Rule 1: an error of the intake is raised, and the update is not acknowledged. The exception is an error that only the
+        sender could correct (`Remedy.CORRECT`): retrying it would block every update behind it for ever.
+Rule 2: an update that cannot be read is acknowledged, and logged by its id only.
+Rule 3: a file that is too large, gone or slow is named without its bytes. Each download has a limit of time
+        (bot_api.DOWNLOAD_S), and all downloads of one poll share another, so that a file delays a message only briefly.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from holdfast.channels.telegram.failure import CallFailed
-from holdfast.channels.telegram.media import Parcel
-from holdfast.channels.telegram.reading import Arrival, Heard, Moved, Nothing, read_raw
-from holdfast.channels.telegram.wire import Me
-from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX, Attachment, Intake
+from holdfast.channels.telegram.bot_api_error import BotApiError
+from holdfast.channels.telegram.reading import IncomingUpdate, read_update
+from holdfast.channels.telegram.wire import BotAccount
+from holdfast.inbox.channel import Intake
+from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, Remedy
 from holdfast.kernel.ids import Instant
 
+if TYPE_CHECKING:
+    from holdfast.channels.telegram.bot_api import BotApi
+
 BATCH_DOWNLOADS_MS = 30_000
 
 
-class Downloads(Protocol):
-    async def download(self, file_id: str, bytes_max: int) -> bytes | None: ...
+class UpdateTaker:
+    """Takes the updates of one poll concurrently. Each poll has its own, because its updates share download time."""
 
-
-class Taker:
-    """Takes the updates of one poll, side by side. Made anew for each, since they share their time for downloads."""
-
-    def __init__(self, calls: Downloads, me: Me, intake: Intake, now: Callable[[], Instant]) -> None:
-        self._calls = calls
+    def __init__(self, api: "BotApi", me: BotAccount, intake: Intake, now: Callable[[], Instant]) -> None:
+        self._api = api
         self._me = me
         self._intake = intake
         self._now = now
         self._until = now() + BATCH_DOWNLOADS_MS
 
-    def read(self, raw: object) -> Arrival:
-        return read_raw(raw, self._me)
+    def read(self, raw: object) -> IncomingUpdate:
+        return read_update(raw, self._me)
 
-    async def take(self, arrival: Arrival) -> None:
+    async def take(self, update: IncomingUpdate) -> None:
         try:
-            await self._act(arrival)
+            await self._take(update)
         except HoldfastError as error:
             if error.remedy is not Remedy.CORRECT:
                 raise
-            log.warning("channel.skipped", update=arrival.id, reason=error.code)
+            log.warning("channel.skipped", update=update.id, reason=error.code)
 
-    async def _act(self, arrival: Arrival) -> None:
-        match arrival.event:
-            case Moved(old, new):
-                await self._intake.moved(old, new, new_type="group")
-            case Heard(message, parcel):
-                files = () if parcel is None else (await self._fetch(parcel),)
-                await self._intake.receive(replace(message, attachments=files))
-            case Nothing(why, is_odd=is_odd):
-                (log.warning if is_odd else log.info)("channel.skipped", update=arrival.id, reason=why)
+    async def _take(self, update: IncomingUpdate) -> None:
+        if update.moved is not None:
+            await self._intake.moved(*update.moved, new_type="group")
+        elif update.message is not None:
+            await self._intake.receive(await self._with_file(update.message, update.file_id))
+        else:
+            (log.warning if update.is_malformed else log.info)(
+                "channel.skipped", update=update.id, reason=update.skipped
+            )
 
-    async def _fetch(self, parcel: Parcel) -> Attachment:
-        body = await self._body(parcel)
-        size = parcel.bytes if body is None else len(body)
-        return Attachment(name=parcel.name, media_type=parcel.media_type, size=size, body=body)
-
-    async def _body(self, parcel: Parcel) -> bytes | None:
-        if parcel.bytes > ATTACHMENT_BYTES_MAX or self._now() >= self._until:
-            return None
+    async def _with_file(self, message: ChatMessage, file_id: str) -> ChatMessage:
+        if not file_id or message.attachments[0].size > ATTACHMENT_BYTES_MAX or self._now() >= self._until:
+            return message
         try:
-            return await self._calls.download(parcel.file_id, ATTACHMENT_BYTES_MAX)
-        except CallFailed as failure:
+            body = await self._api.download(file_id, ATTACHMENT_BYTES_MAX)
+        except BotApiError as failure:
             log.warning("attachment.missed", reason=failure.kind.value)
-            return None
+            return message
+        if body is None:
+            return message
+        return replace(message, attachments=(replace(message.attachments[0], size=len(body), body=body),))

@@ -1,10 +1,11 @@
-"""The updates that are being taken: side by side, and in order within a chat.
+"""The updates that are being taken: concurrently, and in order within a chat.
 
-Rule 1: an update waits for those before it that concern the same chat. A chat that moves concerns two.
-Rule 2: few are taken at a time. Updates with a file have places of their own, so that slow files hold up only files.
-Rule 3: the offset stands behind the unbroken run of what was taken, whatever was taken behind the first gap (D2).
-Rule 4: behind an update that failed nothing of its chats is taken, and no update behind it is confirmed. The other
-        chats go on, so that none of them waits for the trouble of one. All comes again and is known by its id.
+Rule 1: an update waits for the earlier updates of the same chat. A chat that moves counts as two chats.
+Rule 2: the number of updates taken at once is limited. Updates with a file have a limit of their own, so that slow
+        files delay only files.
+Rule 3: the offset stands behind the longest unbroken run of taken updates (D2).
+Rule 4: after an update fails, no later update of its chats is taken, and no update behind it is confirmed. Other chats
+        continue. Everything unconfirmed is delivered again and recognised by its id.
 """
 
 import asyncio
@@ -13,35 +14,32 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from holdfast.channels.telegram.reading import Arrival
+from holdfast.channels.cancellation import cancel_all
+from holdfast.channels.telegram.reading import IncomingUpdate
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.tasks import Task, Tasks
 
-WORDS_MAX = 16  # updates without a file that are taken at a time
-FILES_MAX = 4  # updates with a file: each may hold 20 MB while it is taken
-LEAVE_STEPS_MAX = 100
-LEAVE_STEP_MS = 20
-Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
+TEXTS_MAX = 16  # updates without a file that are taken at once
+FILES_MAX = 4  # updates with a file; each may occupy 20 MB
+Take: TypeAlias = Callable[[IncomingUpdate], Awaitable[None]]
 
 
 @dataclass(eq=False, slots=True)
-class Piece:
-    """One update on its way."""
-
-    arrival: Arrival
-    before: Sequence["Piece"]  # the last ones of its chats
+class PendingUpdate:
+    update: IncomingUpdate
+    before: Sequence["PendingUpdate"]  # the previous updates of its chats
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     taken: bool = False
 
 
-class Window:
+class UpdateWindow:
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
-        self._words = asyncio.Semaphore(WORDS_MAX)
+        self._texts = asyncio.Semaphore(TEXTS_MAX)
         self._files = asyncio.Semaphore(FILES_MAX)
-        self._known: dict[int, Piece] = {}  # by the update's id, until its confirmation was heard
-        self._last: dict[str, Piece] = {}  # of each chat
-        self._running: dict[Piece, Task] = {}
+        self._known: dict[int, PendingUpdate] = {}  # by update id, until Telegram has received the confirmation
+        self._last: dict[str, PendingUpdate] = {}  # of each chat
+        self._running: dict[PendingUpdate, Task] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._failure: Exception | None = None
@@ -55,30 +53,30 @@ class Window:
         return number in self._known
 
     def offset(self) -> int | None:
-        """What confirms the taken updates before the first that is not; None when there is none to confirm."""
+        """The offset that confirms the taken updates before the first untaken one; None if there is none to confirm."""
         offset = None
-        for number, piece in sorted(self._known.items()):
-            if not piece.taken:
+        for number, pending in sorted(self._known.items()):
+            if not pending.taken:
                 break
             offset = number + 1
         return offset
 
     def confirmed(self, offset: int | None) -> None:
-        """Telegram has heard that offset. It may begin with smaller ids again."""
+        """Forget the updates before the offset, which Telegram has received. Later ids may be smaller."""
         if offset is not None:
-            self._known = {number: piece for number, piece in self._known.items() if number >= offset}
+            self._known = {number: pending for number, pending in self._known.items() if number >= offset}
 
-    def put(self, arrival: Arrival, take: Take) -> None:
-        before = [self._last[chat] for chat in arrival.event.chats if chat in self._last]
-        piece = Piece(arrival, before)
-        self._last.update(dict.fromkeys(arrival.event.chats, piece))
-        if arrival.id is not None:
-            self._known[arrival.id] = piece
+    def put(self, update: IncomingUpdate, take: Take) -> None:
+        before = [self._last[chat] for chat in update.chats if chat in self._last]
+        pending = PendingUpdate(update, before)
+        self._last.update(dict.fromkeys(update.chats, pending))
+        if update.id is not None:
+            self._known[update.id] = pending
         self._idle.clear()
-        self._running[piece] = self._tasks.start(self._run(piece, take), name=f"telegram {arrival.id}")
+        self._running[pending] = self._tasks.start(self._run(pending, take), name=f"telegram {update.id}")
 
     async def settle(self, within_ms: int) -> None:
-        """Until everything was taken, or so long. Raises the first failure, once what is under way has ended."""
+        """Wait until all updates are taken, up to `within_ms`. Raises the first failure once the others ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_ms / 1000):
                 await self._idle.wait()
@@ -87,40 +85,34 @@ class Window:
             raise self._failure
 
     async def close(self) -> None:
-        """Cancel what runs, and wait for it within a bounded time. What was not taken was not confirmed."""
-        running = list(self._running.values())
-        for task in running:
-            task.cancel()
-        for _ in range(LEAVE_STEPS_MAX):
-            if all(task.done() for task in running):
-                return
-            await self._tasks.sleep(LEAVE_STEP_MS)
+        """Cancel the running updates and wait for them, within a bounded time. They are not confirmed."""
+        await cancel_all(self._running.values(), self._tasks)
 
-    async def _run(self, piece: Piece, take: Take) -> None:
+    async def _run(self, pending: PendingUpdate, take: Take) -> None:
         try:
-            if await self._is_next(piece):
-                async with self._files if piece.arrival.has_file else self._words:
-                    await take(piece.arrival)
-                piece.taken = True
+            if await self._is_next(pending):
+                async with self._files if pending.update.file_id else self._texts:
+                    await take(pending.update)
+                pending.taken = True
         except Exception as error:  # noqa: BLE001 - raised where the window is settled
             self._failure = self._failure or error
         finally:
-            self._end(piece)
+            self._end(pending)
 
-    async def _is_next(self, piece: Piece) -> bool:
-        for earlier in piece.before:
+    async def _is_next(self, pending: PendingUpdate) -> bool:
+        for earlier in pending.before:
             await earlier.ended.wait()
-        gone, piece.before = piece.before, ()
+        gone, pending.before = pending.before, ()
         return all(earlier.taken for earlier in gone)
 
-    def _end(self, piece: Piece) -> None:
-        if piece.taken:
-            for chat in piece.arrival.event.chats:
-                if self._last.get(chat) is piece:
+    def _end(self, pending: PendingUpdate) -> None:
+        if pending.taken:
+            for chat in pending.update.chats:
+                if self._last.get(chat) is pending:
                     del self._last[chat]
         elif self._failure is None:
             self._failure = InvariantBroken("taking an update was cancelled by itself")
-        piece.ended.set()
-        del self._running[piece]
+        pending.ended.set()
+        del self._running[pending]
         if not self._running:
             self._idle.set()

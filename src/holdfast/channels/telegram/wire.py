@@ -1,7 +1,6 @@
-"""The parts of the Bot API's objects that are read here. Fields that are not named are not looked at.
+"""The objects of the Bot API, with the fields that Holdfast reads. Other fields are ignored.
 
-aiogram's own models are not used for updates: they check hundreds of fields, and one that is newer than the library
-would cost a message. See https://core.telegram.org/bots/api#available-types.
+See https://core.telegram.org/bots/api#available-types.
 """
 
 from typing import Any
@@ -9,7 +8,27 @@ from typing import Any
 import msgspec
 
 
-class Me(msgspec.Struct, frozen=True):
+class ResponseParameters(msgspec.Struct, frozen=True):
+    retry_after: float = 0
+    migrate_to_chat_id: int = 0
+
+
+class ApiAnswer(msgspec.Struct, frozen=True):
+    """The envelope of every answer."""
+
+    ok: bool
+    result: Any = None
+    error_code: int | None = None
+    description: str | None = None
+    parameters: ResponseParameters = ResponseParameters()
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether Telegram itself refused the call."""
+        return not self.ok and self.error_code is not None and self.description is not None
+
+
+class BotAccount(msgspec.Struct, frozen=True):
     id: int
     username: str = ""
 
@@ -26,14 +45,14 @@ class User(msgspec.Struct, frozen=True):
     last_name: str = ""
 
 
-class Chat(msgspec.Struct, frozen=True):
+class TelegramChat(msgspec.Struct, frozen=True):
     id: int
     type: str = ""
     title: str = ""
 
 
 class Entity(msgspec.Struct, frozen=True):
-    """A stretch of a text; `offset` and `length` count UTF-16 units."""
+    """A range of a text; `offset` and `length` count UTF-16 code units."""
 
     type: str
     offset: int
@@ -42,7 +61,7 @@ class Entity(msgspec.Struct, frozen=True):
 
 
 class Media(msgspec.Struct, frozen=True):
-    """Any kind of file: each kind has some of these."""
+    """A file of any kind; each kind has some of these fields."""
 
     file_id: str
     file_size: int = 0
@@ -53,19 +72,19 @@ class Media(msgspec.Struct, frozen=True):
     is_video: bool = False
 
 
-class Replied(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+class RepliedMessage(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     message_id: int
     from_: User | None = None
 
 
-class Message(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+class TelegramMessage(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     message_id: int
-    chat: Chat
+    chat: TelegramChat
     from_: User | None = None
-    sender_chat: Chat | None = None
+    sender_chat: TelegramChat | None = None
     message_thread_id: int | None = None
     is_topic_message: bool = False
-    reply_to_message: Replied | None = None
+    reply_to_message: RepliedMessage | None = None
     text: str = ""
     caption: str = ""
     entities: list[Entity] = []
@@ -86,13 +105,13 @@ class Message(msgspec.Struct, frozen=True, rename={"from_": "from"}):
 
 class Update(msgspec.Struct, frozen=True):
     update_id: int
-    message: Message | None = None
-    edited_message: Message | None = None
-    channel_post: Message | None = None
-    edited_channel_post: Message | None = None
+    message: TelegramMessage | None = None
+    edited_message: TelegramMessage | None = None
+    channel_post: TelegramMessage | None = None
+    edited_channel_post: TelegramMessage | None = None
 
 
-class Envelope(msgspec.Struct, frozen=True):
-    """An update whose content is not looked at."""
+class UpdateEnvelope(msgspec.Struct, frozen=True):
+    """An update of which only the id is read."""
 
     update_id: int

@@ -1,29 +1,34 @@
-"""`holdfast eval compression`: plant facts, compress, and see how many can still be known."""
+"""`holdfast eval compression`: how many planted facts remain known after compression."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
-from holdfast.cli.options import Json
+from holdfast.cli.command import Invocation, command
+from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, progress_bar
 
 if TYPE_CHECKING:
-    from holdfast.eval.compression import Plan, Report
+    from holdfast.eval.compression import Report
 
-Turns = Annotated[int, typer.Option("--turns", min=8, max=20_000, help="How long the conversation is.")]
-Facts = Annotated[int, typer.Option("--facts", min=1, max=20_000, help="How many facts are planted in it.")]
-Compressions = Annotated[int, typer.Option("--compressions", min=1, max=6, help="How often it is compressed.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Another seed makes another conversation.")]
-Recall = Annotated[bool, typer.Option("--recall/--no-recall", help="Also ask memory for what the context lost.")]
+Turns = Annotated[int, typer.Option("--turns", min=8, max=20_000, help="The length of the conversation.")]
+Facts = Annotated[int, typer.Option("--facts", min=1, max=20_000, help="The number of planted facts.")]
+Compressions = Annotated[int, typer.Option("--compressions", min=1, max=6, help="The number of compressions.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of the generated conversation.")]
+Recall = Annotated[
+    bool, typer.Option("--recall/--no-recall", help="Also query memory for facts that the context lost.")
+]
 Baseline = Annotated[
-    Path | None, typer.Option("--baseline", metavar="FILE", help="A report from before that no score may fall below.")
+    Path | None, typer.Option("--baseline", metavar="FILE", help="An earlier report; no score may fall below it.")
 ]
 ModelName = Annotated[str, typer.Option("--model", metavar="NAME", help="The model that writes the summaries.")]
 
 
-def compression(  # noqa: PLR0917 - each is an option of the command line
+@command(data=False)
+async def compression(
+    _invocation: Invocation,
+    *,
     turns: Turns = 240,
     facts: Facts = 84,
     compressions: Compressions = 6,
@@ -31,13 +36,12 @@ def compression(  # noqa: PLR0917 - each is an option of the command line
     recall: Recall = True,
     baseline: Baseline = None,
     model: ModelName = "practice",
-    json: Json = False,
-) -> None:
+) -> Output:
     """Measure what compression keeps.
 
-    A conversation with planted facts grows in a temporary store and is compressed as in service. After each
-    compression every fact is looked for in what the model would be sent: the summary and the newest turns. Exit code
-    1 when a compression failed or, with --baseline, when a score fell.
+    A conversation with planted facts grows in a temporary store and is compressed as in production. After each
+    compression, every fact is looked up in the context of the model: the summary and the newest turns. Exit code 1 if a
+    compression failed or, with --baseline, if a score fell.
 
     \b
     Examples:
@@ -45,78 +49,25 @@ def compression(  # noqa: PLR0917 - each is an option of the command line
       holdfast eval compression --json > before.json
       holdfast eval compression --baseline before.json
     """
-    from holdfast.cli.running import run
-    from holdfast.eval.compression import Plan
-
-    plan = Plan(turns=turns, facts=facts, compressions=compressions, seed=seed, recall=recall)
-    run(lambda: _compression(plan, model, baseline, as_json=json), as_json=json)
-
-
-async def _compression(plan: "Plan", name: str, file: Path | None, *, as_json: bool) -> int:
-    from holdfast.cli.running import OK, WRONG
-    from holdfast.eval.compression import measure
+    from holdfast.eval.compression import Plan, measure
     from holdfast.eval.compression.report import check_comparable, fallen, read_baseline
     from holdfast.eval.compression.run import is_offline, model_named
 
-    model = model_named(name)
-    baseline = read_baseline(file) if file is not None else None
-    if baseline is not None:
-        check_comparable(
-            baseline,
-            model=model.name,
-            seed=plan.seed,
-            turns=plan.turns,
-            facts=plan.facts,
-            compressions=plan.compressions,
-        )
-    with _progress(plan.compressions) as progressed:
-        asked = None if is_offline(model) else model
-        report = await measure(plan, summariser=model, asked=asked, progressed=progressed)
-    fell = fallen(report, baseline) if baseline is not None else None
-    _tell(report, fell, as_json=as_json)
-    return WRONG if fell or report.failures else OK
+    plan = Plan(turns=turns, facts=facts, compressions=compressions, seed=seed, recall=recall)
+    summariser = model_named(model)
+    before = read_baseline(baseline) if baseline is not None else None
+    if before is not None:
+        check_comparable(before, model=summariser.name, seed=seed, turns=turns, facts=facts, compressions=compressions)
+    with progress_bar("compressions", compressions) as advance:
+        asked = None if is_offline(summariser) else summariser
+        report = await measure(plan, summariser=summariser, asked=asked, progressed=lambda: advance(1))
+    fell = fallen(report, before) if before is not None else None
+    view = {**msgspec.to_builtins(report), "ok": not (fell or report.failures), "fell": fell or []}
+    ending = ["no score fell below the baseline"] if fell == [] else fell or []
+    return Output(view, *_text(report), *report.failures, *ending, code=WRONG if fell or report.failures else OK)
 
 
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[], None]]:
-    from holdfast.cli.output import is_terminal
-
-    if not is_terminal():
-        yield lambda: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("compressions"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda: progress.advance(task)
-
-
-def _tell(report: "Report", fell: list[str] | None, *, as_json: bool) -> None:
-    import msgspec
-
-    from holdfast.cli.output import print_json
-
-    if as_json:
-        print_json({**msgspec.to_builtins(report), "ok": not (fell or report.failures), "fell": fell or []})
-        return
-    _print(report)
-    for failure in report.failures:
-        print(failure)
-    for sentence in fell or ():
-        print(sentence)
-    if fell == []:
-        print("no score fell below the baseline")
-
-
-def _print(report: "Report") -> None:
-    from holdfast.cli.output import print_heading, print_table
-
-    print_heading(f"{report.score:.1%} of the facts are kept by {report.model} summaries")
-    print(
-        f"{report.facts} facts in {report.turns} turns, seed {report.seed}; a window of {report.context_tokens} "
-        f"tokens, summaries of at most {report.summary_tokens_max}; recall: {report.recall}\n"
-    )
+def _text(report: "Report") -> list[Part]:
     headings = ("COMPRESSIONS", "KEPT", "IN SUMMARY", "IN TAIL", "STALE", "LOST", "BEFORE", "AFTER", "SUMMARY")
     extra = {
         "WITH RECALL": [one.score_with_recall for one in report.rounds],
@@ -131,11 +82,17 @@ def _print(report: "Report") -> None:
         )
         for n, one in enumerate(report.rounds)
     ]
-    print_table((*headings, *shown), rows)
-    print()
-    print_table(
-        ("KIND", "KEPT", "ASKED"), [(kind, f"{one.score:.1%}", one.asked) for kind, one in report.kinds.items()]
+    kinds = [(kind, f"{one.score:.1%}", one.asked) for kind, one in report.kinds.items()]
+    size = (
+        f"{report.facts} facts in {report.turns} turns, seed {report.seed}; a window of {report.context_tokens} tokens"
     )
-    print()
     far = [(one.summaries, f"{one.score:.1%}", one.asked) for one in report.distances]
-    print_table(("SUMMARIES PASSED", "KEPT", "ASKED"), far)
+    return [
+        Heading(f"{report.score:.1%} of the facts are kept by {report.model} summaries"),
+        f"{size}, summaries of at most {report.summary_tokens_max}; recall: {report.recall}\n",
+        TextTable((*headings, *shown), rows),
+        "",
+        TextTable(("KIND", "KEPT", "ASKED"), kinds),
+        "",
+        TextTable(("SUMMARIES PASSED", "KEPT", "ASKED"), far),
+    ]

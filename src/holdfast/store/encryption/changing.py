@@ -46,7 +46,7 @@ from holdfast.store.encryption.source import KeySource
 STORE = "holdfast.db"
 DATABASES = ("agents/*/*/recall.db", STORE)
 DAMAGED = "agents/*/*/recall.db.damaged-*"  # cannot be read, so not encrypted either; the index is made again anyway
-LOGS = "holdfast.kernel.log*"
+LOGS = "holdfast.log*"
 PLAIN = ("agents/**/*.md", "agents/**/*.md.*")  # what people read and edit
 PART = ".rekey"
 BUSY_MS = 2_000

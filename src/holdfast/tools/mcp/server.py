@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from holdfast.inbox.channel_status import LineState, ServerStanding
+from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel import log
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.entropy import Entropy
@@ -67,7 +67,7 @@ class McpServer:
         self._life = object()  # of the newest connection
         self._closing = False
         self._ended = asyncio.Event()
-        self._state = LineState.STARTING
+        self._state = ConnectionState.STARTING
         self._since = clock.now()
         self._reason = ""
         self._connections = 0
@@ -75,14 +75,14 @@ class McpServer:
         self._retry = RetryPolicy(delay_ms_base=500, delay_ms_max=60_000)
 
     @property
-    def standing(self) -> ServerStanding:
-        return ServerStanding(
+    def standing(self) -> ToolServerStatus:
+        return ToolServerStatus(
             agent=AgentName(self._agent),
             server=self.settings.server,
             state=self._state,
             since=self._since,
             reason=self._reason,
-            attempts=self._failures if self._state is not LineState.UP else 0,
+            attempts=self._failures if self._state is not ConnectionState.UP else 0,
             restarts=max(0, self._connections - 1),
             tools=tuple(self.offered),
             confinement=self.settings.confinement,
@@ -90,7 +90,7 @@ class McpServer:
             user="" if self.settings.user is None else self.settings.user.name,
         )
 
-    def _turn(self, state: LineState, reason: str = "") -> None:
+    def _turn(self, state: ConnectionState, reason: str = "") -> None:
         if state is not self._state:
             self._since = self._clock.now()
         self._state, self._reason = state, reason
@@ -162,14 +162,14 @@ class McpServer:
         self._link = None
         self._settled.clear()
         self._gone.set()
-        if self._state is LineState.UP and not self._closing:
-            self._turn(LineState.DOWN, ENDED)
+        if self._state is ConnectionState.UP and not self._closing:
+            self._turn(ConnectionState.DOWN, ENDED)
 
     def _up(self, link: Link) -> None:
         self._link = link
         self._settled.set()
         self._connections += 1
-        self._turn(LineState.UP)
+        self._turn(ConnectionState.UP)
         restarts = self._connections - 1
         log.info("mcp.up", agent=self._agent, server=self.settings.server, tools=len(self.offered), restarts=restarts)
 
@@ -182,7 +182,7 @@ class McpServer:
         reason = redacted(why[:REASON_CHARS_MAX])
         if self.settings.errors_file is not None and self.settings.command:
             reason += f" (its stderr is in {self.settings.errors_file.name})"
-        self._turn(LineState.DOWN, reason)
+        self._turn(ConnectionState.DOWN, reason)
         log.warning(
             "mcp.down",
             agent=self._agent,

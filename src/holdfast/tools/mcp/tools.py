@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.inbox.channel_status import LineState, ServerStanding
+from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel.ids import AgentName
 from holdfast.tools.mcp.offer import Offer
 from holdfast.tools.mcp.server import McpServer
@@ -40,7 +40,7 @@ class McpTools:
         for server in self._servers:
             await server.close()
 
-    def standings(self) -> Sequence[ServerStanding]:
+    def standings(self) -> Sequence[ToolServerStatus]:
         return [server.standing for server in self._servers]
 
     def watch(self, hear: Callable[[], None]) -> None:
@@ -49,7 +49,7 @@ class McpTools:
 
     def outages(self) -> tuple[str, ...]:
         found = (server.standing for server in self._servers if not server.offered)
-        return tuple(one.outage for one in found if one.state is not LineState.UP)
+        return tuple(one.outage for one in found if one.state is not ConnectionState.UP)
 
     def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
         del agent

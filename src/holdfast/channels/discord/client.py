@@ -1,54 +1,37 @@
-"""discord.py, pointed at the address that is configured, and made to end.
+"""discord.py, adapted: another API address, bounded closing, and sends that are tracked.
 
-Rule 1: nothing global is changed, so two accounts of one process may talk to two addresses.
-Rule 2: a request that is cancelled leaves nothing locked, and a connection that is given up leaves no thread behind.
-Rule 3: a connection that cannot be resumed at once is not mended here: `connect` raises, and whoever runs the channel
-        starts it again with delays of minutes at most (discord.py's own grow to a quarter of an hour).
+Rule 1: nothing global is changed, so two accounts of one process may use two addresses.
+Rule 2: a cancelled request leaves nothing locked, and an abandoned connection leaves no thread behind.
+Rule 3: a connection that cannot be resumed at once is not repaired here: `connect` raises, and the receiver restarts
+        the channel with delays of some minutes at most (discord.py's own grow to a quarter of an hour).
 """
 
 import asyncio
 import contextlib
 import threading
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import discord
 from discord.gateway import DiscordWebSocket, KeepAliveHandler
 from discord.http import HTTPClient, Route
 
-from holdfast.channels.discord.send_tracker import Letter, watched
+from holdfast.channels.discord.send_tracker import SendTracker, watched
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.tasks import Tasks
 from holdfast.sessions.command_rights import Rank
 
+if TYPE_CHECKING:
+    from holdfast.channels.discord.session import DiscordSession
+
 OFFICIAL = "https://discord.com/api/v10"
-MESSAGE = "/channels/{channel_id}/messages/{message_id}"
-RATELIMIT_WAIT_S = 30.0  # the longest that discord.py waits for a limit by itself, and the shortest it can be told
+MESSAGES = "/channels/{channel_id}/messages"
+RATELIMIT_WAIT_S = 30.0  # the longest that discord.py waits for a limit by itself; it accepts no less
 CLOSE_S = 3.0
-IDENTIFY_MS_MIN, IDENTIFY_MS_SPREAD = 1_000, 4_000  # between a session that Discord voids and the next
+IDENTIFY_MS_MIN, IDENTIFY_MS_SPREAD = 1_000, 4_000  # between a session that Discord invalidated and the next
 
 
-class Listener(Protocol):
-    """What happens on the connection. Each call returns at once, and they come in the order of the events."""
-
-    def connected(self) -> None: ...
-
-    def disconnected(self) -> None: ...
-
-    def shown(self, guild: discord.Guild) -> None: ...
-
-    def hidden(self, guild: discord.Guild) -> None: ...
-
-    def joined(self, guild: discord.Guild) -> None: ...
-
-    def posted(self, message: discord.Message) -> None: ...
-
-    def edited(self, message: discord.Message) -> None: ...
-
-    def deleted(self, channel_id: int, message_id: int) -> None: ...
-
-
-class Wire(HTTPClient):
+class DiscordHttpClient(HTTPClient):
     """discord.py's HTTP client for one API address."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, base: str) -> None:
@@ -58,7 +41,7 @@ class Wire(HTTPClient):
         self._socket: aiohttp.ClientWebSocketResponse | None = None
 
     async def find_gateway(self) -> None:
-        """The official gateway's address is in discord.py; any other is asked for."""
+        """Ask for the gateway's address; discord.py knows only the official one."""
         if self._base != OFFICIAL:
             _, self._gateway, _ = await self.get_bot_gateway()
 
@@ -67,20 +50,16 @@ class Wire(HTTPClient):
         try:
             return await super().request(route, **options)
         except asyncio.CancelledError:
-            self._global_over.set()  # discord.py leaves everybody waiting when cancelled within a global limit
+            self._global_over.set()  # discord.py blocks all requests if one is cancelled within a global limit
             raise
 
-    async def post_message(self, channel_id: int, payload: dict[str, object], letter: Letter) -> None:
-        route = Route("POST", "/channels/{channel_id}/messages", channel_id=channel_id)
-        await self.request(route, json=payload, trace_request_ctx=letter, allow_redirects=False)
-
-    async def edit_text(self, channel_id: int, message_id: int, payload: dict[str, object], letter: Letter) -> None:
-        route = Route("PATCH", MESSAGE, channel_id=channel_id, message_id=message_id)
-        await self.request(route, json=payload, trace_request_ctx=letter, allow_redirects=False)
-
-    async def remove(self, channel_id: int, message_id: int, letter: Letter) -> None:
-        route = Route("DELETE", MESSAGE, channel_id=channel_id, message_id=message_id)
-        await self.request(route, trace_request_ctx=letter, allow_redirects=False)
+    async def send_tracked(
+        self, tracker: SendTracker, method: str, channel_id: int, message_id: str | None, **options: object
+    ) -> None:
+        """Request a channel's messages, or one of them, without redirects."""
+        path = MESSAGES if message_id is None else f"{MESSAGES}/{{message_id}}"
+        route = Route(method, path, channel_id=channel_id, message_id=message_id)
+        await self.request(route, trace_request_ctx=tracker, allow_redirects=False, **options)
 
     async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
         official = str(DiscordWebSocket.DEFAULT_GATEWAY)
@@ -91,30 +70,30 @@ class Wire(HTTPClient):
         return self._socket
 
     async def hang_up(self) -> None:
-        """Give the gateway's connection back without waiting: closing may have been cut off before it began."""
+        """Release the gateway's connection without waiting: closing may have been cancelled before it began."""
         if self._socket is None:
             return
         try:
             with contextlib.suppress(TimeoutError, OSError, aiohttp.ClientError):
                 async with asyncio.timeout(0):
                     await self._socket.close()
-        finally:  # another task may be closing it still, and then the line above does nothing
-            self._socket._response.close()  # noqa: SLF001 - there is no other way to its connection
+        finally:  # if another task is still closing it, the call above does nothing
+            self._socket._response.close()  # noqa: SLF001 - the only access to its connection
 
     def stop_heartbeat(self) -> None:
-        """A connection that was given up between hello and ready has a thread which nobody else knows."""
+        """Stop the thread of a connection that was abandoned between hello and ready; discord.py forgets it."""
         for thread in threading.enumerate():
             if isinstance(thread, KeepAliveHandler) and thread.ws.socket is self._socket:
                 thread.stop()
 
 
-class Bot(discord.Client):
-    """One account. It keeps no messages and no members."""
+class DiscordBot(discord.Client):
+    """One account. It caches no messages and no members."""
 
-    http: Wire
+    http: DiscordHttpClient
 
-    def __init__(self, base: str, listener: Listener, tasks: Tasks, entropy: Entropy) -> None:
-        self._base, self._listener, self._tasks, self._entropy = base, listener, tasks, entropy
+    def __init__(self, base: str, session: "DiscordSession", tasks: Tasks, entropy: Entropy) -> None:
+        self._base, self._session, self._tasks, self._entropy = base, session, tasks, entropy
         intents = discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True)
         super().__init__(
             intents=intents,
@@ -124,7 +103,7 @@ class Bot(discord.Client):
         )
 
     def _get_state(self, **options: Any) -> Any:  # noqa: ANN401 (discord.py's own hook, as its sharded client uses it)
-        self.http = Wire(self.loop, self._base)
+        self.http = DiscordHttpClient(self.loop, self._base)
         return super()._get_state(**options)
 
     async def setup_hook(self) -> None:
@@ -135,38 +114,38 @@ class Bot(discord.Client):
             await self._tasks.sleep(IDENTIFY_MS_MIN + IDENTIFY_MS_SPREAD * self._entropy.fraction())
 
     async def on_connect(self) -> None:
-        self._listener.connected()
+        self._session.connected()
 
     async def on_resumed(self) -> None:
-        self._listener.connected()
+        self._session.connected()
 
     async def on_disconnect(self) -> None:
-        self._listener.disconnected()
+        self._session.disconnected()
 
     async def on_guild_available(self, guild: discord.Guild) -> None:
-        self._listener.shown(guild)
+        self._session.shown(guild)
 
     async def on_guild_unavailable(self, guild: discord.Guild) -> None:
-        self._listener.hidden(guild)
+        self._session.hidden(guild)
 
     async def on_guild_join(self, guild: discord.Guild) -> None:
-        self._listener.joined(guild)
+        self._session.joined(guild)
 
     async def on_message(self, message: discord.Message) -> None:
-        self._listener.posted(message)
+        self._session.posted(message)
 
     async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
-        self._listener.edited(event.message)
+        self._session.edited(event.message)
 
     async def on_raw_message_delete(self, event: discord.RawMessageDeleteEvent) -> None:
-        self._listener.deleted(event.channel_id, event.message_id)
+        self._session.deleted(event.channel_id, event.message_id)
 
     async def on_raw_bulk_message_delete(self, event: discord.RawBulkMessageDeleteEvent) -> None:
         for message_id in sorted(event.message_ids):
-            self._listener.deleted(event.channel_id, message_id)
+            self._session.deleted(event.channel_id, message_id)
 
     async def rank_of(self, channel_id: int, user_id: int) -> Rank:
-        """What somebody is in the guild of a channel. Raises what discord.py raises."""
+        """A user's rank in the guild of a channel. Raises what discord.py raises."""
         guild = getattr(self.get_channel(channel_id), "guild", None)
         if guild is None:
             guild = getattr(await self.fetch_channel(channel_id), "guild", None)
@@ -176,7 +155,7 @@ class Bot(discord.Client):
         return Rank.ADMIN if may.administrator or may.manage_guild else Rank.MEMBER
 
     async def shut(self) -> None:
-        """Close within a bounded time, whatever the other side does."""
+        """Close within a bounded time, even if Discord does not answer."""
         try:
             async with asyncio.timeout(CLOSE_S):
                 await self.close()

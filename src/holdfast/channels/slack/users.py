@@ -1,26 +1,26 @@
-"""People on Slack: their rank, and their names, which are for readers only, never trusted, and forgotten in a while."""
+"""Users of Slack: their rank, and their display names, which are cached and never trusted."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from holdfast.channels.slack.message import part, word
-from holdfast.channels.slack.web import Failure, Web
+from holdfast.channels.slack.message import mapping, string
+from holdfast.channels.slack.web import SlackFailure, SlackWebApi
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import Instant
 from holdfast.sessions.command_rights import Rank
 
 NAMES_MAX = 2_000
 KNOWN_MS = 3_600_000
-UNKNOWN_MS = 60_000  # a name that could not be had is not asked for again at once
+UNKNOWN_MS = 60_000  # a failed lookup is not repeated sooner
 NAME_CHARS_MAX = 80
 ADMINS = ("is_admin", "is_owner", "is_primary_owner")
-RANK_S = 5.0  # a command waits no longer for the rank of its sender
-ASK_S = 3  # a message waits no longer for the name of its sender
+RANK_S = 5.0  # a command waits no longer for its sender's rank
+ASK_S = 3  # a message waits no longer for its sender's name
 
 
-class People:
-    def __init__(self, web: Web, clock: Clock) -> None:
+class SlackUsers:
+    def __init__(self, web: SlackWebApi, clock: Clock) -> None:
         self._web = web
         self._clock = clock
         self._names: OrderedDict[str, tuple[str, Instant]] = OrderedDict()
@@ -29,7 +29,7 @@ class People:
         return {user: await self.name(user) for user in users}
 
     async def name(self, user: str) -> str:
-        """The name as Slack shows it; empty when it cannot be had."""
+        """The display name; empty if Slack does not tell it."""
         name, until = self._names.get(user, ("", Instant(0)))
         now = self._clock.now()
         if now < until:
@@ -42,18 +42,20 @@ class People:
         return known or name
 
     async def rank(self, chat: str, user: str) -> Rank:
-        """An admin or owner of the workspace, or who made the channel. Asked anew for each command."""
+        """`ADMIN` for an admin or owner of the workspace and for the channel's creator. Not cached."""
         try:
             async with asyncio.timeout(RANK_S):
                 answer = await self._web.get("users.info", user=user)
-                if not isinstance(answer, Failure) and any(part(answer, "user").get(name) is True for name in ADMINS):
+                if not isinstance(answer, SlackFailure) and any(
+                    mapping(answer, "user").get(name) is True for name in ADMINS
+                ):
                     return Rank.ADMIN
-                made = await self._web.get("conversations.info", channel=chat)
+                channel = await self._web.get("conversations.info", channel=chat)
         except TimeoutError:
             return Rank.UNKNOWN
-        if not isinstance(made, Failure) and word(part(made, "channel"), "creator") == user:
+        if not isinstance(channel, SlackFailure) and string(mapping(channel, "channel"), "creator") == user:
             return Rank.ADMIN
-        return Rank.UNKNOWN if isinstance(answer, Failure) or isinstance(made, Failure) else Rank.MEMBER
+        return Rank.UNKNOWN if isinstance(answer, SlackFailure) or isinstance(channel, SlackFailure) else Rank.MEMBER
 
     async def _asked(self, user: str) -> str:
         try:
@@ -61,11 +63,16 @@ class People:
                 answer = await self._web.get("users.info", user=user)
         except TimeoutError:
             return ""
-        return "" if isinstance(answer, Failure) else _shown(answer)
+        return "" if isinstance(answer, SlackFailure) else _shown(answer)
 
 
 def _shown(answer: dict[str, object]) -> str:
-    user = part(answer, "user")
-    profile = part(user, "profile")
-    name = word(profile, "display_name") or word(profile, "real_name") or word(user, "real_name") or word(user, "name")
+    user = mapping(answer, "user")
+    profile = mapping(user, "profile")
+    name = (
+        string(profile, "display_name")
+        or string(profile, "real_name")
+        or string(user, "real_name")
+        or string(user, "name")
+    )
     return name[:NAME_CHARS_MAX]

@@ -1,0 +1,155 @@
+"""Decorators that make a command of a coroutine function.
+
+`command` adds the options that every command has (`--data`, `--json`, and on request `--config` and `--yes`), runs the
+coroutine, prints its `Output` and leaves with its exit code. `visitor` also opens the data folder and puts a refused
+act into the audit trail.
+
+Rule: a command asks for confirmation if and only if no other command reverses it. Without a terminal it is refused
+unless `--yes` is given.
+"""
+
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.options import Config, Data, Json
+from holdfast.cli.output import USAGE, Output, print_error
+from holdfast.cli.running import outcome
+from holdfast.kernel.errors import ConfirmationRequired
+
+if TYPE_CHECKING:
+    from holdfast.config import Config as Settings
+    from holdfast.runtime.runtime import Runtime
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+Function = Callable[..., Coroutine[Any, Any, Output | int]]
+Decorator = Callable[[Function], Callable[..., None]]
+Question = Callable[..., str]
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The values of the options that commands share."""
+
+    data: Path | None
+    config: Path | None
+    as_json: bool
+
+    @property
+    def folder(self) -> Path:
+        from holdfast.cli.opening import folder_of
+
+        return folder_of(self.data)
+
+    @property
+    def settings(self) -> "Settings":
+        from holdfast.cli.opening import config_of
+
+        return config_of(self.config, self.folder)
+
+    def visiting(self, *, make: bool = False, act: str = "", on: str = "") -> "AbstractAsyncContextManager[Runtime]":
+        from holdfast.cli.opening import visiting
+
+        return visiting(self.data, self.config, make=make, act=act, on=on)
+
+
+def command_group(name: str, help: str) -> typer.Typer:
+    return typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+
+def command(
+    *, data: bool = True, config: bool = False, confirm: Question | None = None, in_group: bool = False
+) -> Decorator:
+    """Make a command of a function whose first parameter is the `Invocation`.
+
+    `confirm` makes a question of the other parameters; an empty question is not asked. `in_group` is for the command
+    that a group runs when no subcommand is named.
+    """
+
+    def decorate(function: Function) -> Callable[..., None]:
+        def run(**given: Any) -> None:  # noqa: ANN401 - the parameters of any command
+            if in_group and given.pop("context").invoked_subcommand is not None:
+                return
+            invocation = Invocation(given.pop("data", None), given.pop("config", None), given.pop("as_json"))
+            if confirm is not None and not given.pop("yes") and (question := confirm(**given)):
+                _ask(question, as_json=invocation.as_json)
+            raise typer.Exit(outcome(lambda: _printed(function, invocation, given), as_json=invocation.as_json))
+
+        shared: dict[str, tuple[object, object]] = {"yes": (Yes, False)} if confirm is not None else {}
+        shared |= {"config": (Config, None)} if config else {}
+        shared |= {"data": (Data, None)} if data else {}
+        _describe(run, function, {**shared, "as_json": (Json, False)}, in_group=in_group)
+        return run
+
+    return decorate
+
+
+def visitor(
+    *,
+    config: bool = False,
+    make: bool = False,
+    act: str = "",
+    on: str = "",
+    confirm: Question | None = None,
+    in_group: bool = False,
+) -> Decorator:
+    """Make a command of a function whose first parameter is the `Runtime` of the data folder.
+
+    `act` names the privileged act that the command attempts, and `on` the parameter with its subject.
+    """
+
+    def decorate(function: Function) -> Callable[..., None]:
+        @wraps(function)
+        async def visit(invocation: Invocation, **given: Any) -> Output | int:  # noqa: ANN401
+            async with invocation.visiting(make=make, act=act, on=given.get(on, "")) as runtime:
+                return await function(runtime, **given)
+
+        return command(config=config, confirm=confirm, in_group=in_group)(visit)
+
+    return decorate
+
+
+async def _printed(function: Function, invocation: Invocation, given: dict[str, Any]) -> int:
+    result = await function(invocation, **given)
+    if isinstance(result, int):
+        return result
+    result.print(as_json=invocation.as_json)
+    return result.code
+
+
+def _describe(
+    run: Callable[..., None], function: Function, shared: dict[str, tuple[object, object]], *, in_group: bool
+) -> None:
+    """Give the command the parameters of the function, without the first, and the shared options."""
+    _, *own = signature(function).parameters.values()
+    parameters = [
+        *([Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)] if in_group else ()),
+        *(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own),
+        *(
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+            for name, (annotation, default) in shared.items()
+        ),
+    ]
+    run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+
+
+def _ask(question: str, *, as_json: bool) -> None:
+    """Exits with 1 if the answer is no, with 2 if no terminal is attached."""
+    if _can_ask():
+        typer.confirm(question, abort=True, err=True)
+        return
+    print_error(ConfirmationRequired(f"there is no terminal to confirm at: {question}"), as_json=as_json)
+    raise typer.Exit(USAGE)
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty()
