@@ -32,7 +32,8 @@ from holdfast.store.postgres.dialect import translate
 from holdfast.store.script import Many, Query, Script, Statement
 
 BLOCKED = "select cardinality(pg_blocking_pids($1)) > 0"
-KEPT = "select exists (select from pg_tables where schemaname = current_schema() and tablename like 'holdfast_kept_%')"
+COPY = "holdfast_kept_"
+COPIES = f"select tablename from pg_tables where schemaname = current_schema() and tablename like '{COPY}%'"
 TABLES = "select tablename from pg_tables where schemaname = current_schema() and tablename not like 'holdfast%'"
 NUMBERED = {"delivery": "n", "reply": "n", "forget_part": "n"}  # numbers that a lost race leaves gaps in
 NUMBERS_OF = {"forget_part": "delivery"}
@@ -203,18 +204,17 @@ class Stage:
     async def keep(self) -> None:
         """Remember the present rows as the state to begin from."""
         self.tables = sorted(name for (name,) in await self.watch.fetch(TABLES))
-        if not await self.watch.fetchval(KEPT):  # the copies stay for the next test: making them takes longest
-            await self.watch.execute(
-                "".join(f"create unlogged table holdfast_kept_{name} (like {name});" for name in self.tables)
-            )
-        copy = "delete from holdfast_kept_{0}; insert into holdfast_kept_{0} table {0};"
+        copies = {name.removeprefix(COPY) for (name,) in await self.watch.fetch(COPIES)}
+        for name in set(self.tables) - copies:  # they stay for the next test
+            await self.watch.execute(f"create unlogged table {COPY}{name} (like {name})")
+        copy = f"delete from {COPY}{{0}}; insert into {COPY}{{0}} table {{0}};"
         await self.watch.execute(f"do $$ begin {''.join(map(copy.format, self.tables))} end $$")
         self.kept = await self._read()
 
     async def restore(self) -> None:
         names = sorted(self.changed)
         self.changed = set(self.tables)
-        steps = [f"delete from {name}; insert into {name} select * from holdfast_kept_{name};" for name in names]
+        steps = [f"delete from {name}; insert into {name} select * from {COPY}{name};" for name in names]
         for name in ("delivery", "reply"):
             newest = f"(select coalesce(max(n), 0) from {name})"
             steps.append(f"perform setval(pg_get_serial_sequence('{name}', 'n'), 1 + {newest}, false);")
