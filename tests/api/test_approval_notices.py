@@ -66,7 +66,7 @@ async def test_a_stream_of_events_tells_the_question_once_and_then_the_reply(tmp
     assert told[-1][1]["text"] == "done"
 
 
-async def test_whoever_comes_later_or_stands_behind_the_turn_is_told_as_well(tmp_path):
+async def test_a_client_that_comes_later_or_waits_behind_the_turn_is_told_as_well(tmp_path):
     async with serving(tmp_path) as live:
         message, approval = await asked(live)
         behind = (await live.say("yes, please", id="2")).json()["message"]

@@ -61,7 +61,7 @@ async def test_over_http_a_call_is_seen_and_approved(tmp_path):
         ("/v1/approvals/NOPE22", {"verdict": "approve"}, 400, "invalid_input"),
     ],
 )
-async def test_a_wrong_wish_gets_a_sentence_and_a_code(path, body, status, code, tmp_path):
+async def test_a_bad_request_gets_a_sentence_and_a_code(path, body, status, code, tmp_path):
     async with serve(tmp_path) as live:
         response = await live.post(path, body)
         assert (response.status_code, code_of(response)) == (status, code)

@@ -90,7 +90,7 @@ WRONG = [
 ]
 
 
-async def test_a_wrong_wish_gets_a_sentence(tmp_path):
+async def test_a_bad_request_gets_a_sentence(tmp_path):
     model = Moody()
     model.is_well = True
     async with serve(tmp_path, model=model) as live:
@@ -118,7 +118,7 @@ def holdfast(tmp_path):
     return command
 
 
-def test_on_the_command_line_the_same(tmp_path, holdfast):
+def test_the_command_line_gives_the_same_answers(tmp_path, holdfast):
     model = Moody()
 
     async def live(work):

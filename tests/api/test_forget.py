@@ -141,7 +141,7 @@ async def until(live, holds):
     ],
     ids=str,
 )
-async def test_a_wrong_wish_over_http_gets_its_code_and_changes_nothing(tmp_path, body, status, code):
+async def test_a_bad_request_over_http_gets_its_code_and_changes_nothing(tmp_path, body, status, code):
     async with serve(tmp_path, policy=AgentPolicy(memory={})) as live:
         session = await live.talk("hi")
         await live.post("/v1/forget", {"person": "eve", "id": "used"})
@@ -206,7 +206,7 @@ def test_without_a_terminal_it_is_not_done_unless_somebody_says_yes(tmp_path, ho
     ],
     ids=str,
 )
-def test_a_wrong_wish_on_the_command_line_gets_its_code(tmp_path, holdfast, arguments, code):
+def test_a_bad_request_on_the_command_line_gets_its_code(tmp_path, holdfast, arguments, code):
     talked(tmp_path, "hi")
     done = holdfast("forget", *arguments, "--yes")
     assert done.exit_code == 1

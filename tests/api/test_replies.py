@@ -107,7 +107,7 @@ def holdfast(tmp_path):
     return command
 
 
-def test_on_the_command_line_the_same(tmp_path, holdfast):
+def test_the_command_line_gives_the_same_answers(tmp_path, holdfast):
     async def talk():
         async with await open_runtime(tmp_path) as runtime:
             return await uncertain(runtime)

@@ -84,7 +84,7 @@ async def test_a_message_that_is_refused_is_an_answer_and_no_stream(live):
         assert (response.status_code, code_of(response)) == (409, "idempotency_conflict")
 
 
-async def test_whoever_was_cut_off_asks_again_and_gets_the_whole_reply(gated):
+async def test_a_client_that_was_cut_off_asks_again_and_gets_the_whole_reply(gated):
     async with posting(gated, chat="cut") as response:
         following = events(response)
         message = (await anext(following))[1]["message"]

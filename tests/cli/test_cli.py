@@ -403,7 +403,7 @@ def test_with_a_configuration_only_its_agents_exist(data):
 
 
 @pytest.mark.parametrize(("agents", "first"), [(("zoe", "ada"), "zoe"), (("ada", "main"), "main")])
-def test_whoever_names_no_agent_talks_to_main_or_to_the_first_that_is_configured(data, agents, first):
+def test_without_a_named_agent_a_message_goes_to_main_or_to_the_first_that_is_configured(data, agents, first):
     data.mkdir()
     (data / "holdfast.toml").write_text("".join(f'[agents.{name}]\nmodel = "practice"\n' for name in agents))
     assert here("send", "My cat is called Byron.", "--data", data, "--wait").returncode == 0
@@ -679,7 +679,7 @@ async def test_ctrl_c_stops_the_running_turn_once_and_then_leaves(data, capsys):
 
 
 @pytest.mark.skipif(not POSIX, reason="an interrupt to one process alone")
-async def test_whoever_stops_waiting_for_a_reply_is_told_where_to_ask_for_it(data):
+async def test_a_person_who_stops_waiting_for_a_reply_is_told_where_to_ask_for_it(data):
     model = GatedModel()
     async with await open_runtime(data, agents=make_agents(model=model)) as runtime:
         process = await asyncio.create_subprocess_exec(

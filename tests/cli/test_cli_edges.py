@@ -181,7 +181,7 @@ def test_a_second_replacement_of_the_configuration_keeps_the_first(tmp_path):
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-async def test_whoever_insists_leaves_a_chat_that_nobody_answers(tmp_path, as_json):
+async def test_repeated_interrupts_leave_a_chat_that_gets_no_reply(tmp_path, as_json):
     """The process that served the folder is gone: neither a reply nor the end of a turn ever comes."""
     async with await open_runtime(tmp_path, agents=make_agents(model=GatedModel()), serve=False) as runtime:
         talk = TerminalChat(runtime, "main", "terminal", as_json=as_json)

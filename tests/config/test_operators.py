@@ -26,7 +26,7 @@ def test_operators_are_read():
 
 
 @pytest.mark.parametrize("entry", ["ada", "@ada", "telegram:@ada", "slack:ada", "agent:helper", "telegram:"])
-def test_whoever_could_be_somebody_else_or_is_a_program_is_no_operator(entry):
+def test_a_name_that_can_be_reassigned_and_a_program_are_no_operators(entry):
     with pytest.raises(AllowlistNotImmutable) as refused:
         read(f'["{entry}"]')
     assert "agents.main.access.operators" in str(refused.value)

@@ -68,7 +68,7 @@ def test_a_sender_is_met_as_the_policy_says(who, policy, admitted, expected):
 
 
 @given(doors, doors, st.booleans(), st.booleans(), st.sampled_from(["dm", "group", "channel"]))
-def test_whoever_gets_in_was_let_in_or_found_an_open_door(door, group_door, human, addressed, kind):
+def test_every_admitted_sender_is_allowed_or_the_door_is_open(door, group_door, human, addressed, kind):
     policy = AccessPolicy(door=door, group_door=group_door, allow=frozenset({"telegram:1"}))
     met = decide(knock(chat_type=kind, human=human, addressed=addressed), policy, admitted=False)
     assert isinstance(met, Admit) == ((door if kind == "dm" else group_door) is Door.OPEN)

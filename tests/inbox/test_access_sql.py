@@ -221,7 +221,7 @@ async def test_an_unknown_code_lets_nobody_in(driver):
     assert not await driver.db.read(is_admitted(FERN, BOB))
 
 
-async def test_whoever_may_know_of_some_agents_decides_about_their_strangers_only(driver):
+async def test_a_token_for_some_agents_decides_about_their_strangers_only(driver):
     await driver.db.write(ask_pairing(ask(driver)))
     elsewhere = replace(verdict(driver), agents=frozenset({"moss", "reed"}))
     with pytest.raises(PairingNotFound) as there:

@@ -170,7 +170,7 @@ async def test_unaddressed_talk_is_journaled_without_a_turn_and_shown_to_the_nex
         assert len(model.requests) == 1
 
 
-async def test_whoever_waits_for_an_observed_message_is_told_at_once(tmp_path):
+async def test_a_wait_for_the_reply_to_an_observed_message_ends_at_once(tmp_path):
     clock = ManualClock()
     async with await Process.start(tmp_path, agents(ScriptedModel()), clock=clock) as runtime:
         feed = runtime.events()

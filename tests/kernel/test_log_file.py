@@ -84,7 +84,7 @@ def test_a_disk_that_is_full_for_a_while_loses_no_line_and_cuts_none(tmp_path, m
     assert capsys.readouterr() == ("", "")
 
 
-def test_whoever_logs_on_a_full_disk_prints_nothing_that_somebody_would_have_to_read(tmp_path, monkeypatch, capsys):
+def test_logging_on_a_full_disk_prints_nothing(tmp_path, monkeypatch, capsys):
     """A pipe that nobody empties would hold up the whole process."""
     disk = Disk(monkeypatch)
     with logs.logging_to(logs.to_file(tmp_path)):
@@ -117,7 +117,7 @@ def test_what_waits_for_a_disk_that_stays_full_is_bounded(tmp_path, monkeypatch,
     assert numbers_in(tmp_path) == [0, *range(40, 50)]
 
 
-def test_whoever_ends_on_a_full_disk_ends_well_and_says_how_much_was_lost(tmp_path, monkeypatch, capsys):
+def test_a_process_that_ends_on_a_full_disk_ends_well_and_says_how_much_was_lost(tmp_path, monkeypatch, capsys):
     Disk(monkeypatch)
     with logs.logging_to(logs.to_file(tmp_path)):
         log.info("accept.accepted")
@@ -146,7 +146,7 @@ def test_an_exception_is_written_with_its_trace(tmp_path):
     assert line["trace"].endswith("ValueError: invalid literal for int() with base 10: 'seven'")
 
 
-def test_whoever_listens_to_the_library_hears_records_with_their_fields(caplog):
+def test_a_log_handler_of_the_library_gets_records_with_their_fields(caplog):
     with caplog.at_level(logging.INFO, logger="holdfast"), log.pinned(mailbox="box_1"):
         log.info("claim.taken", agent="main")
     assert [(one.name, one.message, one.fields) for one in caplog.records] == [

@@ -32,7 +32,7 @@ def test_threads_that_draw_at_once_draw_different_pieces():
     assert len(set(drawn)) == 4 * 3 * STOCK_PIECES
 
 
-def test_whoever_draws_and_goes_leaves_nothing_behind(monkeypatch):
+def test_a_source_of_entropy_leaves_no_fork_hook_behind(monkeypatch):
     """A library's user may open and close a runtime a million times; what is told to a fork is never untold."""
     told = []
     monkeypatch.setattr(os, "register_at_fork", lambda **hooks: told.append(hooks))

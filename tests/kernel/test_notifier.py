@@ -154,7 +154,7 @@ async def test_a_closed_feed_hears_nothing_more_and_is_forgotten():
     assert bell._feeds == {}
 
 
-async def test_closing_a_feed_lets_go_of_whoever_waits_on_it():
+async def test_closing_a_feed_releases_every_waiter():
     bell = Notifier()
     feed = bell.subscribe()
     waiting = asyncio.create_task(feed.next_within(SOON_MS))

@@ -645,7 +645,7 @@ async def test_a_unit_that_may_have_landed_is_settled_before_it_is_erased(driver
     assert [parcel.op for parcel in await carry_all(driver)] == [Op.ERASE]
 
 
-async def test_a_unit_that_is_being_sent_keeps_its_courier_and_is_erased_after_it(driver):
+async def test_a_unit_that_is_being_sent_keeps_its_dispatcher_and_is_erased_after_it(driver):
     driver.policies = EACH
     await driver.talk(f"{CANARY}")
     (claim,) = await driver.db.write(claim_lanes(driver.node, KEY, lanes=1, units=1, renderer="r1"))

@@ -244,7 +244,7 @@ async def test_an_untried_delivery_gets_its_attempt_back(driver):
 # --- doubt and takeover ----------------------------------------------------------------------------
 
 
-async def test_what_a_dead_courier_was_sending_is_in_doubt(driver):
+async def test_a_delivery_that_a_dead_dispatcher_was_sending_is_uncertain(driver):
     driver.policies = EACH
     await driver.chat("one")
     (lost,) = await take(driver)
@@ -267,7 +267,7 @@ async def test_a_lane_given_back_without_an_outcome_is_in_doubt(driver):
     assert again.packages[0].ask
 
 
-async def test_a_courier_that_leaves_gives_its_lanes_back(driver):
+async def test_a_dispatcher_that_stops_releases_its_lanes(driver):
     driver.policies = EACH
     await driver.chat("one")
     (lost,) = await take(driver)
@@ -431,7 +431,7 @@ async def test_when_the_next_lane_is_due_is_known_per_provider(driver):
 # --- together --------------------------------------------------------------------------------------
 
 
-async def test_couriers_at_once_never_share_a_lane(driver):
+async def test_concurrent_dispatchers_never_share_a_lane(driver):
     driver.policies = EACH
     for chat in ("a", "b", "c", "d"):
         await driver.talk("hello", chat=chat)

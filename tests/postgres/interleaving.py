@@ -32,12 +32,15 @@ from holdfast.store.postgres.dialect import translate
 from holdfast.store.script import Many, Query, Script, Statement
 
 BLOCKED = "select cardinality(pg_blocking_pids($1)) > 0"
+COPY = "holdfast_kept_"
+COPIES = f"select tablename from pg_tables where schemaname = current_schema() and tablename like '{COPY}%'"
 TABLES = "select tablename from pg_tables where schemaname = current_schema() and tablename not like 'holdfast%'"
 NUMBERED = {"delivery": "n", "reply": "n", "forget_part": "n"}  # numbers that a lost race leaves gaps in
 NUMBERS_OF = {"forget_part": "delivery"}
 # The audit trail is in the order of commits, which verbs that share no row need not have in common with their effects.
 IN_ORDER = {"action": ("n", "digest"), "action_head": ("digest",)}
 RERUNS_MAX = 4
+LOOK_AFTER_S = 0.003  # most statements have ended by then, and nobody asks the server whether they wait
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Runner:
             return True
         if self._task is None:
             self._task = asyncio.create_task(self._advance())
-        while not self._task.done():
+        while not (await asyncio.wait({self._task}, timeout=LOOK_AFTER_S))[0]:
             if await watch.fetchval(BLOCKED, self.pid):
                 return False
         await self._finish_step()
@@ -201,15 +204,17 @@ class Stage:
     async def keep(self) -> None:
         """Remember the present rows as the state to begin from."""
         self.tables = sorted(name for (name,) in await self.watch.fetch(TABLES))
-        for table in self.tables:
-            await self.watch.execute(f"drop table if exists holdfast_kept_{table}")
-            await self.watch.execute(f"create unlogged table holdfast_kept_{table} as table {table}")
+        copies = {name.removeprefix(COPY) for (name,) in await self.watch.fetch(COPIES)}
+        for name in set(self.tables) - copies:  # they stay for the next test
+            await self.watch.execute(f"create unlogged table {COPY}{name} (like {name})")
+        copy = f"delete from {COPY}{{0}}; insert into {COPY}{{0}} table {{0}};"
+        await self.watch.execute(f"do $$ begin {''.join(map(copy.format, self.tables))} end $$")
         self.kept = await self._read()
 
     async def restore(self) -> None:
         names = sorted(self.changed)
         self.changed = set(self.tables)
-        steps = [f"delete from {name}; insert into {name} select * from holdfast_kept_{name};" for name in names]
+        steps = [f"delete from {name}; insert into {name} select * from {COPY}{name};" for name in names]
         for name in ("delivery", "reply"):
             newest = f"(select coalesce(max(n), 0) from {name})"
             steps.append(f"perform setval(pg_get_serial_sequence('{name}', 'n'), 1 + {newest}, false);")

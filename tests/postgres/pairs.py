@@ -3,6 +3,7 @@
 A verb is a `Party`: its script is made anew each time it is run. All ids are made beforehand, as callers make them.
 """
 
+import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -84,6 +85,11 @@ PASSED = {
 
 
 def party(verb: Callable[..., Any], *arguments: Any, name: str = "", **options: Any) -> Party:
+    """A verb with its arguments, which must fit it: a `TypeError` would be taken for an outcome."""
+    taken = inspect.signature(verb)
+    if name and "name" in taken.parameters:
+        options["name"] = name
+    taken.bind(*arguments, **options)
     return Party(lambda: iter(verb(*arguments, **options)), name, PASSED.get(verb, ""))
 
 
@@ -152,10 +158,10 @@ async def mail(driver: Driver) -> Verbs:
         "accept at a new place": party(accept_sql.accept_message, new, LIMITS, SECRET),
         "accept there too": party(accept_sql.accept_message, newer, LIMITS, SECRET),
         "accept a picture": party(accept_sql.accept_message, replace(first, enclosures=(picture,)), LIMITS, SECRET),
-        "claim": party(node_sql.claim_mailbox, driver.node, ""),
-        "claim elsewhere": party(node_sql.claim_mailbox, OTHER, ""),
-        "claim by name": party(node_sql.claim_mailbox, driver.node, "n", name="n"),
-        "claim by name again": party(node_sql.claim_mailbox, driver.node, "n", name="n"),
+        "claim": party(node_sql.claim_mailbox, driver.node),
+        "claim elsewhere": party(node_sql.claim_mailbox, OTHER),
+        "claim by name": party(node_sql.claim_mailbox, driver.node, name="n"),
+        "claim by name again": party(node_sql.claim_mailbox, driver.node, name="n"),
     }
 
 
@@ -165,12 +171,12 @@ async def claims(driver: Driver) -> Verbs:
     await driver.say("hello")
     await driver.say("hello", chat="there")
     return {
-        "claim": party(node_sql.claim_mailbox, driver.node, ""),
-        "claim elsewhere": party(node_sql.claim_mailbox, OTHER, ""),
-        "claim by name": party(node_sql.claim_mailbox, driver.node, "n", name="n"),
-        "claim by name again": party(node_sql.claim_mailbox, driver.node, "n", name="n"),
-        "claim several": party(node_sql.claim_mailboxes, driver.node, "m", 1, name="m"),
-        "claim several again": party(node_sql.claim_mailboxes, driver.node, "m", 1, name="m"),
+        "claim": party(node_sql.claim_mailbox, driver.node),
+        "claim elsewhere": party(node_sql.claim_mailbox, OTHER),
+        "claim by name": party(node_sql.claim_mailbox, driver.node, name="n"),
+        "claim by name again": party(node_sql.claim_mailbox, driver.node, name="n"),
+        "claim several": party(node_sql.claim_mailboxes, driver.node, limit=1, name="m"),
+        "claim several again": party(node_sql.claim_mailboxes, driver.node, limit=1, name="m"),
         "retire": party(node_sql.retire_node, driver.node),
     }
 
@@ -185,11 +191,11 @@ async def nodes_at_their_end(driver: Driver) -> Verbs:
     driver.clock.advance(LEASE_MS + 1)
     await driver.db.write(register_node(OTHER, "b", sole=False))
     return {
-        "reap": party(node_sql.reap_nodes, LEASE_MS),
+        "reap": party(node_sql.reap_nodes, lease_ms=LEASE_MS),
         "renew": party(node_sql.renew_node, driver.node),
-        "release": party(node_sql.release_claim, claim, 0),
+        "release": party(node_sql.release_claim, claim, retry_in_ms=0),
         "retire": party(node_sql.retire_node, driver.node),
-        "register alone": party(node_sql.register_node, OTHER, "b", True),
+        "register alone": party(node_sql.register_node, OTHER, "b", sole=True),
     }
 
 
@@ -201,8 +207,8 @@ async def a_lost_claim(driver: Driver) -> Verbs:
     await driver.db.write(register_node(OTHER, "b", sole=False))
     held = await driver.claim(node=OTHER)
     return {
-        "release the lost": party(node_sql.release_claim, lost, 5),
-        "release": party(node_sql.release_claim, held, 0),
+        "release the lost": party(node_sql.release_claim, lost, retry_in_ms=5),
+        "release": party(node_sql.release_claim, held, retry_in_ms=0),
         "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
     }
 
@@ -232,11 +238,11 @@ async def an_open_turn(driver: Driver) -> Verbs:
         "resume": party(turn_sql.resume_turn, claim, turn),
         "accept": party(accept_sql.accept_message, message, LIMITS, SECRET),
         "stop": party(accept_sql.accept_message, stop, LIMITS, SECRET),
-        "release": party(node_sql.release_claim, claim, 0),
+        "release": party(node_sql.release_claim, claim, retry_in_ms=0),
         "retire": party(node_sql.retire_node, driver.node),
         "forget the person": person("forget_1"),
         "forget the session": whole("forget_2", turn.session),
-        "backfill": party(backfilled, FERN, later, "", 10),
+        "backfill": party(backfilled, FERN, later, after="", limit=10),
         "intend a draft": party(draft_sql.intend_draft, intent),
     }
 
@@ -296,7 +302,7 @@ async def left(driver: Driver) -> Verbs:
         "resume": party(command_sql.run_command, claim, resume),
         "forget the session": whole("forget_2", session),
         "record": party(record_sql.record_turn, turn_record("b", session=session)),
-        "claim": party(finalisation_sql.claim_finalisation, driver.node, ""),
+        "claim": party(finalisation_sql.claim_finalisation, driver.node),
     }
 
 
@@ -326,8 +332,8 @@ async def recorded(driver: Driver) -> Verbs:
         "record a late provider": party(record_sql.record_turn, turn_record("e", policies=(*policies, later))),
         "summarise": party(summary_sql.commit_summary, operation, draft),
         "end": party(_ended, ending),
-        "backfill": party(backfilled, FERN, later, "", 10),
-        "backfill too": party(backfilled, FERN, later, "", 10),
+        "backfill": party(backfilled, FERN, later, after="", limit=10),
+        "backfill too": party(backfilled, FERN, later, after="", limit=10),
         "forget the person": person("forget_1"),
         "forget the session": whole("forget_2", session),
         "claim lanes": claim_lanes(driver.node, "l"),
@@ -379,10 +385,10 @@ async def ended(driver: Driver) -> Verbs:
     resume = await command(driver, f"/resume {session}", chat="there")
     there = await driver.claim("there")
     return {
-        "claim": party(finalisation_sql.claim_finalisation, driver.node, ""),
-        "claim elsewhere": party(finalisation_sql.claim_finalisation, OTHER, ""),
-        "claim by name": party(finalisation_sql.claim_finalisation, driver.node, "f", name="f"),
-        "claim by name again": party(finalisation_sql.claim_finalisation, driver.node, "f", name="f"),
+        "claim": party(finalisation_sql.claim_finalisation, driver.node),
+        "claim elsewhere": party(finalisation_sql.claim_finalisation, OTHER),
+        "claim by name": party(finalisation_sql.claim_finalisation, driver.node, name="f"),
+        "claim by name again": party(finalisation_sql.claim_finalisation, driver.node, name="f"),
         "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
         "resume elsewhere": party(command_sql.run_command, there, resume),
         "forget the person": person("forget_1"),
@@ -640,8 +646,12 @@ async def people(driver: Driver) -> Verbs:
         "link the person": link("ada", "eve"),
         "link to the linked": link("tg:bob", "tg:ada"),
         "link a second": link("dc:ada", "ada"),
-        "unlink": party(identity_sql.unlink_principal, Principal("tg:ada"), "test", OperationId("unlink 1")),
-        "unlink too": party(identity_sql.unlink_principal, Principal("tg:ada"), "test", OperationId("unlink 2")),
+        "unlink": party(
+            identity_sql.unlink_principal, Principal("tg:ada"), named="test", operation=OperationId("unlink 1")
+        ),
+        "unlink too": party(
+            identity_sql.unlink_principal, Principal("tg:ada"), named="test", operation=OperationId("unlink 2")
+        ),
     }
 
 
@@ -687,8 +697,8 @@ async def moves(driver: Driver) -> Verbs:
             identity_sql.move_address,
             address["a"],
             replace(address["c"], type="group"),
-            "t",
-            OperationId("o"),
+            named="t",
+            operation=OperationId("o"),
         ),
     }
 
@@ -716,16 +726,16 @@ async def strangers(driver: Driver) -> Verbs:
         decision = PairingDecision(
             code="CQDE2222", admit=admit, by="t", operation=OperationId(reply), reply=ReplyId(reply)
         )
-        return party(access_sql.decide_pairing, decision, policy)
+        return party(access_sql.decide_pairing, decision, policy=policy)
 
     return {
-        "ask": party(access_sql.ask_pairing, ask("rep_1"), policy),
-        "ask too": party(access_sql.ask_pairing, ask("rep_2"), policy),
+        "ask": party(access_sql.ask_pairing, ask("rep_1"), policy=policy),
+        "ask too": party(access_sql.ask_pairing, ask("rep_2"), policy=policy),
         "admit": decide("rep_3", admit=True),
         "admit too": decide("rep_4", admit=True),
         "deny": decide("rep_5", admit=False),
-        "unpair": party(access_sql.unpair, Principal("tg:eve"), FERN, "t", OperationId("un")),
-        "another asks": party(access_sql.ask_pairing, ask("rep_6", "CQDE3333", "tg:bob"), policy),
+        "unpair": party(access_sql.unpair, Principal("tg:eve"), agent=FERN, named="t", operation=OperationId("un")),
+        "another asks": party(access_sql.ask_pairing, ask("rep_6", "CQDE3333", "tg:bob"), policy=policy),
     }
 
 
@@ -751,11 +761,11 @@ async def asked(driver: Driver) -> Verbs:
     turn = await driver.db.write(append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask)))
     id_ = ApprovalId("K7M2QX")
     return {
-        "approve": party(approval_sql.decide_approval, id_, Decision.APPROVED, "op", ""),
-        "deny": party(approval_sql.decide_approval, id_, Decision.DENIED, "op2", ""),
+        "approve": party(approval_sql.decide_approval, id_, Decision.APPROVED, named="op", reason=""),
+        "deny": party(approval_sql.decide_approval, id_, Decision.DENIED, named="op2", reason=""),
         "approve here": party(accept_sql.accept_message, driver.arrival("/approve K7M2QX"), LIMITS, SECRET),
         "stop": party(accept_sql.accept_message, driver.arrival("/stop"), LIMITS, SECRET),
-        "release": party(node_sql.release_claim, claim, 0),
+        "release": party(node_sql.release_claim, claim, retry_in_ms=0),
         "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("no", event=TurnEvent.INTERRUPTED)),
         "forget the person": person("forget_1"),
     }
@@ -829,12 +839,12 @@ async def drafted(driver: Driver) -> Verbs:
     late = replace(draft, fence=draft.fence - 1)  # of a claim that is over
     return {
         "intend again": party(draft_sql.intend_draft, intent),
-        "note": party(draft_sql.note_draft, draft, DraftState.STANDING, "55"),
-        "withdraw": party(draft_sql.note_draft, draft, None, ""),
-        "release": party(draft_sql.release_draft, draft, 0),
-        "release late": party(draft_sql.release_draft, late, 0),
-        "note late": party(draft_sql.note_draft, late, DraftState.UNKNOWN, "66"),
-        "withdraw late": party(draft_sql.note_draft, late, None, ""),
+        "note": party(draft_sql.note_draft, draft, DraftState.STANDING, receipt="55"),
+        "withdraw": party(draft_sql.note_draft, draft, None, receipt=""),
+        "release": party(draft_sql.release_draft, draft, quiet_ms=0),
+        "release late": party(draft_sql.release_draft, late, quiet_ms=0),
+        "note late": party(draft_sql.note_draft, late, DraftState.UNKNOWN, receipt="66"),
+        "withdraw late": party(draft_sql.note_draft, late, None, receipt=""),
         "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("ok")),
         "retire": party(node_sql.retire_node, driver.node),
         "forget the person": person("forget_1"),
@@ -915,8 +925,8 @@ async def stray(driver: Driver) -> Verbs:
         await driver.db.write(release_claim(claim))
     driver.clock.advance(1)
     return {
-        "find strays": party(draft_sql.take_stray_drafts, 10),
-        "find strays too": party(draft_sql.take_stray_drafts, 10),
+        "find strays": party(draft_sql.take_stray_drafts, limit=10),
+        "find strays too": party(draft_sql.take_stray_drafts, limit=10),
         "claim replies": claim_replies(driver.node, "r"),
     }
 
@@ -930,8 +940,8 @@ async def forgotten(driver: Driver) -> Verbs:
     await driver.db.write(Call("forget", person("forget_0", "bob").script))
     await driver.write("update forget set swept_at = null")
     return {
-        "sweep": party(forget_sql.sweep_forgotten, 0, 10),
-        "sweep too": party(forget_sql.sweep_forgotten, 0, 10),
+        "sweep": party(forget_sql.sweep_forgotten, quiet_ms=0, limit=10),
+        "sweep too": party(forget_sql.sweep_forgotten, quiet_ms=0, limit=10),
         "mark": party(forget_sql.mark_scrubbed, [ForgetId("forget_0")], "r1"),
         "mark too": party(forget_sql.mark_scrubbed, [ForgetId("forget_0")], "r2"),
         "forget": person("forget_1"),
@@ -954,7 +964,7 @@ async def attachments(driver: Driver) -> Verbs:
         "bring it again": party(attachment_sql.enclose, MessageId("three"), (picture,)),
         "note read": party(attachment_sql.note_position, "acc", "conv", 5, "e5"),
         "note read further": party(attachment_sql.note_position, "acc", "conv", 9, "e9"),
-        "prune": party(upkeep_sql.prune_messages, 0, 10, SECRET),
+        "prune": party(upkeep_sql.prune_messages, older_than_ms=0, limit=10, secret=SECRET),
     }
 
 

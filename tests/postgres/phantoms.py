@@ -63,7 +63,7 @@ async def newcomers(driver: Driver) -> Verbs:
         "accept": party(accept_sql.accept_message, new, LIMITS, SECRET),
         "accept a picture": party(accept_sql.accept_message, replace(new, enclosures=(picture,)), LIMITS, SECRET),
         "accept a stop": party(accept_sql.accept_message, driver.arrival("/stop", chat="new"), LIMITS, SECRET),
-        "ask to be let in": party(access_sql.ask_pairing, ask, PairingPolicy()),
+        "ask to be let in": party(access_sql.ask_pairing, ask, policy=PairingPolicy()),
         "ask and speak": party(_ask_and_speak, ask, knock),
         "record": party(record_sql.record_turn, turn_record("b", policies=(retain(),))),
         "note": note("n1", "a dog", subject="ada"),
@@ -73,7 +73,7 @@ async def newcomers(driver: Driver) -> Verbs:
         "move": move("home", "new"),
         "forget the person": person("forget_1"),
         "forget the person everywhere": party(forget_sql.begin_forgetting, everywhere),
-        "prune": party(upkeep_sql.prune_messages, -1, 10, SECRET),
+        "prune": party(upkeep_sql.prune_messages, older_than_ms=-1, limit=10, secret=SECRET),
     }
 
 
@@ -94,7 +94,7 @@ async def guests(driver: Driver) -> Verbs:
         "record a quotation": party(record_sql.record_turn, quoted),
         "record elsewhere": party(record_sql.record_turn, turn_record("b", session="new", policies=policies)),
         "record for another agent": party(record_sql.record_turn, turn_record("b", session="new", agent="moss")),
-        "backfill": party(backfilled, FERN, retain("late"), "", 10),
+        "backfill": party(backfilled, FERN, retain("late"), after="", limit=10),
         "forget the person": person("forget_1"),
         "forget the person everywhere": party(
             forget_sql.begin_forgetting, ForgetRequest(id=ForgetId("forget_3"), person=Principal("ada"))
@@ -124,7 +124,7 @@ async def branched(driver: Driver) -> Verbs:
         "resume the parent": party(command_sql.run_command, home, resume),
         "resume the branch": party(command_sql.run_command, there, stay),
         "delete": party(command_sql.run_command, there, gone),
-        "backfill": party(backfilled, FERN, retain("late"), "", 10),
+        "backfill": party(backfilled, FERN, retain("late"), after="", limit=10),
         "forget the session": whole("forget_2", parent),
         "forget the branch": whole("forget_4", child),
         "forget the person": person("forget_1"),

@@ -16,13 +16,18 @@ import holdfast
 from holdfast.store.node_sql import register_node
 from holdfast.store.script import Verb
 from holdfast.testing import ManualClock
-from tests.postgres import letters, pairs, phantoms, repeats
+from tests.postgres import forgotten_messages, pairs, phantoms, repeats
 from tests.postgres.interleaving import Party, Site, as_written, faults, open_stage, outcomes, without
 from tests.postgres.teeth import COMPARISONS, DOUBLE, LOCKS, NAMES, SOUND
 from tests.support.driver import Driver
 from tests.support.engines import SCHEMA, open_engine
 
-SITUATIONS = {**pairs.SITUATIONS, **phantoms.SITUATIONS, **repeats.SITUATIONS, **letters.SITUATIONS}
+SITUATIONS = {
+    **pairs.SITUATIONS,
+    **phantoms.SITUATIONS,
+    **repeats.SITUATIONS,
+    **forgotten_messages.SITUATIONS,
+}
 LOCK = r"/\*\s*(lock|share|skip locked)\s*\*/"
 COMPARED = re.compile(
     r"""\b(?:and|where)\s+(?:\w+\.)?(

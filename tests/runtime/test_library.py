@@ -226,7 +226,7 @@ def test_a_thread_that_waits_while_the_runtime_closes_is_let_go(tmp_path, monkey
     assert len(caught) == 1
 
 
-def test_whoever_comes_after_the_end_is_told_so(tmp_path):
+def test_every_call_after_the_end_gets_an_error(tmp_path):
     with holdfast.open_sync(tmp_path, model=ScriptedModel(says("one two three"))) as runtime:
         feed, pieces = runtime.events(), runtime.stream("c", "hello")
         assert next(pieces).text == "one"
@@ -267,7 +267,7 @@ def test_closing_once_more_does_nothing_whenever_it_comes(tmp_path):
     runtime.close()
 
 
-def test_a_close_that_fails_lets_go_of_whoever_waits(tmp_path, monkeypatch):
+def test_a_close_that_fails_releases_every_waiter(tmp_path, monkeypatch):
     from holdfast.runtime.supervisor import Supervisor
 
     asked, caught = threading.Event(), []

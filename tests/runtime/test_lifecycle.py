@@ -151,7 +151,7 @@ async def test_a_closed_runtime_answers_that_it_is_closed(tmp_path):
     await runtime.close()
 
 
-async def test_whoever_waits_for_a_reply_when_the_runtime_closes_is_not_left_waiting(tmp_path):
+async def test_a_wait_for_a_reply_ends_when_the_runtime_closes(tmp_path):
     model = ScriptedModel(stands_at(gate := Gate(), says("x")))
     process = await Process.start(tmp_path, agents(model))
     message = await process.runtime.send("c", "hello")

@@ -68,7 +68,7 @@ async def test_nor_over_a_websocket(live):
 
 
 @pytest.mark.parametrize("sender", ["mallory", "albert", "al"])
-async def test_whoever_is_known_here_only_may_be_spoken_for_and_finds_nothing_of_others(live, sender):
+async def test_a_sender_known_only_here_may_be_named_and_finds_nothing_of_others(live, sender):
     sent = await live.client.post("/v1/messages", json=message(sender), headers=SENDING)
     assert sent.status_code == 202
     assert "No session 'plans' is visible here" in await live.runtime.reply_to(sent.json()["message"])

@@ -113,7 +113,7 @@ async def test_there_is_one_websocket(live):
     "first",
     ['{"type": "auth", "token": "wrong"}', '{"type": "ping"}', "{", '{"type": "auth"}', '{"type": "nonsense"}'],
 )
-async def test_whoever_does_not_show_a_token_first_is_turned_away(live, first):
+async def test_a_socket_that_does_not_send_a_token_first_is_closed(live, first):
     async with ws(live) as socket:
         await socket.send(first)
         assert await closed(socket) == (4401, "auth_required")
@@ -124,7 +124,7 @@ async def test_a_wrong_header_is_turned_away(live):
         assert await closed(socket) == (4401, "auth_required")
 
 
-async def test_whoever_says_nothing_is_turned_away(live, monkeypatch):
+async def test_a_socket_that_says_nothing_is_closed(live, monkeypatch):
     monkeypatch.setattr(websocket, "AUTH_WAIT_MS", 1)
     async with ws(live) as socket:
         assert await closed(socket) == (4401, "auth_required")

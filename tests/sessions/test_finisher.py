@@ -343,7 +343,7 @@ async def test_a_model_that_fails_is_asked_a_few_times_and_then_the_end_has_fail
     assert ((await life.ends())[0].outcome, await life.notes(), len(model.asked)) == ("done", [CAT], 4)
 
 
-async def test_an_end_that_kills_whoever_takes_it_is_given_up_without_asking(lives, clock):
+async def test_a_finalisation_that_kills_its_workers_is_given_up_without_asking_the_model(lives, clock):
     model = ScriptedModel(otherwise=says(ANSWER))
     life = await lives(model, policy=AgentPolicy())
     await life.driver.chat("one")

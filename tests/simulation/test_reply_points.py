@@ -61,7 +61,7 @@ def test_any_verb_may_fail_and_its_answer_be_lost(point):
 
 @pytest.mark.parametrize("occurrence", [1, LATER])
 @pytest.mark.parametrize("point", POST_NAPS, ids=str)
-def test_a_postman_may_sleep_through_its_lease(point, occurrence):
+def test_a_reply_sender_may_sleep_through_its_lease(point, occurrence):
     verdict = live(PauseAtVerb(point, occurrence, length_ms=LEASE_MS * 2))
     assert describe(SEED, verdict.violations) == describe(SEED, ())
 

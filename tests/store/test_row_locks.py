@@ -93,7 +93,7 @@ async def test_a_recorder_that_waited_for_the_session_to_go_live_is_refused(driv
     assert await driver.rows(EVERYTHING) == before
 
 
-async def test_an_undo_that_waited_for_a_courier_retracts_what_left_meanwhile(driver, rival):
+async def test_an_undo_that_waited_for_a_delivery_retracts_what_was_sent_meanwhile(driver, rival):
     driver.policies = (retain(),)
     await driver.chat("one")
     taken = ("update lane set fence = fence + 1", "update delivery set attempt = 1, state = 'sending'")

@@ -295,7 +295,7 @@ async def test_words_that_are_forgotten_end_the_turn_that_waits_with_them(tmp_pa
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["where it is served", "beside the process that serves"])
-async def test_whoever_follows_the_reply_is_shown_the_question_and_then_the_answer(beside, tmp_path):
+async def test_a_client_that_streams_the_reply_gets_the_question_and_then_the_answer(beside, tmp_path):
     till = Till()
     model = ScriptedModel(calls(WISH, text="let me pay"), says("done"))
     async with await Process.start(tmp_path, agents(model, tools=[till.pay])) as runtime:

@@ -239,7 +239,7 @@ async def test_a_wrong_id_is_told_with_those_that_are_open(driver):
     ],
     ids=["another person", "another chat", "a program"],
 )
-async def test_whoever_may_not_decide_changes_nothing(how, answer, driver):
+async def test_a_sender_who_may_not_decide_changes_nothing(how, answer, driver):
     await waiting(driver)
     assert (await told(driver, "/approve K7M2QX", **how)).startswith(answer)
     assert await driver.rows("select decision from approval") == [(None,)]
@@ -433,7 +433,7 @@ async def test_every_message_of_a_turn_is_told_what_it_waits_for(driver):
     assert [(await driver.db.read(trace_message(one))).awaiting.text for one in said] == [QUESTION, QUESTION]
 
 
-async def test_whoever_decided_learns_which_message_goes_on_and_nobody_else(driver):
+async def test_only_the_client_that_decided_learns_which_message_continues(driver):
     turn = await waiting(driver)
     others = [await driver.say("/approve K7M2QX", who="eve"), await driver.say("/approve ZZZZZZ")]
     elsewhere = await driver.say("/approve K7M2QX", chat="elsewhere")

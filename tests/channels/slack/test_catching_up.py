@@ -93,7 +93,7 @@ async def test_what_comes_in_meanwhile_waits_behind_what_was_missed(world):
         await world.mailbox.until_texts("before", "missed", "live", chat=world.dm)
 
 
-async def test_what_came_over_a_line_is_taken_though_the_line_fell_before_it_was_looked_at(world):
+async def test_events_of_a_connection_are_taken_though_it_was_lost_before_they_were_read(world):
     """The first words of a conversation are in no history that would be read back."""
     world.mailbox.marks_gate = asyncio.Event()
     async with running(world.slack, world.bot, world.mailbox):
@@ -197,7 +197,7 @@ def test_marks_are_put_back_to_where_they_were_and_never_forward():
     assert put_back({None: late}, {}, 5) == {None: 5 + history.OVERLAP}, "nothing up to there is read"
 
 
-async def test_what_could_not_be_kept_when_the_line_fell_is_kept_later(world):
+async def test_a_message_that_could_not_be_stored_when_the_connection_was_lost_is_stored_later(world):
     async with running(world.slack, world.bot, world.mailbox):
         world.mailbox.shut(world.dm)
         world.mailbox.errors = [StoreUnavailable("no")]

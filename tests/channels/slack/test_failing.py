@@ -92,14 +92,14 @@ async def test_a_ticket_that_is_not_taken_is_replaced_by_another(world, monkeypa
         await world.mailbox.until_texts("hello")
 
 
-async def test_a_line_whose_closing_is_cut_off_leaves_no_connection(world, monkeypatch):
+async def test_a_socket_whose_closing_is_cut_off_leaves_no_connection(world, monkeypatch):
     monkeypatch.setattr(connection, "CLOSE_S", 0)
     async with running(world.slack, world.bot, Mailbox()):
         assert still_open()
     assert still_open() == []
 
 
-async def test_frames_that_are_no_json_end_the_line_and_not_the_run(world):
+async def test_frames_that_are_no_json_end_the_connection_and_not_the_run(world):
     async with running(world.slack, world.bot, world.mailbox):
         world.bot.pipes[0].frames.put_nowait("{nonsense")
         await world.slack.until(lambda: world.bot.connects == 2)

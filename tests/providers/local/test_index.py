@@ -379,7 +379,7 @@ async def test_an_erased_person_leaves_no_name_either(guest, folder):
     assert files_with(folder, b"ada_lovelace", b"marzipan") == []
 
 
-async def test_nothing_erased_leaves_a_token_of_the_sieve(guest, folder):
+async def test_an_erased_text_leaves_no_token_in_the_filter(guest, folder):
     others = [guest.said("quince", place=guest.at(f"ses_{n}", Principal(f"p{n}"), f"check:dm:{n}")) for n in range(50)]
     place = guest.at("ses_gone", Principal("cy"), "check:dm:cy")
     gone, said = guest.said("marzipan", place=place), place.inputs
@@ -418,7 +418,7 @@ async def test_what_was_erased_does_not_come_back_with_a_late_copy(guest):
     assert await guest.has_landed(sparing)
 
 
-async def test_an_erasure_waits_for_whoever_reads_the_log(guest, folder):
+async def test_an_erasure_waits_for_readers_of_the_log(guest, folder):
     gone = guest.said("marzipan")
     await guest.keep(gone)
     other = apsw.Connection(str(folder / NAME))

@@ -165,7 +165,7 @@ def test_this_chat_is_preferred_among_equals():
     assert talk.best("code", address="here")[0] == "the code is blue"
 
 
-def test_a_kindred_word_helps_but_counts_for_less():
+def test_a_synonym_helps_but_counts_for_less():
     question = read_question("what does her mom cook")
     assert question.terms["mom"] == 1.0
     assert question.terms["mother"] == Weights().synonym

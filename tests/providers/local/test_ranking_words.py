@@ -88,12 +88,12 @@ def test_common_words_say_nothing():
     assert stems("what is it that you have been doing") == []
 
 
-def test_kindred_words_are_those_of_their_own_line():
+def test_the_synonyms_of_a_word_are_those_of_its_own_group():
     assert stem("code") in SYNONYMS[stem("password")]
     assert stem("street") not in SYNONYMS[stem("password")]
 
 
-def test_kindred_is_mutual_and_never_oneself():
+def test_synonyms_are_mutual_and_no_word_is_its_own():
     for word, others in SYNONYMS.items():
         assert word not in others
         assert all(word in SYNONYMS[other] for other in others)

@@ -162,7 +162,7 @@ def alike(way, agent, name=""):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("case", ["as it is", "more groups than it takes", "tokens that collide"])
-async def test_the_sieve_changes_no_answer(tmp_path, monkeypatch, seed, case):
+async def test_the_filter_changes_no_answer(tmp_path, monkeypatch, seed, case):
     if case == "more groups than it takes":
         monkeypatch.setattr(scope_tokens, "GROUPS_MAX", 0)
     elif case == "tokens that collide":

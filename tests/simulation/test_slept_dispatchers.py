@@ -28,10 +28,10 @@ def broken():
     return found
 
 
-def test_a_courier_that_slept_sends_nothing():
+def test_a_dispatcher_that_slept_through_its_lease_sends_nothing():
     assert broken() == set()
 
 
-def test_one_that_sent_all_the_same_would_send_twice(monkeypatch):
+def test_a_dispatcher_that_ignored_its_lease_would_send_twice(monkeypatch):
     monkeypatch.setattr(world, "COURIER", replace(COURIER, send_within_ms=10 * LONG_MS))
     assert broken() == {"I7"}
