@@ -427,11 +427,10 @@ async def finishing(driver: Driver) -> Verbs:
     """The extraction of an epoch is under way."""
     held = await _finishing(driver)
     await driver.db.write(register_node(OTHER, "b", sole=False))
-    asked = finalisation_sql.Recorded(FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m")
-    put_off = finalisation_sql.Recorded(FinishEvent.POSTPONED, reason="later")
+    record = finalisation_sql.record_finalisation
     return {
-        "record": party(finalisation_sql.record_finalisation, held, asked),
-        "put off": party(finalisation_sql.record_finalisation, held, put_off),
+        "record": party(record, held, FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m"),
+        "put off": party(record, held, FinishEvent.POSTPONED, reason="later"),
         "retire": party(node_sql.retire_node, driver.node),
         "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
         "forget the person": person("forget_1"),
@@ -447,7 +446,7 @@ async def closing(driver: Driver) -> Verbs:
     resume = await command(driver, f"/resume {held.session}", chat="there")
     there = await driver.claim("there")
     return {
-        "close": party(finalisation_sql.record_finalisation, held, finalisation_sql.Recorded(FinishEvent.CLOSED)),
+        "close": party(finalisation_sql.record_finalisation, held, FinishEvent.CLOSED),
         "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
         "resume elsewhere": party(command_sql.run_command, there, resume),
         "record": party(record_sql.record_turn, turn_record("b", session=held.session)),
