@@ -140,7 +140,7 @@ async def test_a_reply_is_told_once_although_two_look_for_it_at_the_same_time(tm
     """Whoever sent a signal looks at once, and whoever watches the chat looks now and then."""
     monkeypatch.setattr("holdfast.api.streams.conversation.LOOK_EVERY_MS", 1)
     async with serving(tmp_path) as live, ws(live) as socket:
-        trace, both = live.runtime.db.message, asyncio.Barrier(2)
+        trace, both = verb_on(live.runtime.db, trace_message, reads=True), asyncio.Barrier(2)
         looks: list[str] = []
 
         async def looking(message):

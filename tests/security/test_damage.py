@@ -94,13 +94,13 @@ class Engine:
         self.fails = True
         self.looked = []
 
-    async def read(self, _verb, _script):
+    async def read(self, _call):
         if self.fails:
             raise StoreCorrupt("database disk image is malformed")
         return "read"
 
-    async def write(self, verb, script, *, name=""):
-        return await self.read(verb, script)
+    async def write(self, call):
+        return await self.read(call)
 
     async def tables(self):
         return ("a", "b")

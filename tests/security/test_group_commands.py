@@ -17,7 +17,6 @@ from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell
 from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.token_binding import Binding
 from holdfast.channels.telegram import make_telegram
-from holdfast.channels.telegram.channel import TelegramChannel
 from holdfast.inbox.channel import ChannelSetup
 from holdfast.inbox.channels import Channels
 from holdfast.kernel.ids import AgentName, TokenId
@@ -71,7 +70,7 @@ class Group:
             tasks=AsyncTasks(),
         )
         self.channel = make_telegram(setup)
-        monkeypatch.setattr(TelegramChannel, "capabilities", hasty(self.channel.capabilities))
+        self.channel.capabilities = hasty(self.channel.capabilities)
 
     async def __aenter__(self):
         who = agents(ScriptedModel(otherwise=says("noted")), replace(policy(), access=self._policy))

@@ -18,7 +18,6 @@ from holdfast.api.routes.table import ENDPOINTS
 from holdfast.inbox.access import PairingAsk
 from holdfast.inbox.access_sql import ask_pairing
 from holdfast.inbox.address import Address
-from holdfast.inbox.attachment_sql import find_attachment, read_attachment
 from holdfast.inbox.channel_status import (
     ChannelStatus,
     ConnectionState,
@@ -310,9 +309,9 @@ async def test_the_service_of_a_token_keeps_to_its_agents_by_itself(live):
     token = AccessToken(id=TokenId("bobs"), scopes=frozenset(Scope), agents=frozenset({OURS}))
     service = FencedService(live.runtime, token)
     ours, theirs = [sha256(f"of {agent} {n}".encode()).hexdigest() for agent, n in ((OURS, 1), (THEIRS, 0))]
-    assert await service.db.read(read_attachment(ours)) is not None
-    assert await service.db.read(read_attachment(theirs)) is None
-    assert await service.db.read(find_attachment(theirs, agent=THEIRS)) is None
+    assert await service.read_attachment(ours) is not None
+    assert await service.read_attachment(theirs) is None
+    assert await service.find_attachment(theirs, agent=THEIRS) is None
     session = (await live.runtime.sessions(agent=THEIRS))[0].id
     with pytest.raises(SessionNotFound):
         await service.context(session)

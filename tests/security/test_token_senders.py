@@ -19,7 +19,7 @@ from holdfast.api.auth.token_binding import UNSAID, Binding
 from holdfast.inbox.address import parse
 from holdfast.kernel.errors import MessageNotFound, SessionNotFound, TokenBound
 from holdfast.kernel.ids import TokenId
-from holdfast.sessions.history_sql import read_session, trace_message
+from holdfast.sessions.history_sql import read_session
 from tests.security.bound_world import (
     CANARY,
     LISTED,
@@ -298,12 +298,12 @@ async def test_the_service_of_a_bound_token_finds_nothing_elsewhere_whatever_a_h
     """Routes of today reach some of these checks through others; each holds by itself."""
     service, another = BoundService(live.runtime, TOKENS["sender"]), live.side.another
     with pytest.raises(MessageNotFound):
-        await service.db.read(trace_message(another["message"]))
+        await service.message(another["message"])
     with pytest.raises(SessionNotFound):
         await service.context(another["session"])
     for asked in (service.unanswered("bob", "body."), service.recall("tea", sender="bob")):
         with pytest.raises(TokenBound):
             await asked
-    for closed in (service.listen, lambda: service.replay, lambda: service.db.links):
+    for closed in (service.listen, lambda: service.replay, lambda: service.db):
         with pytest.raises(TokenBound):
             closed()

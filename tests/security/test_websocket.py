@@ -25,7 +25,7 @@ from holdfast.kernel.notifier import Event
 from holdfast.sessions.history_sql import find_mailbox
 from tests.support.fakes import soon
 from tests.support.live import BODY_BYTES_MAX, TOKEN, serve
-from tests.support.ports import replace_verb
+from tests.support.ports import replace_verb, verb_on
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -185,7 +185,7 @@ async def test_a_store_that_is_away_for_a_moment_ends_no_connection(live, monkey
         assert (await heard(socket))["type"] == "ready"
         await socket.send(json.dumps({"type": "subscribe", "chat": "nobody spoke here"}))
         assert (await heard(socket))["type"] == "subscribed"
-        rechecks, looks = Away(live.app._guard.recheck), Away(live.runtime.db.mailbox)
+        rechecks, looks = Away(live.app._guard.recheck), Away(verb_on(live.runtime.db, find_mailbox, reads=True))
         monkeypatch.setattr(live.app._guard, "recheck", rechecks)
         replace_verb(monkeypatch, live.runtime.db, find_mailbox, looks)
         await soon(rechecks.asked_again.wait())

@@ -39,7 +39,7 @@ async def outgoing(runtime):
     from holdfast.store.script import rows
 
     sql = "select agent, channel, address, hop, state, body from reply where channel = 'agent' order by n"
-    return await runtime.db._db.read(Call("look", lambda: rows(sql)))
+    return await runtime.db.read(Call("look", lambda: rows(sql)))
 
 
 async def test_an_agent_has_all_of_them_or_those_that_are_chosen(tmp_path):

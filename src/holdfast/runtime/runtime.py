@@ -110,6 +110,7 @@ class Runtime:
         self._attached = attached
         self._agents = parts.agents
         self._contexts = parts.contexts
+        self._member = parts.member
         self._compressor = parts.compressor
         self._supervisor = supervisor
         self._providers = parts.providers
@@ -365,6 +366,10 @@ class Runtime:
         self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
     ) -> Sequence[Operation]:
         return await self.db.read(list_operations(session=session, after=after, limit=limit))
+
+    async def message(self, message: MessageId) -> MessageTrace:
+        """What happened to a message of a chat that the caller may read. Raises `MessageNotFound`."""
+        return await self.db.read(trace_message(message))
 
     async def mailbox(self, address: str) -> MailboxView | None:
         return await self.db.read(find_mailbox(address))

@@ -1,7 +1,6 @@
 """In a Telegram group the person who asked for a tool call approves it with the command that the question names."""
 
 from holdfast.channels.telegram import make_telegram
-from holdfast.channels.telegram.channel import TelegramChannel
 from holdfast.inbox.channel import ChannelSetup
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
@@ -21,7 +20,7 @@ async def test_a_plain_answer_in_a_group_decides_what_waits_there(server, bot, t
         tasks=AsyncTasks(),
     )
     channel = make_telegram(setup)
-    monkeypatch.setattr(TelegramChannel, "capabilities", hasty(channel.capabilities))
+    channel.capabilities = hasty(channel.capabilities)
     process = await start(tmp_path, "telegram", channel, till)
     async with process:
         server.say(chat, bob, f"@{bot.username} pay him")

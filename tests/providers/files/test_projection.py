@@ -318,7 +318,7 @@ async def test_idle_files_are_only_looked_at(cabinet, monkeypatch):
     await cabinet.deliver()
     await cabinet.notice()
     monkeypatch.setattr(cabinet.provider._disk, "read", None)
-    monkeypatch.setattr(cabinet.keeper, "store", None)
+    monkeypatch.setattr(cabinet.keeper, "db", None)
     assert await cabinet.notice() == ()
 
 

@@ -130,9 +130,14 @@ class BoundService:
         return self._inner.follow(message, feed)
 
     async def trace(self, message: MessageId) -> MessageTrace:
-        found = await self._inner.trace(message)
+        return self._own(await self._inner.trace(message))
+
+    async def message(self, message: MessageId) -> MessageTrace:
+        return self._own(await self._inner.message(message))
+
+    def _own(self, found: MessageTrace) -> MessageTrace:
         if not self._binding.holds(found.address):
-            raise no_message(message)
+            raise no_message(found.message)
         return found
 
     async def sessions(

@@ -155,9 +155,14 @@ class FencedService:
         return self._inner.follow(message, feed)
 
     async def trace(self, message: MessageId) -> MessageTrace:
-        found = await self._inner.trace(message)
+        return self._own(await self._inner.trace(message))
+
+    async def message(self, message: MessageId) -> MessageTrace:
+        return self._own(await self._inner.message(message))
+
+    def _own(self, found: MessageTrace) -> MessageTrace:
         if not self._token.sees(found.agent):
-            raise MessageNotFound(f"no message {message!r} was accepted here", message=message)
+            raise MessageNotFound(f"no message {found.message!r} was accepted here", message=found.message)
         return found
 
     async def sessions(

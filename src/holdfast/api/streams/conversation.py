@@ -276,7 +276,7 @@ class Talk:
         """Tell what became of messages, or what they wait for."""
         awaited = chat.awaited.keys() & set(about)
         for message in sorted(about):
-            trace = await self._service.trace(MessageId(message))  # of a chat that the token may hear
+            trace = await self._service.message(MessageId(message))  # of a chat that the token may hear
             if message in awaited and message not in chat.awaited:
                 continue  # somebody else has looked, and told, meanwhile
             if trace.state not in UNFINISHED:
