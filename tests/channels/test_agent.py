@@ -108,7 +108,7 @@ async def test_two_agents_that_ask_each_other_whatever_they_hear_come_to_rest_af
 
 async def hops(runtime):
     """How many messages came through how many agents."""
-    found = await runtime.db._db.read(Call("hops", lambda: rows("select hop, count(*) from inbound group by hop")))
+    found = await runtime.db.read(Call("hops", lambda: rows("select hop, count(*) from inbound group by hop")))
     return dict(found)
 
 

@@ -75,7 +75,7 @@ async def overheard(driver: Driver) -> Verbs:
     opening = driver.opening(None, mail.waiting)
     return {
         "open": party(turn_sql.open_turn, claim, opening),
-        "observe": party(turn_sql.observe_messages, claim, opening.session, [message], None),
+        "observe": party(turn_sql.observe_messages, claim, opening.session, [message]),
     }
 
 

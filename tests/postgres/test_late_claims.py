@@ -36,14 +36,14 @@ class Late:
         self._database = database
         self.written = asyncio.Event()
 
-    async def write(self, verb, script, *, name=""):
+    async def write(self, call):
         def held():
-            value = yield from script()
+            value = yield from call
             self.written.set()
             yield from run("select pg_advisory_xact_lock_shared(:gate)", gate=GATE)
             return value
 
-        return await self._database.write(Call(verb, held, lock=name))
+        return await self._database.write(Call(call.verb, held, call.lock))
 
 
 async def waits_for_mail(driver):
