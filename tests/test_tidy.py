@@ -299,6 +299,35 @@ def test_what_is_long_says_why():
     assert unlisted == {}
 
 
+# --- names ---------------------------------------------------------------------------------------
+
+# Metaphors that a reader would have to be told. A module's name says what the thing is in the words of the field.
+RETIRED = {
+    *("anchor", "attendance", "attendant", "bell", "bulletin", "carrier", "courier", "crew", "desk", "exchange"),
+    *("gist", "hand", "hops", "keeper", "kindred", "letter", "liaison", "line", "lookout", "poster", "postman"),
+    *("presence", "reception", "refill", "relog", "room", "say", "shelf", "sketch", "standing", "till", "turnstile"),
+    *("visit", "whereabouts"),
+}
+
+
+def class_names() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.walk(source.parse(path)):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(name_of(path))
+    return found
+
+
+def test_one_class_name_is_one_class():
+    assert {name: places for name, places in class_names().items() if len(places) > 1} == {}
+
+
+@per_file(FILES)
+def test_no_module_is_named_by_a_retired_metaphor(path):
+    assert not RETIRED & set(path.stem.split("_")), "use the word of the field"
+
+
 # --- portability ---------------------------------------------------------------------------------
 
 UNIX_MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}

@@ -28,8 +28,8 @@ from holdfast.audit.action import Act, ActorKind  # noqa: E402
 from holdfast.inbox.message import MessageState  # noqa: E402
 from holdfast.kernel import log  # noqa: E402
 from holdfast.kernel.errors import HoldfastError, Remedy  # noqa: E402
-from holdfast.sessions.command import HELP, SIGNALS, Verb  # noqa: E402
-from holdfast.sessions.command_rights import NEEDS, Needs, Place, Rank, Speaker, judge  # noqa: E402
+from holdfast.sessions.command import HELP, SIGNALS, CommandVerb  # noqa: E402
+from holdfast.sessions.command_rights import NEEDS, CommandPlace, Needs, Rank, Speaker, judge  # noqa: E402
 from holdfast.sessions.session import SessionState  # noqa: E402
 from holdfast.turns.turn import CLOSED, TRANSITIONS, Phase, TurnEvent  # noqa: E402
 
@@ -292,9 +292,9 @@ def commands() -> str:
     ]
     rights = [
         (
-            ", ".join(f"`/{verb.value}`" for verb in Verb if NEEDS[verb] is needs),
+            ", ".join(f"`/{verb.value}`" for verb in CommandVerb if NEEDS[verb] is needs),
             *(_right(needs, Speaker(human=True, place=place, rank=rank)) for place, rank in RIGHTS.values()),
-            _right(needs, Speaker(human=False, place=Place.PRIVATE)),
+            _right(needs, Speaker(human=False, place=CommandPlace.PRIVATE)),
         )
         for needs in Needs
     ]
@@ -311,10 +311,10 @@ def commands() -> str:
 
 
 RIGHTS = {
-    "in a private chat": (Place.PRIVATE, Rank.MEMBER),
-    "an admin in a group": (Place.GROUP, Rank.ADMIN),
-    "a member of a group": (Place.GROUP, Rank.MEMBER),
-    "a sender in an HTTP chat with several senders": (Place.SHARED, Rank.MEMBER),
+    "in a private chat": (CommandPlace.PRIVATE, Rank.MEMBER),
+    "an admin in a group": (CommandPlace.GROUP, Rank.ADMIN),
+    "a member of a group": (CommandPlace.GROUP, Rank.MEMBER),
+    "a sender in an HTTP chat with several senders": (CommandPlace.SHARED, Rank.MEMBER),
 }
 RIGHTS_TEXT = (
     "A command without permission changes nothing; the reply says who may use it. An operator may use every command in "
@@ -335,7 +335,7 @@ RIGHTS_MORE = (
 
 
 def _right(needs: Needs, speaker: Speaker) -> str:
-    verb = next(verb for verb in Verb if NEEDS[verb] is needs)
+    verb = next(verb for verb in CommandVerb if NEEDS[verb] is needs)
     if judge(verb, speaker) is None:
         return "yes"
     return "own" if judge(verb, speaker, owns=True) is None else "no"

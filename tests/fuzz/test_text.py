@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.inbox.address import agent_name, parse
-from holdfast.inbox.message import Kind, Limits, check_event_id, check_text, kind_of
+from holdfast.inbox.message import Limits, MessageKind, check_event_id, check_text, kind_of
 from holdfast.kernel.errors import (
     EmptyMessage,
     InvalidAddress,
@@ -53,11 +53,11 @@ def test_an_address_is_read_and_written_back_the_same_or_refused(text):
 def test_a_command_is_understood_or_left_as_text(text):
     command = parse_command(text)
     if command is None:
-        assert kind_of(text) is (Kind.TEXT if meant_by(text) is None else Kind.SIGNAL)
-        assert kind_of(text, human=False) is Kind.TEXT
-        assert kind_of(text, addressed=False) is Kind.OBSERVED
+        assert kind_of(text) is (MessageKind.TEXT if meant_by(text) is None else MessageKind.SIGNAL)
+        assert kind_of(text, human=False) is MessageKind.TEXT
+        assert kind_of(text, addressed=False) is MessageKind.OBSERVED
         return
-    assert kind_of(text) is (Kind.SIGNAL if command.is_signal else Kind.COMMAND)
+    assert kind_of(text) is (MessageKind.SIGNAL if command.is_signal else MessageKind.COMMAND)
     assert text.lstrip(" \t")[1:].lower().startswith(tuple(ALIASES))
     assert command.argument in text
     turns = command.undo_turns

@@ -10,7 +10,7 @@ import pytest
 from holdfast.inbox.accept_sql import accept_message, was_accepted
 from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import Accepted, Conflict, Duplicate, Limits, MailboxFull, MessageState, TooMany
-from holdfast.memory.naming import NOWHERE, Whereabouts
+from holdfast.memory.naming import NOWHERE, CallerDirectory
 from holdfast.sessions.history_sql import find_mailbox, trace_message
 from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.store.upkeep_sql import load_secret, prune_messages
@@ -290,7 +290,7 @@ async def test_the_rate_limit_is_not_for_the_program_that_owns_the_store(driver)
 
 
 async def test_where_a_message_was_written_is_kept_with_it(driver):
-    where = Whereabouts("/home/ada/app", "/home/ada")
+    where = CallerDirectory("/home/ada/app", "/home/ada")
     await driver.accept(replace(driver.arrival("here"), where=where))
     await driver.say("from nowhere")
     claim = await driver.claim()

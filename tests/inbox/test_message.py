@@ -12,9 +12,9 @@ from holdfast.inbox.message import (
     Conflict,
     Duplicate,
     Inbound,
-    Kind,
     Limits,
     MailboxFull,
+    MessageKind,
     MessageState,
     TooMany,
     Unfit,
@@ -27,7 +27,7 @@ from holdfast.inbox.message import (
 from holdfast.kernel import errors
 from holdfast.kernel.errors import EmptyMessage, HoldfastError, InvalidName, InvalidUnicode, MessageTooLarge
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, MessageId, Principal, ReplyId
-from holdfast.sessions.command import Command, Verb
+from holdfast.sessions.command import Command, CommandVerb
 from holdfast.turns.journal import UserSaid
 
 MESSAGE = MessageId("msg_1")
@@ -108,28 +108,28 @@ def test_a_message_id_that_cannot_be_kept_is_refused(event_id):
 @pytest.mark.parametrize(
     ("text", "addressed", "kind"),
     [
-        ("hello", True, Kind.TEXT),
-        ("hello", False, Kind.OBSERVED),
-        ("/new", True, Kind.COMMAND),
-        ("/new", False, Kind.OBSERVED),
-        ("/stop", True, Kind.SIGNAL),
-        ("/status", False, Kind.OBSERVED),
-        ("/nothing", True, Kind.TEXT),
+        ("hello", True, MessageKind.TEXT),
+        ("hello", False, MessageKind.OBSERVED),
+        ("/new", True, MessageKind.COMMAND),
+        ("/new", False, MessageKind.OBSERVED),
+        ("/stop", True, MessageKind.SIGNAL),
+        ("/status", False, MessageKind.OBSERVED),
+        ("/nothing", True, MessageKind.TEXT),
     ],
 )
 def test_how_a_message_is_treated_is_decided_when_it_arrives(text, addressed, kind):
     assert kind_of(text, addressed=addressed) is kind
 
 
-@pytest.mark.parametrize("verb", Verb)
+@pytest.mark.parametrize("verb", CommandVerb)
 def test_every_command_is_treated_as_a_command_or_a_signal(verb):
-    assert kind_of(f"/{verb.value}") is (Kind.SIGNAL if Command(verb).is_signal else Kind.COMMAND)
+    assert kind_of(f"/{verb.value}") is (MessageKind.SIGNAL if Command(verb).is_signal else MessageKind.COMMAND)
 
 
 def test_a_waiting_message_knows_the_entry_and_the_command_it_becomes():
     assert inbound("hello").said() == UserSaid(text="hello", principal="ada", message="msg_1", event_id="1")
     assert inbound("hello").command is None
-    assert inbound("/undo 2").command == Command(Verb.UNDO, "2")
+    assert inbound("/undo 2").command == Command(CommandVerb.UNDO, "2")
 
 
 def test_only_waiting_and_in_turn_are_unfinished():

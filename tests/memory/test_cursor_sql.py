@@ -9,7 +9,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.memory import cursor_sql
 from holdfast.memory.backfill_sql import backfill_sessions
 from holdfast.memory.cursor_sql import next_overdue, schedule_overdue
-from holdfast.memory.naming import Whereabouts
+from holdfast.memory.naming import CallerDirectory
 from holdfast.store.script import Call, run
 from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn_sql import commit_turn
@@ -139,7 +139,7 @@ async def test_a_unit_never_spans_a_change_of_place(driver):
 
 async def test_a_unit_never_spans_a_change_of_repository(driver):
     for repo in ("/home/ada", "/home/ada", "/home/ada/app"):
-        turn = replace(record(driver.id("k"), policies=THREE), where=Whereabouts("/home/ada/app", repo))
+        turn = replace(record(driver.id("k"), policies=THREE), where=CallerDirectory("/home/ada/app", repo))
         await driver.db.write(record_turn(turn))
     assert await driver.rows("select from_turn, through_turn from delivery order by from_seq") == [(1, 2), (3, 3)]
 

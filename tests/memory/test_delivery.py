@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.kernel.ids import Principal, Provider
 from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
-from holdfast.memory.naming import NOWHERE, Whereabouts
+from holdfast.memory.naming import NOWHERE, CallerDirectory
 
 EVERY_TURN = DeliveryPolicy(provider=Provider("local"))
 
@@ -29,7 +29,7 @@ def spans(draw: st.DrawFn) -> list[TurnSpan]:
                 last_seq=seq,
                 place=draw(st.sampled_from(["bank", "vault"])),
                 principal=Principal(draw(st.sampled_from(["ada", "bob"]))),
-                where=draw(st.sampled_from([NOWHERE, NOWHERE, Whereabouts("/app"), Whereabouts("/app", "/")])),
+                where=draw(st.sampled_from([NOWHERE, NOWHERE, CallerDirectory("/app"), CallerDirectory("/app", "/")])),
                 undone=draw(st.sampled_from([False, False, True])),
             )
         )

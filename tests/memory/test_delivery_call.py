@@ -13,15 +13,15 @@ from holdfast.memory.delivery import (
     Delivered,
     DeliveryState,
     Landing,
-    Line,
     Op,
     Parcel,
     SaidTurn,
+    SpokenLine,
     Uncertain,
     Unreachable,
 )
-from holdfast.memory.delivery_call import HURRIED_MAX, Carrier
-from holdfast.memory.lane import CourierPolicy, LaneClaim, LaneKey, Package
+from holdfast.memory.delivery_call import HURRIED_MAX, ProviderDelivery
+from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey, Package
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import Capabilities
 from holdfast.testing import ManualClock
@@ -65,7 +65,7 @@ class Patient(AsyncTasks):
 
 def claim(place, **known):
     inputs = NamingInputs(agent=KEY.agent, session=SessionId(place), principal=Principal("ada"))
-    line = Line(role="user", speaker="ada", text="hello", at=Instant(1), seq=1)
+    line = SpokenLine(role="user", speaker="ada", text="hello", at=Instant(1), seq=1)
     parcel = Parcel(
         id=DeliveryId(place),
         op=Op.RETAIN,
@@ -85,7 +85,7 @@ def claim(place, **known):
 
 def carrier_of(provider, store, clock):
     ports = make_ports(VerbMethods(store), clock=clock, entropy=SystemEntropy(), tasks=Patient())
-    return Carrier(ports, KEY, cast("Any", provider), policy=CourierPolicy())
+    return ProviderDelivery(ports, KEY, cast("Any", provider), policy=DispatchPolicy())
 
 
 async def test_a_lost_lane_does_not_keep_the_others_of_its_call_taken():
@@ -142,7 +142,7 @@ async def test_a_provider_that_cancels_its_own_work_when_asked_how_it_is_keeps_n
             return Landing.POSSIBLE
 
     ledger, clock = Troubled(), ManualClock()
-    old = 10 * CourierPolicy().uncertain_wait_ms
+    old = 10 * DispatchPolicy().uncertain_wait_ms
     asked = claim("a", ask=True, uncertain_for_ms=old, failing_for_ms=old)
     await carrier_of(Unsure(), ledger, clock).carry([asked], taken_at=clock.now())
     assert ledger.settled == ["a"]

@@ -6,14 +6,14 @@ import pytest
 
 from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, Provider
 from holdfast.memory.delivery import DeliveryState
-from holdfast.memory.forget import ErasurePart, Forgetting, Heard, Kind, turns_of
+from holdfast.memory.forget import ErasurePart, ForgetKind, Forgetting, HeardWords, turns_of
 
 OWN, PASSED, OTHER = (True, False), (False, True), (False, False)
 
 
 def gone(owned, *heard):
     """The turns that go; `heard` is (turn, whose) in order."""
-    return sorted(turns_of(owned, [Heard(n, turn, *whose) for n, (turn, whose) in enumerate(heard, start=1)]))
+    return sorted(turns_of(owned, [HeardWords(n, turn, *whose) for n, (turn, whose) in enumerate(heard, start=1)]))
 
 
 def test_a_turn_of_theirs_goes_whoever_else_is_heard_in_it():
@@ -44,7 +44,7 @@ def test_it_is_done_only_with_every_receipt(state, scrubbed, swept):
     found = Forgetting(
         id=ForgetId("f"),
         agent=None,
-        kind=Kind.PERSON,
+        kind=ForgetKind.PERSON,
         subject="ada",
         requested_at=Instant(0),
         scrubbed_at=scrubbed,

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.inbox.address import Address, parse
 from holdfast.inbox.mail_sql import read_mail
-from holdfast.inbox.message import Accepted, Arrival, Duplicate, Kind, Unfit
+from holdfast.inbox.message import Accepted, Arrival, Duplicate, MessageKind, Unfit
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import AgentName, MailboxId, MessageId, Principal, Provider, ReplyId
 from holdfast.memory.delivery import DeliveryState, Op
@@ -62,7 +62,7 @@ class Post:
             event_id=f"{letter}.0",
             principal=Principal(f"agent:{sender}"),
             text=f"[a message from the agent {sender}]\n{text}",
-            kind=Kind.TEXT,
+            kind=MessageKind.TEXT,
             human=False,
             hop=1,
             reply=ReplyId(self.driver.id("rep")),

@@ -20,7 +20,7 @@ from holdfast.memory.delivery import (
 )
 from holdfast.memory.lane import (
     UNKNOWN,
-    CourierPolicy,
+    DispatchPolicy,
     LaneClaim,
     LaneKey,
     Package,
@@ -35,7 +35,7 @@ from holdfast.memory.lane import (
 )
 from holdfast.memory.naming import NamingInputs
 
-POLICY = CourierPolicy()
+POLICY = DispatchPolicy()
 WELL = Wellness(healthy=True, failing_share=0.05)
 NAMING = NamingInputs(agent=AgentName("fern"), session=SessionId("s"), principal=Principal("ada"))
 

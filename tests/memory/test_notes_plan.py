@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.memory.notes import (
+    AgentNotes,
     Capacity,
-    Memory,
     MemoryBatch,
     MemoryEntry,
     MemoryOperation,
@@ -45,7 +45,7 @@ def holding(*texts, target=Target.MEMORY):
     entries = tuple(
         MemoryEntry(seq=n, place=n, target=target, text=text, at=Instant(0)) for n, text in enumerate(texts, start=1)
     )
-    return Memory(agent=FERN, subject="", entries=entries, head=len(texts))
+    return AgentNotes(agent=FERN, subject="", entries=entries, head=len(texts))
 
 
 def planned(memory, *changes, **options):
@@ -225,7 +225,7 @@ def fold(operations):
 
 @given(BATCHES)
 def test_history_folds_to_what_holds_and_a_refused_batch_leaves_no_trace(batches):
-    memory = Memory(agent=FERN, subject="")
+    memory = AgentNotes(agent=FERN, subject="")
     operations: list[PlannedOperation] = []
     for one in batches:
         plan = plan_batch(memory, one)
@@ -244,7 +244,7 @@ def test_history_folds_to_what_holds_and_a_refused_batch_leaves_no_trace(batches
 @given(BATCHES)
 def test_a_batch_of_many_is_the_same_as_its_changes_one_by_one_where_all_of_them_fit(batches):
     roomy = [replace(one, capacity=Capacity()) for one in batches]
-    memory = Memory(agent=FERN, subject="")
+    memory = AgentNotes(agent=FERN, subject="")
     for one in roomy:
         together = plan_batch(memory, one)
         if isinstance(together, NotApplied):

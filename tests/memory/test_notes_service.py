@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.kernel.ids import AgentName, Instant, Principal, SessionId
-from holdfast.memory.notes import Memory, MemoryEntry, Target
+from holdfast.memory.notes import AgentNotes, MemoryEntry, Target
 from holdfast.memory.notes_service import Briefing
 from holdfast.memory.visibility import Audience, ShownNotes
 from holdfast.turns.context import Context
@@ -45,7 +45,7 @@ class Notes:
             MemoryEntry(seq=n, target=Target.MEMORY, text=text, at=Instant(n), origin=f"o{n}", by="agent", place=n)
             for n, text in enumerate(self.texts, 1)
         ]
-        return ShownNotes(Memory(agent=audience.agent, subject=audience.own, entries=tuple(entries)))
+        return ShownNotes(AgentNotes(agent=audience.agent, subject=audience.own, entries=tuple(entries)))
 
     async def strangers(self, agent, access, principals):
         return frozenset()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.kernel.ids import AgentName, Instant
-from holdfast.memory.notes import Memory, MemoryBatch, MemoryEntry, Target
+from holdfast.memory.notes import AgentNotes, MemoryBatch, MemoryEntry, Target
 from holdfast.memory.notes_plan import MemoryPlan, normal, plan_batch
 from holdfast.memory.notes_safety import reason_to_block
 from holdfast.memory.notes_text import (
@@ -29,7 +29,7 @@ TEXTS = (
 WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=6, unique=True)
 
 
-def written(memory: Memory) -> Version:
+def written(memory: AgentNotes) -> Version:
     entries = memory.of(Target.MEMORY)
     return version_of(memory, entries, render_entries([entry.text for entry in entries]).encode())
 

@@ -10,7 +10,7 @@ import pytest
 
 import holdfast
 from holdfast.kernel.ids import AgentName, Provider
-from holdfast.memory.lane import CourierPolicy, LaneKey
+from holdfast.memory.lane import DispatchPolicy, LaneKey
 from holdfast.memory.provider import Indexed as IndexedProvider
 from holdfast.memory.reindex import refill
 from tests.support.fakes import Gate, soon
@@ -135,7 +135,7 @@ def test_an_index_that_did_not_answer_is_filled_later_and_holds_up_no_delivery_f
         provider.needs_rebuild = True
         await world.pass_time(LOOK_ROUND_S)
         await say(runtime, "two")
-        await world.pass_time(CourierPolicy().call_wait_ms / 1000 + 2 * LOOK_ROUND_S)
+        await world.pass_time(DispatchPolicy().call_wait_ms / 1000 + 2 * LOOK_ROUND_S)
         await runtime.close()
         return service.words(), provider.needs_rebuild
 

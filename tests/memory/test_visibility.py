@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.inbox.address import PART_CHARS_MAX, sender_of_chat
 from holdfast.kernel.ids import AgentName, Instant, Principal
-from holdfast.memory.notes import Memory, MemoryEntry, Target
+from holdfast.memory.notes import AgentNotes, MemoryEntry, Target
 from holdfast.memory.visibility import (
     Audience,
     chat_scope,
@@ -129,7 +129,7 @@ def notes(subject, *texts, by="model", principal=""):
         MemoryEntry(seq=n, target=Target.USER, text=text, at=Instant(1), by=by, principal=Principal(principal), place=n)
         for n, text in enumerate(texts, 1)
     )
-    return Memory(agent=FERN, subject=subject, entries=entries, head=len(entries))
+    return AgentNotes(agent=FERN, subject=subject, entries=entries, head=len(entries))
 
 
 def test_only_what_the_audience_may_see_is_shown_and_an_equal_text_once():

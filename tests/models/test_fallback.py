@@ -6,7 +6,7 @@ from holdfast.kernel.errors import ModelFailed
 from holdfast.kernel.machine import AsyncTasks, SystemEntropy
 from holdfast.models.fallback import Fallback
 from holdfast.turns.model import ModelAnswer, TextDelta
-from holdfast.turns.model_call import Asker, Patience
+from holdfast.turns.model_call import ModelCaller, Patience
 from holdfast.turns.policy import TurnPolicy
 from tests.support.model_asking import ask, model_at, request
 from tests.support.model_vendor import FakeVendor, chat, claude, status, streams
@@ -28,7 +28,7 @@ async def persist(model, policy=None, patience=None):
     tasks = NotedTasks()
     heard: list[str] = []
     found: ModelAnswer | ModelFailed
-    asker = Asker(SystemEntropy(), tasks)
+    asker = ModelCaller(SystemEntropy(), tasks)
     try:
         found = await asker.ask(model, request(), policy or TurnPolicy(), heard.append, heard.clear, patience=patience)
     except ModelFailed as error:

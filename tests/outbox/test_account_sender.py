@@ -9,9 +9,9 @@ from holdfast.inbox.channel import ChannelCapabilities
 from holdfast.inbox.channels import ChannelKey
 from holdfast.kernel.ids import AgentName, Instant, MessageId, NodeId, ReplyId
 from holdfast.kernel.machine import SystemEntropy
-from holdfast.outbox.account_sender import Poster
+from holdfast.outbox.account_sender import AccountSender
 from holdfast.outbox.post import Doubtful, NotSent, OnDoubt, ReplyState, Sent
-from holdfast.outbox.reply import Kept, PostmanPolicy, ReplyClaim
+from holdfast.outbox.reply import Kept, ReplyClaim, SendPolicy
 from holdfast.testing import ManualClock
 from holdfast.turns.policy import DAY_MS
 from tests.support.ports import VerbMethods, make_ports
@@ -50,8 +50,8 @@ class Office:
         self.clock, self.ledger = ManualClock(), Ledger()
         self.platform = Platform(self.clock, *outcomes, takes_ms=takes_ms, **able)
         ports = make_ports(VerbMethods(self.ledger), clock=self.clock, entropy=SystemEntropy())
-        policy = PostmanPolicy(sends_max=3)
-        self.poster = Poster(KEY, cast("Any", self.platform), ports, policy, on_doubt=on_doubt)
+        policy = SendPolicy(sends_max=3)
+        self.poster = AccountSender(KEY, cast("Any", self.platform), ports, policy, on_doubt=on_doubt)
 
     async def send(self, text="hi", *, asked_ms_ago=0):
         claim = ReplyClaim(

@@ -16,7 +16,7 @@ from holdfast.kernel.ids import DraftId, ForgetId
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.outbox.draft import EVERY_MS_MIN, FIRST_AFTER_MS, HOLD_MS, MARK, WRITE_WAIT_MS, Draft, DraftState
-from holdfast.outbox.draft_writer import NOT_HELD, Pen, Place, Sketch
+from holdfast.outbox.draft_writer import NOT_HELD, DraftPlace, DraftWriter, LiveDraft
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
@@ -512,7 +512,7 @@ class Sleepy:
 
 def sketched(clock):
     now = clock.now()
-    return Sketch(session="s", turn=1, mailbox="b", fence=1, message="m", began_at=now, heard_at=now, text=WHOLE)
+    return LiveDraft(session="s", turn=1, mailbox="b", fence=1, message="m", began_at=now, heard_at=now, text=WHOLE)
 
 
 CHAT = Address(agent=MAIN, channel="telegram", type="dm", chat="7")
@@ -520,9 +520,9 @@ CHAT = Address(agent=MAIN, channel="telegram", type="dm", chat="7")
 
 async def test_a_process_that_slept_after_it_took_a_draft_writes_nothing():
     clock, wall, street = ManualClock(), Wall(), None
-    pen = Pen(make_ports(VerbMethods(Sleepy(clock)), clock=clock))
+    pen = DraftWriter(make_ports(VerbMethods(Sleepy(clock)), clock=clock))
     channel = WallChannel(street, wall)
-    trouble = await pen.write(sketched(clock), Place(channel, channel, CHAT, "e"))
+    trouble = await pen.write(sketched(clock), DraftPlace(channel, channel, CHAT, "e"))
     assert trouble is not None
     assert (trouble.reason, wall.log) == (NOT_HELD, [])
 
@@ -545,10 +545,10 @@ class Emptied:
 async def test_a_draft_that_a_reply_took_over_is_not_posted_again_under_its_old_name():
     """A platform that knows the nonce would answer with the message that is the reply now."""
     clock, wall, street, store = ManualClock(), Wall(), None, Emptied()
-    pen = Pen(make_ports(VerbMethods(store), clock=clock))
+    pen = DraftWriter(make_ports(VerbMethods(store), clock=clock))
     channel, one = WallChannel(street, wall), sketched(clock)
     one.draft = Draft(id=DraftId("dra_1"), fence=1, state=DraftState.STANDING, address=CHAT, receipt="m0")
-    await pen.write(one, Place(channel, channel, CHAT, "e"))
+    await pen.write(one, DraftPlace(channel, channel, CHAT, "e"))
     assert (wall.log, store.rows, one.over) == ([], set(), True)
 
 

@@ -15,8 +15,8 @@ from holdfast.outbox.draft import DraftFate
 from holdfast.outbox.post import PULLED, Declined, Doubtful, NotSent, OnDoubt, ReplyState, Sent
 from holdfast.outbox.reply import (
     OPEN_DOUBT,
-    PostmanPolicy,
     ReplyClaim,
+    SendPolicy,
     after_send,
     chat_of,
     is_possible_duplicate,
@@ -54,7 +54,7 @@ def settle(held, outcome, *, parts=1, on_doubt=OnDoubt.RESEND, nonce_lasts_ms=0,
         nonce_lasts_ms=nonce_lasts_ms,
         pace_ms=pace_ms,
         elapsed_ms=elapsed_ms,
-        policy=PostmanPolicy(),
+        policy=SendPolicy(),
         chance=0.5,
     )
 
@@ -135,7 +135,7 @@ def test_who_was_turned_away_often_waits_no_longer_than_was_asked(asked_ms, wait
 def test_a_platform_that_is_away_is_tried_for_a_day_at_least():
     tired = claim(attempt=1_000, waited_ms=3_600_000)
     assert settle(tired, NotSent("away")).state is ReplyState.PENDING
-    old = replace(tired, waited_ms=PostmanPolicy().give_up_ms)
+    old = replace(tired, waited_ms=SendPolicy().give_up_ms)
     assert settle(old, NotSent("away")).state is ReplyState.FAILED
     assert settle(replace(old, doubts=1), NotSent("away")).state is ReplyState.UNCERTAIN
 
@@ -187,7 +187,7 @@ def test_an_edit_of_a_draft_is_repeated_until_it_is_certain_and_leaves_no_doubt_
             assert (settled.draft, settled.part, settled.doubts > 0) == (DraftFate.GONE, 0, in_doubt)
             break
         in_doubt |= isinstance(outcome, Doubtful)
-        is_given_up = isinstance(outcome, Doubtful) and held.attempt >= PostmanPolicy().doubtful_edits_max
+        is_given_up = isinstance(outcome, Doubtful) and held.attempt >= SendPolicy().doubtful_edits_max
         state = ReplyState.UNCERTAIN if is_given_up else ReplyState.PENDING
         assert (settled.draft, settled.state, settled.doubts) == (None, state, int(in_doubt))
         if is_given_up:
@@ -229,7 +229,7 @@ def test_an_edit_that_stays_in_doubt_holds_up_its_chat_for_minutes_only():
 
 
 def test_an_edit_that_certainly_did_not_pass_for_a_day_is_given_up_as_failed():
-    held = claim(draft="77", attempt=40, waited_ms=PostmanPolicy().give_up_ms)
+    held = claim(draft="77", attempt=40, waited_ms=SendPolicy().give_up_ms)
     assert settle(held, NotSent("away")).state is ReplyState.FAILED
 
 
@@ -261,7 +261,7 @@ def test_the_next_piece_starts_without_the_doubt_of_the_one_before():
 
 
 def test_a_reply_is_given_up_only_after_many_attempts_and_a_day():
-    last, day = PostmanPolicy().attempts_max, PostmanPolicy().give_up_ms
+    last, day = SendPolicy().attempts_max, SendPolicy().give_up_ms
     assert settle(claim(attempt=last - 1, waited_ms=day), NotSent("away")).state is ReplyState.PENDING
     assert settle(claim(attempt=last, waited_ms=day - 1), NotSent("away")).state is ReplyState.PENDING
     assert settle(claim(attempt=last, waited_ms=day), NotSent("away")).state is ReplyState.FAILED
@@ -273,7 +273,7 @@ def test_an_edit_that_passed_proves_what_was_in_doubt_before():
 
 
 def test_an_edit_in_doubt_is_tried_as_often_as_the_policy_says():
-    most = PostmanPolicy().doubtful_edits_max
+    most = SendPolicy().doubtful_edits_max
     assert settle(claim(draft="77", attempt=most - 1), Doubtful("cut off")).state is ReplyState.PENDING
     assert settle(claim(draft="77", attempt=most), Doubtful("cut off")).state is ReplyState.UNCERTAIN
 

@@ -17,7 +17,7 @@ from holdfast.runtime.assembly import assemble
 from holdfast.runtime.change_poller import LOOK_EVERY_MS
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS
-from holdfast.runtime.temporary_lease import Visit
+from holdfast.runtime.temporary_lease import TemporaryLease
 from holdfast.sessions.history_sql import list_operations
 from holdfast.store.membership import Member
 from holdfast.store.node_sql import claim_mailboxes, register_node, release_claim, retire_node
@@ -200,7 +200,7 @@ async def test_a_visit_goes_on_after_the_store_was_away(tmp_path, monkeypatch):
                 await asyncio.sleep(0)
 
         ports = make_ports(VerbMethods(Away()), tasks=Hasty())
-        visit = Visit(ports, Member(ports, host="here"))
+        visit = TemporaryLease(ports, Member(ports, host="here"))
         await visit.begin()
         await soon(renewed.wait())
         await visit.end()

@@ -7,12 +7,12 @@ from holdfast.inbox.channels import ChannelKey, Channels
 from holdfast.kernel.errors import AgentNotFound
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.kernel.machine import SystemEntropy
-from holdfast.memory.dispatcher import Courier
+from holdfast.memory.dispatcher import Dispatcher
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import PerAddress
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.providers import Providers
-from holdfast.outbox.reply_sender import Postman
+from holdfast.outbox.reply_sender import ReplySender
 from holdfast.turns.policy import AgentPolicy
 from tests.support.ports import VerbMethods, make_ports
 
@@ -73,7 +73,7 @@ async def test_replies_of_an_agent_that_is_gone_hold_up_no_others():
     """Between agents every agent has a channel, whether or not it is configured."""
     store, channels = Recording(), Channels()
     channels.offer("agent", lambda _agent: cast("Any", Silent()))
-    postman = Postman(channels=channels, agents=cast("Any", Roll()), **parts(store))
+    postman = ReplySender(channels=channels, agents=cast("Any", Roll()), **parts(store))
     await postman.step()
     assert store.asked == [HERE]
     assert ChannelKey(GONE, "agent") not in postman._posters
@@ -87,5 +87,5 @@ async def test_lanes_of_an_agent_that_is_gone_hold_up_no_others():
         return {MEM: Configured(provider=cast("Any", provider), naming=PerAddress())}
 
     store = Recording()
-    await Courier(providers=Providers(make), **parts(store)).step()
+    await Dispatcher(providers=Providers(make), **parts(store)).step()
     assert store.asked == [HERE]

@@ -16,7 +16,7 @@ from holdfast.cli.commands import app
 from holdfast.kernel.ids import TokenId
 from holdfast.turns.call_view import ARGUMENTS_BYTES_MAX, short_digest
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
-from holdfast.turns.tool_calls import Actor
+from holdfast.turns.tool_calls import ToolCaller
 from holdfast.turns.turn import Phase
 from tests.support.approving import Till, asked_in
 from tests.support.fakes import Process, ScriptedModel, agents, calls, happened, says, settled, soon, the_session
@@ -65,7 +65,7 @@ async def test_what_hides_between_head_and_tail_is_not_approved_by_its_id_alone(
 async def test_a_call_that_changes_after_the_yes_is_not_run(tmp_path, monkeypatch):
     """Something between the yes and the tool goes wrong: the store compares, and the tool is not called."""
     till, tried = Till(), asyncio.Event()
-    honest = Actor.act
+    honest = ToolCaller.act
 
     async def changed(actor, run, open_calls):
         if run.turn.phase is Phase.AWAITING:
@@ -77,7 +77,7 @@ async def test_a_call_that_changes_after_the_yes_is_not_run(tmp_path, monkeypatc
     model = ScriptedModel(calls('pay {"amount": 3}'), says("done"))
     async with await Process.start(tmp_path, agents(model, tools=[till.tool()])) as runtime:
         message, asked = await asks(runtime)
-        monkeypatch.setattr(Actor, "act", changed)
+        monkeypatch.setattr(ToolCaller, "act", changed)
         await runtime.ask("c", f"/approve {asked_in([asked.text])}")
         await soon(tried.wait())
         await runtime.ask("c", "/stop")

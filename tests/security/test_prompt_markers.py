@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, Principal, Provider, ReplyId, SessionId
-from holdfast.memory.notes import Capacity, Memory, MemoryEntry, Target
+from holdfast.memory.notes import AgentNotes, Capacity, MemoryEntry, Target
 from holdfast.memory.notes_prompt import notes_block
 from holdfast.memory.recall import RecallKey, RecallOutcome, RecallPolicy, Recollection, frame
 from holdfast.memory.visibility import ShownNotes
@@ -140,7 +140,7 @@ def test_no_note_and_no_writer_leaves_the_frame(texts, writer, speaker):
         MemoryEntry(seq=n, target=Target.MEMORY, text=text, at=Instant(0), by=writer, principal=Principal(speaker))
         for n, text in enumerate(texts, 1)
     ]
-    shown = ShownNotes(Memory(agent=AgentName("main"), subject="ada", entries=tuple(entries)))
+    shown = ShownNotes(AgentNotes(agent=AgentName("main"), subject="ada", entries=tuple(entries)))
     _, heading, *lines = inside(notes_block(shown, Capacity()), "notes")
     assert heading.startswith("MEMORY (your own notes)")
     assert [line.startswith("- [") for line in lines].count(True) == len(texts)

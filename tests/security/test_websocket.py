@@ -18,7 +18,7 @@ from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell
 from holdfast.api.auth.access_token_sql import add_token, revoke_token
 from holdfast.api.auth.guard import ATTEMPTS_MAX
 from holdfast.api.streams import conversation, send_buffer, websocket
-from holdfast.api.streams.frames import Delta
+from holdfast.api.streams.frames import DeltaFrame
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import TokenId
 from holdfast.kernel.notifier import Event
@@ -326,14 +326,14 @@ async def test_there_is_a_limit_to_chats_of_a_connection(live, monkeypatch):
 async def test_an_outbox_that_is_full_ends_the_connection():
     box = send_buffer.Outbox(frames_max=2, bytes_max=1_000_000)
     for _ in range(2):
-        box.put(Delta(messages=[], text="x"))
+        box.put(DeltaFrame(messages=[], text="x"))
     with pytest.raises(send_buffer.Closing) as caught:
-        box.put(Delta(messages=[], text="x"))
+        box.put(DeltaFrame(messages=[], text="x"))
     assert (caught.value.code, caught.value.reason) == (4408, "slow_reader")
     box = send_buffer.Outbox(frames_max=1_000, bytes_max=10)
-    box.put(Delta(messages=[], text="one frame may be larger than the limit"))
+    box.put(DeltaFrame(messages=[], text="one frame may be larger than the limit"))
     with pytest.raises(send_buffer.Closing):
-        box.put(Delta(messages=[], text="x"))
+        box.put(DeltaFrame(messages=[], text="x"))
 
 
 async def test_a_client_that_never_reads_is_let_go_and_loses_nothing(live):

@@ -10,13 +10,13 @@ from holdfast.sessions.command import (
     SIGNALS,
     UNDO_TURNS_MAX,
     Command,
-    Verb,
+    CommandVerb,
     help_text,
     meant_by,
     parse_command,
 )
 
-EVERY_VERB = pytest.mark.parametrize("verb", Verb, ids=lambda verb: verb.value)
+EVERY_VERB = pytest.mark.parametrize("verb", CommandVerb, ids=lambda verb: verb.value)
 
 
 @EVERY_VERB
@@ -72,18 +72,18 @@ def test_help_says_how_each_command_is_written(verb):
 
 
 def test_help_lists_every_command_once():
-    assert set(HELP) == set(Verb)
-    assert len(help_text().splitlines()) == len(Verb)
+    assert set(HELP) == set(CommandVerb)
+    assert len(help_text().splitlines()) == len(CommandVerb)
 
 
 def test_reset_is_new():
-    assert parse_command("/reset") == Command(Verb.NEW)
-    assert set(ALIASES) == {"reset", *(verb.value for verb in Verb)}
+    assert parse_command("/reset") == Command(CommandVerb.NEW)
+    assert set(ALIASES) == {"reset", *(verb.value for verb in CommandVerb)}
 
 
 def test_stop_status_and_decisions_are_the_signals():
-    expected = {Verb.STOP, Verb.STATUS, Verb.APPROVE, Verb.DENY}
-    assert {verb for verb in Verb if Command(verb).is_signal} == SIGNALS == expected
+    expected = {CommandVerb.STOP, CommandVerb.STATUS, CommandVerb.APPROVE, CommandVerb.DENY}
+    assert {verb for verb in CommandVerb if Command(verb).is_signal} == SIGNALS == expected
 
 
 @pytest.mark.parametrize("text", ["", "/", "/ ", "hello", "/etc/passwd is a file", "/unknown", "/new?", "/2"])
@@ -112,7 +112,7 @@ def test_an_unknown_word_after_a_slash_is_plain_text(text):
     ],
 )
 def test_undo_takes_a_plain_number_from_1_to_100(argument, count):
-    assert Command(Verb.UNDO, argument).undo_turns == count
+    assert Command(CommandVerb.UNDO, argument).undo_turns == count
 
 
 @given(st.integers(1, UNDO_TURNS_MAX))
@@ -125,24 +125,24 @@ def test_every_allowed_number_of_turns_can_be_undone(count):
 # --- words that are nearly a command ---------------------------------------------------------------
 
 SLIPS = {
-    "/tilte My trip": Verb.TITLE,
-    "/titel": Verb.TITLE,
-    "/nwe": Verb.NEW,
-    "/neww": Verb.NEW,
-    "/rset": Verb.NEW,
-    "/undoo 2": Verb.UNDO,
-    "/unod": Verb.UNDO,
-    "/HLEP": Verb.HELP,
-    "/stpo": Verb.STOP,
-    " /sttaus": Verb.STATUS,
-    "/stats": Verb.STATUS,
-    "/aprove K7M2QX": Verb.APPROVE,
-    "/dney K7M2QX": Verb.DENY,
-    "/comress the names": Verb.COMPRESS,
-    "/brnch": Verb.BRANCH,
-    "/resum Cats": Verb.RESUME,
-    "/retyr": Verb.RETRY,
-    "/delte": Verb.DELETE,
+    "/tilte My trip": CommandVerb.TITLE,
+    "/titel": CommandVerb.TITLE,
+    "/nwe": CommandVerb.NEW,
+    "/neww": CommandVerb.NEW,
+    "/rset": CommandVerb.NEW,
+    "/undoo 2": CommandVerb.UNDO,
+    "/unod": CommandVerb.UNDO,
+    "/HLEP": CommandVerb.HELP,
+    "/stpo": CommandVerb.STOP,
+    " /sttaus": CommandVerb.STATUS,
+    "/stats": CommandVerb.STATUS,
+    "/aprove K7M2QX": CommandVerb.APPROVE,
+    "/dney K7M2QX": CommandVerb.DENY,
+    "/comress the names": CommandVerb.COMPRESS,
+    "/brnch": CommandVerb.BRANCH,
+    "/resum Cats": CommandVerb.RESUME,
+    "/retyr": CommandVerb.RETRY,
+    "/delte": CommandVerb.DELETE,
 }
 TALK = [
     *("/etc/hosts", "/etc/hosts is empty, why?", "/shrug", "/me waves", "/tmp", "/usr", "/home", "/var/log", "/"),

@@ -4,10 +4,10 @@ from itertools import product
 
 import pytest
 
-from holdfast.sessions.command import Verb
+from holdfast.sessions.command import CommandVerb
 from holdfast.sessions.command_rights import (
     NEEDS,
-    Place,
+    CommandPlace,
     Rank,
     Speaker,
     asks_rank,
@@ -17,45 +17,45 @@ from holdfast.sessions.command_rights import (
     typed_word,
 )
 
-HARMLESS = {Verb.HELP, Verb.STATUS}
-KEEPING = {Verb.TITLE, Verb.COMPRESS}
-WHOLE = {Verb.NEW, Verb.RESUME, Verb.BRANCH, Verb.DELETE}
-TURNS = {Verb.UNDO, Verb.RETRY, Verb.STOP}
-CALLS = {Verb.APPROVE, Verb.DENY}
+HARMLESS = {CommandVerb.HELP, CommandVerb.STATUS}
+KEEPING = {CommandVerb.TITLE, CommandVerb.COMPRESS}
+WHOLE = {CommandVerb.NEW, CommandVerb.RESUME, CommandVerb.BRANCH, CommandVerb.DELETE}
+TURNS = {CommandVerb.UNDO, CommandVerb.RETRY, CommandVerb.STOP}
+CALLS = {CommandVerb.APPROVE, CommandVerb.DENY}
 # What a person may do without being an operator: (place, rank, owns) to the commands.
 MEMBERS = {
-    (Place.PRIVATE, Rank.MEMBER, False): WHOLE | TURNS | CALLS,
-    (Place.PRIVATE, Rank.UNKNOWN, False): WHOLE | TURNS | CALLS,
-    (Place.GROUP, Rank.ADMIN, False): WHOLE | TURNS | CALLS,
-    (Place.GROUP, Rank.MEMBER, False): set(),
-    (Place.GROUP, Rank.MEMBER, True): TURNS | CALLS,
-    (Place.GROUP, Rank.UNKNOWN, False): set(),
-    (Place.GROUP, Rank.UNKNOWN, True): TURNS | CALLS,
-    (Place.SHARED, Rank.MEMBER, False): set(),
-    (Place.SHARED, Rank.MEMBER, True): TURNS | CALLS,
-    (Place.SHARED, Rank.ADMIN, False): set(),
+    (CommandPlace.PRIVATE, Rank.MEMBER, False): WHOLE | TURNS | CALLS,
+    (CommandPlace.PRIVATE, Rank.UNKNOWN, False): WHOLE | TURNS | CALLS,
+    (CommandPlace.GROUP, Rank.ADMIN, False): WHOLE | TURNS | CALLS,
+    (CommandPlace.GROUP, Rank.MEMBER, False): set(),
+    (CommandPlace.GROUP, Rank.MEMBER, True): TURNS | CALLS,
+    (CommandPlace.GROUP, Rank.UNKNOWN, False): set(),
+    (CommandPlace.GROUP, Rank.UNKNOWN, True): TURNS | CALLS,
+    (CommandPlace.SHARED, Rank.MEMBER, False): set(),
+    (CommandPlace.SHARED, Rank.MEMBER, True): TURNS | CALLS,
+    (CommandPlace.SHARED, Rank.ADMIN, False): set(),
 }
 GROUP = "agent:main:telegram:group:-100"
 
 
 def test_every_command_has_a_rule():
-    assert set(NEEDS) == set(Verb) == HARMLESS | KEEPING | WHOLE | TURNS | CALLS
+    assert set(NEEDS) == set(CommandVerb) == HARMLESS | KEEPING | WHOLE | TURNS | CALLS
 
 
-@pytest.mark.parametrize(("case", "verb"), list(product(MEMBERS, Verb)), ids=str)
+@pytest.mark.parametrize(("case", "verb"), list(product(MEMBERS, CommandVerb)), ids=str)
 def test_what_a_person_may_do(case, verb):
     place, rank, owns = case
     refused = judge(verb, Speaker(human=True, place=place, rank=rank), owns=owns)
     assert (refused is None) is (verb in MEMBERS[case] | HARMLESS | KEEPING)
 
 
-@pytest.mark.parametrize(("place", "verb"), list(product(Place, Verb)), ids=str)
+@pytest.mark.parametrize(("place", "verb"), list(product(CommandPlace, CommandVerb)), ids=str)
 @pytest.mark.parametrize("how", [{"rank": Rank.OPERATOR}, {"is_named": True}], ids=["token", "named"])
 def test_an_operator_may_do_everything_everywhere(place, verb, how):
     assert judge(verb, Speaker(human=True, place=place, **how), is_approver=False) is None
 
 
-@pytest.mark.parametrize(("place", "rank", "verb"), list(product(Place, Rank, Verb)), ids=str)
+@pytest.mark.parametrize(("place", "rank", "verb"), list(product(CommandPlace, Rank, CommandVerb)), ids=str)
 @pytest.mark.parametrize("is_named", [False, True])
 def test_a_program_changes_nothing_anywhere_whatever_it_is_named_as(place, rank, verb, is_named):
     speaker = Speaker(human=False, place=place, rank=rank, is_named=is_named)
@@ -65,8 +65,8 @@ def test_a_program_changes_nothing_anywhere_whatever_it_is_named_as(place, rank,
         assert (refused.code, refused.text.startswith(f"/{verb.value} is for people")) == ("robot", True)
 
 
-@pytest.mark.parametrize(("place", "rank"), list(product(Place, (Rank.MEMBER, Rank.ADMIN))), ids=str)
-@pytest.mark.parametrize("verb", [Verb.APPROVE, Verb.DENY], ids=str)
+@pytest.mark.parametrize(("place", "rank"), list(product(CommandPlace, (Rank.MEMBER, Rank.ADMIN))), ids=str)
+@pytest.mark.parametrize("verb", [CommandVerb.APPROVE, CommandVerb.DENY], ids=str)
 def test_where_approvers_are_named_only_they_decide(place, rank, verb):
     speaker = Speaker(human=True, place=place, rank=rank)
     assert judge(verb, speaker, owns=True, is_approver=True) is None
@@ -79,34 +79,34 @@ def test_where_approvers_are_named_only_they_decide(place, rank, verb):
     ("verb", "speaker", "text"),
     [
         (
-            Verb.DELETE,
-            Speaker(human=True, place=Place.GROUP),
+            CommandVerb.DELETE,
+            Speaker(human=True, place=CommandPlace.GROUP),
             "Only an admin of this group or an operator may give /delete here. Nothing was changed.",
         ),
         (
-            Verb.UNDO,
-            Speaker(human=True, place=Place.GROUP),
+            CommandVerb.UNDO,
+            Speaker(human=True, place=CommandPlace.GROUP),
             (
                 "Only the person whose turns they all are, an admin of this group or an operator may give /undo here. "
                 "Nothing was changed."
             ),
         ),
         (
-            Verb.NEW,
-            Speaker(human=True, place=Place.SHARED),
+            CommandVerb.NEW,
+            Speaker(human=True, place=CommandPlace.SHARED),
             "Only an operator may give /new here, where several people talk. Nothing was changed.",
         ),
         (
-            Verb.APPROVE,
-            Speaker(human=True, place=Place.SHARED),
+            CommandVerb.APPROVE,
+            Speaker(human=True, place=CommandPlace.SHARED),
             (
                 "Only the person who asked for the call or an operator may give /approve here, where several people "
                 "talk. Nothing was changed."
             ),
         ),
         (
-            Verb.NEW,
-            Speaker(human=True, place=Place.GROUP, rank=Rank.UNKNOWN),
+            CommandVerb.NEW,
+            Speaker(human=True, place=CommandPlace.GROUP, rank=Rank.UNKNOWN),
             (
                 "Only an admin of this group or an operator may give /new here. Nothing was changed. The platform "
                 "could not be asked whether you are an admin; if you are, try again in a moment."
@@ -124,17 +124,17 @@ def test_a_refusal_says_who_may(verb, speaker, text):
 @pytest.mark.parametrize(
     ("address", "several", "place"),
     [
-        (GROUP, False, Place.GROUP),
-        (f"{GROUP}:7", False, Place.GROUP),  # a topic of it
-        (f"{GROUP}::42", False, Place.PRIVATE),  # a session of one's own in it
-        (f"{GROUP}:7:42", False, Place.PRIVATE),
-        ("agent:main:telegram:channel:-100", False, Place.GROUP),
-        ("agent:main:telegram:dm:42", False, Place.PRIVATE),
-        ("agent:main:telegram:dm:42", True, Place.PRIVATE),  # the platform vouches for it
-        ("agent:main:http:dm:family", False, Place.PRIVATE),
-        ("agent:main:http:dm:family", True, Place.SHARED),
-        ("agent:main:openai:dm:family", True, Place.SHARED),
-        ("agent:main:terminal:dm:me", True, Place.SHARED),
+        (GROUP, False, CommandPlace.GROUP),
+        (f"{GROUP}:7", False, CommandPlace.GROUP),  # a topic of it
+        (f"{GROUP}::42", False, CommandPlace.PRIVATE),  # a session of one's own in it
+        (f"{GROUP}:7:42", False, CommandPlace.PRIVATE),
+        ("agent:main:telegram:channel:-100", False, CommandPlace.GROUP),
+        ("agent:main:telegram:dm:42", False, CommandPlace.PRIVATE),
+        ("agent:main:telegram:dm:42", True, CommandPlace.PRIVATE),  # the platform vouches for it
+        ("agent:main:http:dm:family", False, CommandPlace.PRIVATE),
+        ("agent:main:http:dm:family", True, CommandPlace.SHARED),
+        ("agent:main:openai:dm:family", True, CommandPlace.SHARED),
+        ("agent:main:terminal:dm:me", True, CommandPlace.SHARED),
     ],
 )
 def test_what_a_chat_is(address, several, place):

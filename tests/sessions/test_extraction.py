@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.kernel.ids import AgentName, Instant
-from holdfast.memory.notes import DELIMITER, Applied, Capacity, Memory, MemoryBatch, MemoryEntry, MemoryVerb, Target
+from holdfast.memory.notes import DELIMITER, AgentNotes, Applied, Capacity, MemoryBatch, MemoryEntry, MemoryVerb, Target
 from holdfast.memory.notes_plan import MemoryPlan, plan_batch
 from holdfast.models.practice import PracticeModel
 from holdfast.sessions.extraction import (
@@ -30,11 +30,11 @@ SAID_AT = Instant(100)
 CAPACITY = Capacity(memory_chars=100, user_chars=100)
 
 
-def memory(*texts: str, target: Target = Target.USER, at: int = 1) -> Memory:
+def memory(*texts: str, target: Target = Target.USER, at: int = 1) -> AgentNotes:
     entries = tuple(
         MemoryEntry(seq=n, target=target, text=text, at=Instant(at), place=n) for n, text in enumerate(texts, start=1)
     )
-    return Memory(agent=AgentName("fern"), subject="", entries=entries, head=len(texts))
+    return AgentNotes(agent=AgentName("fern"), subject="", entries=entries, head=len(texts))
 
 
 def excerpt(*bodies: AnyBody, earlier: int = 0) -> Excerpt:
@@ -46,7 +46,7 @@ def user(text: str) -> UserSaid:
     return UserSaid(text=text, principal="ada")
 
 
-def ask(held: Memory, said: Excerpt, *, tokens: int = 10_000) -> tuple[ModelMessage, ...]:
+def ask(held: AgentNotes, said: Excerpt, *, tokens: int = 10_000) -> tuple[ModelMessage, ...]:
     return extraction_request(held, CAPACITY, said, said_at=SAID_AT, context_tokens=tokens)
 
 
@@ -62,7 +62,7 @@ def remove(*entries: str) -> Proposal:
     return Proposal(verb="remove", entries=entries)
 
 
-def judged(held: Memory, *proposals: Proposal, **more: object) -> Judged:
+def judged(held: AgentNotes, *proposals: Proposal, **more: object) -> Judged:
     return judge(proposals, held, Bounds(capacity=CAPACITY, said_at=SAID_AT, **more))  # type: ignore[arg-type]
 
 
@@ -241,7 +241,7 @@ def test_what_misses_says_why(proposal, code):
         MemoryEntry(seq=2, target=Target.USER, text="new", at=Instant(101)),
         MemoryEntry(seq=3, target=Target.MEMORY, text="work", at=Instant(1)),
     )
-    held = Memory(agent=AgentName("fern"), subject="", entries=entries, head=3)
+    held = AgentNotes(agent=AgentName("fern"), subject="", entries=entries, head=3)
     found = judged(held, proposal, gone=frozenset({(Target.USER, "was removed"), (Target.MEMORY, "was removed")}))
     assert (found.changes, codes(found)) == ((), [code])
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from holdfast.kernel.ids import AgentName, Instant, NodeId
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.memory.dispatcher import Courier
+from holdfast.memory.dispatcher import Dispatcher
 from holdfast.memory.lane_sql import next_due
 from holdfast.memory.notes import Applied, Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
@@ -31,7 +31,7 @@ class ByHand:
     def __init__(self, db: Database, clock: ManualClock, configured: Configured, name: ProviderName) -> None:
         self.db, self.clock = db, clock
         self.providers = Providers(lambda _agent: {name: configured})
-        self.courier = Courier(
+        self.courier = Dispatcher(
             make_ports(db, clock=clock, entropy=SeededEntropy(1)),
             providers=self.providers,
             member=cast("Any", SimpleNamespace(node=NodeId("n"))),

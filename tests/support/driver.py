@@ -34,7 +34,7 @@ from holdfast.store.script import Call, Row, rows
 from holdfast.testing import ManualClock
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import AnyBody, AssistantSaid, ToolCall, ToolReturned, ToolStarted, UserSaid
-from holdfast.turns.turn import Committed, Reply, Step, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord, Usage
+from holdfast.turns.turn import Committed, NewReply, Step, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord, Usage
 from holdfast.turns.turn_sql import commit_turn, open_turn
 
 LIMITS = Limits()
@@ -134,7 +134,7 @@ class Driver:
         return TurnCommit(
             event=event,
             entries=(AssistantSaid(text=text),),
-            replies=(Reply(id=ReplyId(self.id("rep")), text=text),),
+            replies=(NewReply(id=ReplyId(self.id("rep")), text=text),),
             usage=Usage(tokens_in=10, tokens_out=5, estimated_in=10),
             reason=reason,
             policies=self.policies,

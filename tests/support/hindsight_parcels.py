@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
-from holdfast.memory.delivery import Erasure, Line, MemoryNote, Op, Parcel, SaidTurn
+from holdfast.memory.delivery import Erasure, MemoryNote, Op, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import ProviderSetup
 from holdfast.memory.recall import RecallKey, RecallQuery
@@ -78,8 +78,8 @@ def inputs(who: str = "ada", session: str = "s_1", address: str = DM, parent: st
 
 
 def turn(n: int, text: str, who: str = "ada", reply: str = "Noted.") -> SaidTurn:
-    said = Line(role="user", speaker=who, text=text, at=Instant(START + n * 1000), seq=n * 2 - 1, message=f"m{n}")
-    answer = Line(role="assistant", speaker="main", text=reply, at=Instant(START + n * 1000 + 500), seq=n * 2)
+    said = SpokenLine(role="user", speaker=who, text=text, at=Instant(START + n * 1000), seq=n * 2 - 1, message=f"m{n}")
+    answer = SpokenLine(role="assistant", speaker="main", text=reply, at=Instant(START + n * 1000 + 500), seq=n * 2)
     return SaidTurn(n=n, lines=(said, answer))
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from holdfast.inbox.address import Address
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
-from holdfast.memory.delivery import Delivered, Erasure, Landing, Line, MemoryNote, Op, Outcome, Parcel, SaidTurn
+from holdfast.memory.delivery import Delivered, Erasure, Landing, MemoryNote, Op, Outcome, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import ProviderSetup
 from holdfast.memory.recall import RecallKey, RecallQuery
@@ -85,7 +85,7 @@ def parcel(provider: HonchoProvider, n: int, *texts: str, inputs: NamingInputs |
     """Turn `n` of a session: what the person said, and what the agent answered."""
     given = inputs or naming()
     lines = tuple(
-        Line(
+        SpokenLine(
             role="assistant" if index % 2 else "user",
             speaker=given.agent if index % 2 else given.principal,
             text=text,

@@ -12,7 +12,7 @@ import apsw
 
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.delivery import DeliveryView
-from holdfast.memory.lane import CourierPolicy
+from holdfast.memory.lane import DispatchPolicy
 from holdfast.memory.naming import PerSession
 from holdfast.memory.notes_service import NotesService
 from holdfast.memory.provider import Configured
@@ -44,7 +44,7 @@ class World:
         self.clock = SimClock(self.loop)
         self.folder = folder
         self.model = ScriptedModel()
-        self.courier = CourierPolicy()
+        self.courier = DispatchPolicy()
         self.databases: list[InlineDatabase] = []
         self._nodes: list[SimNode] = []
 

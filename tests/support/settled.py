@@ -8,13 +8,13 @@ from holdfast.inbox.channels import ChannelKey
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.kernel.log import JsonLines
 from holdfast.memory.delivery import Parcel
-from holdfast.memory.delivery_call import Carrier
-from holdfast.memory.lane import CourierPolicy, LaneClaim, LaneKey, Package, Settlement
+from holdfast.memory.delivery_call import ProviderDelivery
+from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey, Package, Settlement
 from holdfast.memory.provider import Provider as ProviderPort
 from holdfast.memory.settle_sql import _params as settled_columns
-from holdfast.outbox.account_sender import Poster
+from holdfast.outbox.account_sender import AccountSender
 from holdfast.outbox.post import OnDoubt, Post
-from holdfast.outbox.reply import Kept, PostmanPolicy, ReplyClaim, ReplySettlement
+from holdfast.outbox.reply import Kept, ReplyClaim, ReplySettlement, SendPolicy
 from holdfast.outbox.reply_sql import settle_reply
 from holdfast.store.script import Query
 from holdfast.testing import ManualClock, SeededEntropy
@@ -51,7 +51,7 @@ async def reply_reason(channel: Channel, post: Post) -> str:
         message=post.message,
     )
     key = ChannelKey(AgentName("ada"), post.address.channel)
-    poster = Poster(key, channel, ports, PostmanPolicy(), on_doubt=OnDoubt.HOLD)
+    poster = AccountSender(key, channel, ports, SendPolicy(), on_doubt=OnDoubt.HOLD)
     await poster.send(claim, ports.clock.now())
     (reason,) = columns.reasons
     return reason
@@ -61,7 +61,7 @@ async def delivery_reason(provider: ProviderPort, parcel: Parcel) -> str:
     columns, clock = Columns(), ManualClock()
     key = LaneKey(parcel.naming.agent, Provider("mem"))
     ports = make_ports(VerbMethods(columns), clock=clock, entropy=SeededEntropy(1))
-    carrier = Carrier(ports, key, provider, policy=CourierPolicy())
+    carrier = ProviderDelivery(ports, key, provider, policy=DispatchPolicy())
     package = Package(n=1, parcel=parcel, ask=False)
     claim = LaneClaim(key=key, place=parcel.place, fence=1, node=NodeId("n"), packages=(package,))
     await carrier.carry([claim], taken_at=Instant(clock.now()))

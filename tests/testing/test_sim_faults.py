@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.testing import Armed, CrashPoint, FaultPlan, Scope, draw, shrink
+from holdfast.testing import Armed, CrashPoint, FaultPlan, FaultScope, draw, shrink
 from holdfast.testing.faults import (
     CrashAtStatement,
     CrashAtVerb,
@@ -21,7 +21,7 @@ from holdfast.testing.faults import (
 )
 
 POINTS = (CrashPoint("accept", "before"), CrashPoint("commit_turn", "after"))
-SCOPE = Scope(points=POINTS, naps=POINTS, statements=400, model_calls=30, provider_calls=30, lease_ms=10_000)
+SCOPE = FaultScope(points=POINTS, naps=POINTS, statements=400, model_calls=30, provider_calls=30, lease_ms=10_000)
 
 
 def test_a_seed_always_draws_the_same_plan():
@@ -43,7 +43,7 @@ def test_some_pauses_outlast_the_lease_and_some_do_not():
 
 
 def test_what_is_not_in_the_scope_is_not_broken():
-    plan = [fault for seed in range(50) for fault in draw(seed, Scope(messages=0)).faults]
+    plan = [fault for seed in range(50) for fault in draw(seed, FaultScope(messages=0)).faults]
     assert {type(fault) for fault in plan} == {Kill, Pause, Stop}
 
 
@@ -127,7 +127,7 @@ def test_a_node_sleeps_at_a_verb_and_only_then():
 
 
 def test_every_history_breaks_a_fifth_of_the_calls_to_providers_in_every_way():
-    plans = [draw(seed, Scope(provider_calls=400)).of(ProviderFault) for seed in range(50)]
+    plans = [draw(seed, FaultScope(provider_calls=400)).of(ProviderFault) for seed in range(50)]
     assert all(50 <= len(plan) <= 115 for plan in plans)
     assert 0.18 < sum(len(plan) for plan in plans) / (50 * 400) < 0.22
     assert {fault.failure for plan in plans for fault in plan} == set(ProviderFailure)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.kernel.ids import AgentName, Instant, Principal, SessionId
-from holdfast.memory.notes import Applied, Capacity, Memory, MemoryEntry, NotApplied, Target
+from holdfast.memory.notes import AgentNotes, Applied, Capacity, MemoryEntry, NotApplied, Target
 from holdfast.memory.notes_plan import plan_batch
 from holdfast.memory.visibility import shown_notes
 from holdfast.tools.memory import make_memory_tool, origin_of
@@ -30,7 +30,7 @@ class Book:
         self.kin = {}
 
     async def read(self, agent, subject):
-        return self.memories.get((agent, subject), Memory(agent=agent, subject=subject))
+        return self.memories.get((agent, subject), AgentNotes(agent=agent, subject=subject))
 
     async def look(self, audience):
         audience = replace(audience, kin=tuple(self.kin.get(audience.principal, ())))
@@ -140,7 +140,7 @@ def shared(book, *texts):
         MemoryEntry(seq=n, target=Target.MEMORY, text=text, at=Instant(n), by="user", place=n)
         for n, text in enumerate(texts, 1)
     )
-    book.memories[FERN, ""] = Memory(agent=FERN, subject="", entries=entries, head=len(entries))
+    book.memories[FERN, ""] = AgentNotes(agent=FERN, subject="", entries=entries, head=len(entries))
 
 
 async def test_people_and_groups_are_kept_apart_in_both_targets(call, book):

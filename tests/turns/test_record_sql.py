@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.kernel.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
 from holdfast.kernel.ids import SessionId
-from holdfast.memory.naming import Whereabouts
+from holdfast.memory.naming import CallerDirectory
 from holdfast.sessions.history_sql import read_session
 from holdfast.turns.record_sql import record_turn
 from tests.support.driver import record
@@ -27,7 +27,7 @@ async def test_a_recorded_turn_is_in_the_journal(driver):
 
 
 async def test_where_a_recorded_turn_was_said_is_kept_with_it(driver):
-    where = Whereabouts("/home/ada/app", "/home/ada")
+    where = CallerDirectory("/home/ada/app", "/home/ada")
     await driver.db.write(record_turn(replace(record("k1"), where=where)))
     await driver.db.write(record_turn(record("k2")))
     found = await driver.rows("select directory, repo from turn order by n")

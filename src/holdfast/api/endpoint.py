@@ -21,7 +21,7 @@ from holdfast.api.metrics import Metrics
 from holdfast.audit.action import Act
 from holdfast.inbox.address import PART_CHARS_MAX
 from holdfast.inbox.channel import Webhooks
-from holdfast.kernel.keyed_lock import Turnstile
+from holdfast.kernel.keyed_lock import KeyedLock
 from holdfast.kernel.tasks import Tasks
 from holdfast.runtime.runtime import Runtime
 
@@ -44,7 +44,7 @@ class Settings:
     logins: Logins
     hooks: Webhooks
     admission: Admission
-    turnstile: Turnstile = field(default_factory=Turnstile)
+    turnstile: KeyedLock = field(default_factory=KeyedLock)
 
 
 Handler: TypeAlias = Callable[[Request, Settings], Awaitable[Response]]

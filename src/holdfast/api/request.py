@@ -93,7 +93,7 @@ def has_lone_surrogate(body: bytes) -> bool:
     return second_at != -1
 
 
-class Query:
+class QueryParameters:
     """The parameters of a URL; a name that the route does not know is an error, not a silence."""
 
     def __init__(self, request: Request, known: Collection[str] | Mapping[str, str | Param]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.cli.output import Heading, TextTable, when
-from holdfast.memory.notes import Applied, Memory, MemoryEntry, MemoryOperation, MemoryOutcome, NotApplied, Target
+from holdfast.memory.notes import AgentNotes, Applied, MemoryEntry, MemoryOperation, MemoryOutcome, NotApplied, Target
 from holdfast.memory.notes_review import NoteForReview, mark_of
 from holdfast.memory.visibility import holder_of
 
@@ -24,7 +24,7 @@ class ImportedEntry:
         return cls(file, n, "imported" if fresh else "there already")
 
 
-def memory_view(memory: Memory) -> dict[str, object]:
+def memory_view(memory: AgentNotes) -> dict[str, object]:
     return {
         "agent": memory.agent,
         "about": memory.subject,
@@ -34,7 +34,7 @@ def memory_view(memory: Memory) -> dict[str, object]:
     }
 
 
-def _entry_view(memory: Memory, entry: MemoryEntry) -> dict[str, object]:
+def _entry_view(memory: AgentNotes, entry: MemoryEntry) -> dict[str, object]:
     return {
         "version": entry.seq,
         "target": entry.target.value,
@@ -47,7 +47,7 @@ def _entry_view(memory: Memory, entry: MemoryEntry) -> dict[str, object]:
     }
 
 
-def memory_text(memory: Memory) -> list[str | Heading]:
+def memory_text(memory: AgentNotes) -> list[str | Heading]:
     text: list[str | Heading] = [] if memory.entries else ["No notes yet."]
     for target in Target:
         if entries := memory.of(target):

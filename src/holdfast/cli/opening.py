@@ -10,7 +10,7 @@ from holdfast.config import FILE, Config, load_config
 from holdfast.config.secrets import secret_files, secret_variables
 from holdfast.kernel.errors import HoldfastError, InvalidInput, Remedy, StoreBroken, StoreOwned, StorePathInvalid
 from holdfast.kernel.hardening import conceal
-from holdfast.runtime.app import Crew, check_folder, find_crew, has_store, make_agents, open_runtime
+from holdfast.runtime.app import DetectedAgents, check_folder, detect_agents, has_store, make_agents, open_runtime
 from holdfast.runtime.runtime import Runtime
 
 
@@ -65,7 +65,7 @@ async def visiting(
 
 @asynccontextmanager
 async def serving(
-    folder: Path, config: Config, crew: Crew, on_broken: Callable[[StoreBroken], None] | None = None
+    folder: Path, config: Config, crew: DetectedAgents, on_broken: Callable[[StoreBroken], None] | None = None
 ) -> AsyncIterator[Runtime]:
     """Open the store and run its loops and channels. Raises `StoreOwned` while another process serves it."""
     connect = config.file.parent if config.file is not None else folder
@@ -84,7 +84,7 @@ def _hidden(config: Config) -> tuple[Path, ...]:
 @asynccontextmanager
 async def serving_or_visiting(folder: Path, config: Config) -> AsyncIterator[tuple[Runtime, bool]]:
     """The runtime, and whether it serves. If another process serves the folder, that process also owns the log."""
-    agents = (await find_crew(config.agents)).agents
+    agents = (await detect_agents(config.agents)).agents
     with ExitStack() as logging:
         logging.enter_context(logging_to(to_file(folder)))
         try:

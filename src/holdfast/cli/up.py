@@ -30,6 +30,7 @@ from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.kernel import log
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.hardening import variables
+from holdfast.runtime.app import detect_agents
 
 if TYPE_CHECKING:
     from holdfast.api.auth.operator_token import Token
@@ -127,9 +128,9 @@ class ServerLifetime:
 
 async def _serve(folder: Path, settings: "Settings", listening: ListenOptions, *, verbose: bool, as_json: bool) -> int:
     from holdfast.cli.opening import serving
-    from holdfast.runtime.app import find_crew, secure_folder
+    from holdfast.runtime.app import secure_folder
 
-    crew = await find_crew(settings.agents)
+    crew = await detect_agents(settings.agents)
     life, loop = ServerLifetime(), asyncio.get_running_loop()
 
     def on_broken(error: "StoreBroken") -> None:  # on the writer's thread

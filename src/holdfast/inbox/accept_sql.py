@@ -14,9 +14,9 @@ from holdfast.inbox.message import (
     Arrival,
     Conflict,
     Duplicate,
-    Kind,
     Limits,
     MailboxFull,
+    MessageKind,
     MessageState,
     Status,
     TooMany,
@@ -26,14 +26,14 @@ from holdfast.kernel.ids import MailboxId, MessageId, SessionId
 from holdfast.memory.visibility import AGENTS
 from holdfast.outbox.new_reply_sql import insert_reply
 from holdfast.outbox.post import PULLED
-from holdfast.sessions.command import Verb, meant_by, parse_command
-from holdfast.sessions.command_rights import Place, Rank, judge
+from holdfast.sessions.command import CommandVerb, meant_by, parse_command
+from holdfast.sessions.command_rights import CommandPlace, Rank, judge
 from holdfast.sessions.command_rights_sql import are_own, given_now, giver
 from holdfast.sessions.system_messages import refused_text, status_text, stop_text, suggestion_text
 from holdfast.store.agent_lock_sql import share_agent
 from holdfast.store.script import Row, Script, one, run, verb
 from holdfast.turns.approval_sql import decide_here, sender_as_actor
-from holdfast.turns.turn import Reply
+from holdfast.turns.turn import NewReply
 
 FIND_MAILBOX = """
 select id, depth, last_seq, window_at, window_count, session_id, cast(:now as int8)
@@ -112,7 +112,7 @@ def accept_message(arrival: Arrival, limits: Limits, secret: bytes, via: By = PR
             yield from _refuse(arrival, box, limits, secret, refusal)
         return refusal
     box.window_count += not arrival.trusted
-    if arrival.kind is Kind.SIGNAL:
+    if arrival.kind is MessageKind.SIGNAL:
         yield from _append(arrival, box, secret, MessageState.COMMAND)
         yield from _signal(arrival, box, via)
         return Accepted(arrival.message, box.id, 0)
@@ -169,7 +169,7 @@ def _refusal(arrival: Arrival, box: Box, limits: Limits) -> MailboxFull | TooMan
     """Signals pass where others wait: a full mailbox is exactly when somebody wants to say /stop."""
     if arrival.unfit and box.window_count < limits.window_messages_max:
         return Unfit(arrival.unfit)
-    is_signal = arrival.kind is Kind.SIGNAL
+    is_signal = arrival.kind is MessageKind.SIGNAL
     if box.depth >= limits.mailbox_depth_max and not is_signal:
         return MailboxFull(box.depth, arrival.refuse_durably)
     if arrival.trusted:
@@ -198,7 +198,7 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         body=arrival.body,
         state=state.value,
         reason=reason,
-        session=box.session if arrival.kind is Kind.SIGNAL else None,
+        session=box.session if arrival.kind is MessageKind.SIGNAL else None,
         address=str(arrival.address),
         sender_name=arrival.sender_name or None,
         directory=arrival.where.directory or None,
@@ -214,7 +214,7 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         mailbox=box.id,
         seq=box.last_seq,
         heavier=int(state is MessageState.WAITING),
-        spoken=int(arrival.kind is not Kind.OBSERVED),
+        spoken=int(arrival.kind is not MessageKind.OBSERVED),
         window_at=box.window_at,
         window_count=box.window_count,
     )
@@ -223,9 +223,9 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
 def _signal(arrival: Arrival, box: Box, via: By) -> Script[None]:
     command = parse_command(arrival.text)
     row = yield from one(OPEN_TURN, session=box.session or "")
-    if command is not None and command.verb in {Verb.APPROVE, Verb.DENY}:
+    if command is not None and command.verb in {CommandVerb.APPROVE, CommandVerb.DENY}:
         text = yield from decide_here(arrival, command, box, via)
-    elif command is not None and command.verb is Verb.STOP:
+    elif command is not None and command.verb is CommandVerb.STOP:
         text = stop_text(None) if row is None else (yield from _stop(arrival, box, row[0], via))
     elif command is None and (meant := meant_by(arrival.text)) is not None:
         text = suggestion_text(arrival.text, meant)
@@ -236,10 +236,10 @@ def _signal(arrival: Arrival, box: Box, via: By) -> Script[None]:
 
 def _stop(arrival: Arrival, box: Box, turn: int, via: By) -> Script[str]:
     """Stop the open turn, if the sender may; what to answer."""
-    who = yield from giver(Verb.STOP, given_now(arrival, box.id))
+    who = yield from giver(CommandVerb.STOP, given_now(arrival, box.id))
     session, actor = SessionId(box.session or ""), sender_as_actor(arrival, via)
-    owns = who.speaker.place is Place.PRIVATE or (yield from are_own(who, session, frozenset({turn})))
-    refused = judge(Verb.STOP, who.speaker, owns=owns)
+    owns = who.speaker.place is CommandPlace.PRIVATE or (yield from are_own(who, session, frozenset({turn})))
+    refused = judge(CommandVerb.STOP, who.speaker, owns=owns)
     if refused is not None:
         yield from action_sql.refuse(Act.TURN_STOPPED, actor, f"{session}/{turn}", refused.code)
         return refused.text
@@ -274,13 +274,13 @@ def _was_told(box: Box, limits: Limits) -> Script[bool]:
 
 def _tell(arrival: Arrival, box: Box, text: str) -> Script[None]:
     """Say why, where the platform could not be told (D2). Programs, and talk that is only overheard, get no answer."""
-    if arrival.human and arrival.kind is not Kind.OBSERVED and arrival.address.channel not in PULLED:
+    if arrival.human and arrival.kind is not MessageKind.OBSERVED and arrival.address.channel not in PULLED:
         yield from _reply(arrival, box, text)
 
 
 def _reply(arrival: Arrival, box: Box, text: str) -> Script[None]:
     yield from insert_reply(
-        Reply(id=arrival.reply, text=text),
+        NewReply(id=arrival.reply, text=text),
         mailbox=box.id,
         address=str(arrival.address),
         channel=arrival.address.channel,

@@ -183,7 +183,7 @@ class PairingAsk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PairingAsked:
     """What became of a request: the code that holds, and whether the stranger is told now."""
 
     code: str  # empty when too many are waiting already, or when the operator said no

@@ -12,9 +12,9 @@ from holdfast.inbox.access import (
     LISTED_MAX,
     NAME_CHARS_MAX,
     PAIRING,
-    Asked,
     Pairing,
     PairingAsk,
+    PairingAsked,
     PairingDecision,
     PairingPolicy,
     PairingView,
@@ -27,7 +27,7 @@ from holdfast.kernel.ids import AgentName, Instant, OperationId, Principal, Repl
 from holdfast.outbox.new_reply_sql import insert_reply
 from holdfast.store.agent_lock_sql import share_agent
 from holdfast.store.script import Row, Script, one, plain, rows, run, verb
-from holdfast.turns.turn import Reply
+from holdfast.turns.turn import NewReply
 
 ADMITTED = f"""
 select principal from admission
@@ -65,7 +65,7 @@ def is_admitted(agent: AgentName, principal: Principal) -> Script[bool]:
 
 
 @verb
-def ask_pairing(ask: PairingAsk, *, policy: PairingPolicy = PAIRING) -> Script[Asked]:
+def ask_pairing(ask: PairingAsk, *, policy: PairingPolicy = PAIRING) -> Script[PairingAsked]:
     """Put the request on record and tell the stranger, each at most once in its time."""
     yield from share_agent(ask.agent)  # the address may get its mailbox
     yield from run(EXPIRE, agent=ask.agent, lasts=policy.lasts_ms)
@@ -74,18 +74,18 @@ def ask_pairing(ask: PairingAsk, *, policy: PairingPolicy = PAIRING) -> Script[A
         return (yield from _new(ask, policy))
     code, told_at, decision, now = known
     if decision is not None:
-        return Asked(code="", told=False, why=f"decided: {decision}")
+        return PairingAsked(code="", told=False, why=f"decided: {decision}")
     if now - told_at < policy.told_every_ms:
-        return Asked(code=code, told=False, why="told already")
+        return PairingAsked(code=code, told=False, why="told already")
     yield from run(TOLD, code=code)
     yield from _tell(ask, code)
-    return Asked(code=code, told=True)
+    return PairingAsked(code=code, told=True)
 
 
-def _new(ask: PairingAsk, policy: PairingPolicy) -> Script[Asked]:
+def _new(ask: PairingAsk, policy: PairingPolicy) -> Script[PairingAsked]:
     (waiting,) = (yield from one(OPEN, agent=ask.agent)) or (0,)
     if waiting >= policy.open_max:
-        return Asked(code="", told=False, why=f"{waiting} requests are waiting")
+        return PairingAsked(code="", told=False, why=f"{waiting} requests are waiting")
     made = yield from one(
         NEW,
         code=ask.code,
@@ -96,9 +96,9 @@ def _new(ask: PairingAsk, policy: PairingPolicy) -> Script[Asked]:
         address=ask.address,
     )
     if made is None:  # they asked twice at once, or the code is somebody else's; their next message asks again
-        return Asked(code="", told=False, why="asked at the same time")
+        return PairingAsked(code="", told=False, why="asked at the same time")
     yield from _tell(ask, ask.code)
-    return Asked(code=ask.code, told=True)
+    return PairingAsked(code=ask.code, told=True)
 
 
 def _tell(ask: PairingAsk, code: str) -> Script[None]:
@@ -112,7 +112,7 @@ def _say(reply: ReplyId, text: str, code: str, *, address: str, channel: str) ->
     row = yield from one(BOX_OF, address=address)
     assert row is not None  # noqa: S101 - made with the request, and addresses are never taken away
     yield from insert_reply(
-        Reply(id=reply, text=text),
+        NewReply(id=reply, text=text),
         mailbox=row[0],
         address=address,
         channel=channel,

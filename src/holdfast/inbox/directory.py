@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 
 from holdfast.kernel.errors import InvalidInput
-from holdfast.memory.naming import NOWHERE, Whereabouts
+from holdfast.memory.naming import NOWHERE, CallerDirectory
 
 PATH_CHARS_MAX = 4_096
 MARK = ".git"  # a directory, or a file in a worktree
 
 
-def locate(directory: Path | str | None) -> Whereabouts:
+def locate(directory: Path | str | None) -> CallerDirectory:
     """The directory and its repository. Raises `InvalidInput` for an impossible path."""
     if directory is None or not str(directory):
         return NOWHERE
@@ -22,7 +22,7 @@ def locate(directory: Path | str | None) -> Whereabouts:
         repo = next((above for above in (path, *path.parents) if (above / MARK).exists()), None)
     except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, an unknown home, a NUL byte
         raise InvalidInput(f"the directory {str(directory)[:80]!r} cannot be found: {error}") from error
-    return Whereabouts(_text(path), _text(repo) if repo is not None else "")
+    return CallerDirectory(_text(path), _text(repo) if repo is not None else "")
 
 
 def _text(path: Path) -> str:

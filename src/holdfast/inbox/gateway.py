@@ -12,8 +12,8 @@ from holdfast.inbox.message import (
     Arrival,
     Duplicate,
     Enclosure,
-    Kind,
     Limits,
+    MessageKind,
     check_event_id,
     check_text,
     kind_of,
@@ -22,7 +22,7 @@ from holdfast.kernel import log
 from holdfast.kernel.errors import InvalidInput, TooManyHops
 from holdfast.kernel.ids import Instant, MailboxId, MessageId, Principal, ReplyId
 from holdfast.kernel.notifier import Event, Topic
-from holdfast.memory.naming import NOWHERE, Whereabouts
+from holdfast.memory.naming import NOWHERE, CallerDirectory
 from holdfast.sessions.command_rights import Rank
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
@@ -49,7 +49,7 @@ class Received:
     sender_name: str = ""
     position: int | None = None
     enclosures: tuple[Enclosure, ...] = ()
-    where: Whereabouts = NOWHERE
+    where: CallerDirectory = NOWHERE
     trusted: bool = False
     token: str = ""
     chain: Chain = NOBODY
@@ -109,7 +109,7 @@ class Gateway:
                 Event(name="message.accepted", mailbox=outcome.mailbox, messages=(outcome.message,))
             )
             self._ports.notifier.wake(Topic.MAIL)  # signals too: a /stop ends the wait of a turn that is to be retried
-            if arrival.kind is Kind.SIGNAL:
+            if arrival.kind is MessageKind.SIGNAL:
                 self._ports.notifier.wake(Topic.REPLY)
         elif not isinstance(outcome, Duplicate):
             log.info("accept.refused", address=str(received.address), outcome=type(outcome).__name__)
@@ -141,7 +141,7 @@ class Gateway:
             token=received.token,
             chain=received.chain,
             request=received.request,
-            rank=received.rank if kind in {Kind.COMMAND, Kind.SIGNAL} else Rank.MEMBER,
+            rank=received.rank if kind in {MessageKind.COMMAND, MessageKind.SIGNAL} else Rank.MEMBER,
             operators=operators,
         )
 

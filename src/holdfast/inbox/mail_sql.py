@@ -2,10 +2,10 @@
 
 from holdfast.inbox.agent_chain import loaded
 from holdfast.inbox.mailbox import Claim, Mail
-from holdfast.inbox.message import Inbound, Kind, MessageState
+from holdfast.inbox.message import Inbound, MessageKind, MessageState
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import Instant, MessageId, Principal, SessionId
-from holdfast.memory.naming import Whereabouts
+from holdfast.memory.naming import CallerDirectory
 from holdfast.store.script import Row, Script, one, rows, verb
 from holdfast.turns.fence_sql import stands
 from holdfast.turns.turn_sql import read_turn
@@ -47,13 +47,13 @@ def inbound_of(row: Row) -> Inbound:
         event_id=row[2],
         principal=Principal(row[3]),
         channel=row[4],
-        kind=Kind(row[5]),
+        kind=MessageKind(row[5]),
         human=bool(row[6]),
         hop=row[7],
         text=bytes(row[8]).decode(),
         state=MessageState(row[9]),
         at=Instant(row[10]),
         name=row[11] or "",
-        where=Whereabouts(row[12] or "", row[13] or ""),
+        where=CallerDirectory(row[12] or "", row[13] or ""),
         chain=loaded(row[14]),
     )

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.inbox.agent_chain import Chain
-from holdfast.inbox.message import Inbound, Kind
+from holdfast.inbox.message import Inbound, MessageKind
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, NodeId, Principal, SessionId
-from holdfast.memory.naming import Whereabouts
+from holdfast.memory.naming import CallerDirectory
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.turn import Turn
 
@@ -44,13 +44,13 @@ def plain_run(waiting: Sequence[Inbound]) -> tuple[Inbound, ...]:
     """
     run: list[Inbound] = []
     for item in waiting:
-        if item.kind is not Kind.TEXT or (run and source_of(item) != source_of(run[0])):
+        if item.kind is not MessageKind.TEXT or (run and source_of(item) != source_of(run[0])):
             break
         run.append(item)
     return tuple(run)
 
 
-def source_of(item: Inbound | Turn) -> tuple[Principal, Whereabouts, Chain]:
+def source_of(item: Inbound | Turn) -> tuple[Principal, CallerDirectory, Chain]:
     """What messages of one turn have in common."""
     return item.principal, item.where, item.chain
 

@@ -25,7 +25,7 @@ from holdfast.kernel.errors import (
     RateLimited,
 )
 from holdfast.kernel.ids import Instant, MailboxId, MessageId, Principal, ReplyId, SessionId
-from holdfast.memory.naming import NOWHERE, Whereabouts
+from holdfast.memory.naming import NOWHERE, CallerDirectory
 from holdfast.sessions.command import Command, meant_by, parse_command
 from holdfast.sessions.command_rights import Rank
 from holdfast.turns.journal import UserSaid
@@ -47,7 +47,7 @@ UNFINISHED = frozenset({MessageState.WAITING, MessageState.IN_TURN})
 INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})  # Unicode's controls, format characters and separators
 
 
-class Kind(Enum):
+class MessageKind(Enum):
     """How a message is treated once its turn comes; decided when it arrives."""
 
     TEXT = "text"
@@ -101,7 +101,7 @@ class Arrival:
     event_id: str
     principal: Principal
     text: str
-    kind: Kind
+    kind: MessageKind
     human: bool = True
     hop: int = 0
     reply: ReplyId  # the id of the reply that a signal gets at once
@@ -111,7 +111,7 @@ class Arrival:
     position: int | None = None  # how far this message is in its conversation, where messages can be missed (D2)
     enclosures: tuple[Enclosure, ...] = ()
     unfit: str = ""  # why it can never be taken; it goes on record as refused, without its words (D2)
-    where: Whereabouts = NOWHERE
+    where: CallerDirectory = NOWHERE
     trusted: bool = False  # the program that owns the store sends it: no rate limit, and it uses nobody's share
     token: str = ""  # the id of the access token that it came with
     chain: Chain = NOBODY  # the agents through which it came
@@ -137,14 +137,14 @@ class Inbound:
     event_id: str
     principal: Principal
     channel: str
-    kind: Kind
+    kind: MessageKind
     human: bool
     hop: int
     text: str
     state: MessageState
     at: Instant
     name: str = ""  # the sender's, as the platform shows it
-    where: Whereabouts = NOWHERE
+    where: CallerDirectory = NOWHERE
     chain: Chain = NOBODY
 
     def said(self) -> UserSaid:
@@ -159,7 +159,7 @@ class Inbound:
 
     @property
     def command(self) -> Command | None:
-        return parse_command(self.text) if self.kind is Kind.COMMAND else None
+        return parse_command(self.text) if self.kind is MessageKind.COMMAND else None
 
 
 # --- outcomes of accept ------------------------------------------------------------------------
@@ -245,17 +245,17 @@ def check_event_id(text: str) -> str:
     return check_part("message id", text)
 
 
-def kind_of(text: str, *, addressed: bool = True, human: bool = True) -> Kind:
+def kind_of(text: str, *, addressed: bool = True, human: bool = True) -> MessageKind:
     """How to treat a text: unaddressed group talk is observed, whatever it says; commands start with a slash.
 
     A person's mistyped command changes nothing, so it is answered at once like a signal. Programs do not mistype.
     """
     if not addressed:
-        return Kind.OBSERVED
+        return MessageKind.OBSERVED
     command = parse_command(text)
     if command is not None:
-        return Kind.SIGNAL if command.is_signal else Kind.COMMAND
-    return Kind.SIGNAL if human and meant_by(text) is not None else Kind.TEXT
+        return MessageKind.SIGNAL if command.is_signal else MessageKind.COMMAND
+    return MessageKind.SIGNAL if human and meant_by(text) is not None else MessageKind.TEXT
 
 
 def accepted_message(outcome: AcceptOutcome) -> MessageId:

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
-from holdfast.memory.naming import NamingInputs, PerAddress, Whereabouts
+from holdfast.memory.naming import CallerDirectory, NamingInputs, PerAddress
 from holdfast.store.script import Params, Row, Script, many, one, rows, run, verb
 from holdfast.turns.journal import Entry, Undone
 from holdfast.turns.journal_sql import chain, undos
@@ -287,7 +287,7 @@ def _span(policy: DeliveryPolicy, turn: Row, *, undone: bool, session: tuple[Ses
         place=place,
         principal=Principal(principal),
         title=title,
-        where=Whereabouts(directory or "", repo or ""),
+        where=CallerDirectory(directory or "", repo or ""),
         undone=undone,
     )
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
-from holdfast.memory.naming import NOWHERE, Naming, NamingInputs, PerSession, Whereabouts
+from holdfast.memory.naming import NOWHERE, CallerDirectory, Naming, NamingInputs, PerSession
 
 
 class Op(Enum):
@@ -72,7 +72,7 @@ class TurnSpan:
     place: str
     principal: Principal
     title: str | None = None
-    where: Whereabouts = NOWHERE
+    where: CallerDirectory = NOWHERE
     undone: bool = False
 
     def joins(self, last: "TurnSpan") -> bool:
@@ -124,7 +124,7 @@ def _unit(run: Sequence[TurnSpan]) -> Unit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class SpokenLine:
     """One thing said. `speaker` is a principal, or the agent's name where the role is assistant."""
 
     role: str  # user, assistant
@@ -138,7 +138,7 @@ class Line:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidTurn:
     n: int
-    lines: tuple[Line, ...]
+    lines: tuple[SpokenLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

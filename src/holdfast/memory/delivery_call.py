@@ -22,7 +22,7 @@ from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outc
 from holdfast.memory.lane import (
     SAYS_WELL,
     UNKNOWN,
-    CourierPolicy,
+    DispatchPolicy,
     LaneClaim,
     LaneKey,
     Package,
@@ -51,7 +51,7 @@ ERASED_BY_HAND = "erased by hand, says the one who replayed it"
 CANNOT_ERASE = "the provider cannot erase by itself: erase it there by hand, then replay this"
 
 
-class Carrier:
+class ProviderDelivery:
     """One provider of one agent: what is known of it now. RAM that may vanish."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Carrier:
         key: LaneKey,
         provider: Provider,
         *,
-        policy: CourierPolicy,
+        policy: DispatchPolicy,
     ) -> None:
         self._ports = ports
         self.key = key

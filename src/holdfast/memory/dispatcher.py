@@ -16,8 +16,8 @@ from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.tasks import Task
 from holdfast.memory.cursor_sql import next_overdue, schedule_overdue
-from holdfast.memory.delivery_call import Carrier
-from holdfast.memory.lane import CourierPolicy, LaneClaim, LaneKey
+from holdfast.memory.delivery_call import ProviderDelivery
+from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey
 from holdfast.memory.lane_sql import claim_lanes, list_lane_keys, next_due
 from holdfast.memory.provider import Indexed
 from holdfast.memory.providers import Providers
@@ -32,7 +32,7 @@ OVERDUE_BATCH = 100
 Refill: TypeAlias = Callable[[LaneKey], Awaitable[int | None]]  # how many parcels; None when nothing was missing
 
 
-class Courier(Loop):
+class Dispatcher(Loop):
     name = "courier"
 
     def __init__(
@@ -41,15 +41,15 @@ class Courier(Loop):
         *,
         providers: Providers,
         member: Member,
-        policy: CourierPolicy | None = None,
+        policy: DispatchPolicy | None = None,
         refill: Refill | None = None,
     ) -> None:
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._providers = providers
         self._member = member
-        self._policy = policy or CourierPolicy()
-        self._carriers: dict[LaneKey, Carrier] = {}
+        self._policy = policy or DispatchPolicy()
+        self._carriers: dict[LaneKey, ProviderDelivery] = {}
         self._refill = refill
         self._refilling: dict[LaneKey, Task] = {}
         self._looked_into: set[LaneKey] = set()
@@ -89,7 +89,7 @@ class Courier(Loop):
                 taken = await self._claim(carrier) or taken
         return taken
 
-    async def _claim(self, carrier: Carrier) -> bool:
+    async def _claim(self, carrier: ProviderDelivery) -> bool:
         able = carrier.provider.capabilities
         # The name is kept until an answer is heard: lanes whose claim was lost are given again, not left taken.
         carrier.claim_name = carrier.claim_name or self._ports.new_id("lane")
@@ -114,7 +114,7 @@ class Courier(Loop):
             )
         return bool(claims)
 
-    async def _run(self, carrier: Carrier, call: int, claims: Sequence[LaneClaim], taken_at: Instant) -> None:
+    async def _run(self, carrier: ProviderDelivery, call: int, claims: Sequence[LaneClaim], taken_at: Instant) -> None:
         """One call, to its end. A top of its own: whatever is raised here concerns these lanes only."""
         with log.pinned(provider=carrier.key.provider, agent=carrier.key.agent):
             try:
@@ -157,9 +157,9 @@ class Courier(Loop):
                 self._refilling.pop(key, None)
                 self._ports.notifier.wake(Topic.DELIVERY)
 
-    def _carrier(self, key: LaneKey) -> Carrier | None:
+    def _carrier(self, key: LaneKey) -> ProviderDelivery | None:
         if key not in self._carriers and (provider := self._providers.get(key)) is not None:
-            self._carriers[key] = Carrier(self._ports, key, provider, policy=self._policy)
+            self._carriers[key] = ProviderDelivery(self._ports, key, provider, policy=self._policy)
         return self._carriers.get(key)
 
     async def rest(self) -> None:

@@ -28,7 +28,7 @@ NAME_UNIT = "insert into erased_unit (erasure, unit, shared) values (:erasure, :
 NEW_PART = "insert into forget_part (forget, n) values (:forget, :n)"
 
 
-class Unit(NamedTuple):
+class SentUnit(NamedTuple):
     n: int
     id: str
     agent: str
@@ -49,18 +49,18 @@ class Unit(NamedTuple):
         return frozenset(range(self.from_turn, self.through_turn + 1))
 
 
-def units_of(stream: str) -> Script[list[Unit]]:
+def units_of(stream: str) -> Script[list[SentUnit]]:
     """Everything that was ever scheduled of a stream."""
     found: list[Row] = yield from rows(UNITS, stream=stream)
-    return [Unit(*row) for row in found]
+    return [SentUnit(*row) for row in found]
 
 
 def erase_units(
     forget: ForgetId,
     stream: str,
     principal: str,
-    units: Sequence[Unit],
-    shared: Sequence[Unit] = (),
+    units: Sequence[SentUnit],
+    shared: Sequence[SentUnit] = (),
     *,
     spared: Collection[int] = (),
 ) -> Script[int]:

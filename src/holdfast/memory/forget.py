@@ -21,7 +21,7 @@ from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, Princi
 from holdfast.memory.delivery import DeliveryState
 
 
-class Kind(Enum):
+class ForgetKind(Enum):
     SESSION = "session"
     PERSON = "person"
 
@@ -44,8 +44,8 @@ class ForgetRequest:
             agent_name(self.agent)
 
     @property
-    def kind(self) -> Kind:
-        return Kind.PERSON if self.session is None else Kind.SESSION
+    def kind(self) -> ForgetKind:
+        return ForgetKind.PERSON if self.session is None else ForgetKind.SESSION
 
     @property
     def subject(self) -> str:
@@ -77,7 +77,7 @@ class Forgetting:
 
     id: ForgetId
     agent: AgentName | None
-    kind: Kind
+    kind: ForgetKind
     subject: str
     requested_at: Instant
     blanked: Mapping[str, int] = field(default_factory=dict)  # how many of each kind of thing
@@ -109,7 +109,7 @@ KEPT_OF_SESSION: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HeardWords:
     """A message in a journal: whether it is the person's own, or was passed on to this agent with their words."""
 
     seq: int
@@ -122,7 +122,7 @@ class Heard:
         return self.is_own or self.is_passed
 
 
-def turns_of(owned: Iterable[int], heard: Iterable[Heard]) -> frozenset[int]:
+def turns_of(owned: Iterable[int], heard: Iterable[HeardWords]) -> frozenset[int]:
     """The turns of one session that go as a whole: those that the person owns (`owned`), those in which nobody but them
     is heard (somebody else may have retried theirs), and those that answer what was passed on."""
     heard = [one for one in heard if one.turn]

@@ -15,8 +15,8 @@ from holdfast.inbox.identity_sql import linked_principals, withdraw
 from holdfast.kernel.errors import ForgetNotFound, IdempotencyConflict, SessionNotFound
 from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, Provider, SessionId
 from holdfast.memory.delivery import DeliveryState
-from holdfast.memory.erase_sql import Unit, erase_units, units_of
-from holdfast.memory.forget import ErasurePart, ForgetRequest, Forgetting, Kind
+from holdfast.memory.erase_sql import SentUnit, erase_units, units_of
+from holdfast.memory.forget import ErasurePart, ForgetKind, ForgetRequest, Forgetting
 from holdfast.memory.forget_halt_sql import halt_turn, leave_mailbox
 from holdfast.memory.forget_person_sql import Blanked, blank_person
 from holdfast.memory.notes import stream_of
@@ -148,7 +148,7 @@ def _forget_person(id_: ForgetId, trail: Trail) -> Script[Counter[str]]:
 
 def _erasures(
     id_: ForgetId, trail: Trail, blanked: Blanked, spared: set[int]
-) -> Script[list[tuple[str, str, list[Unit], list[Unit]]]]:
+) -> Script[list[tuple[str, str, list[SentUnit], list[SentUnit]]]]:
     """The units to erase and those that are shared with others, by whom the erasure is about; `spared` gets the numbers
     of those that hold what others said and were answered.
 
@@ -156,10 +156,10 @@ def _erasures(
     """
     first = min(trail.people)
     whose = {f"{ERASE_PERSON}{person}": person for person in sorted(trail.people)} | {f"{ERASE_UNITS}{id_}": ""}
-    units = {stream: list[Unit]() for stream in whose}
-    shared = {stream: list[Unit]() for stream in whose}
+    units = {stream: list[SentUnit]() for stream in whose}
+    shared = {stream: list[SentUnit]() for stream in whose}
 
-    def stream_for(unit: Unit) -> str:
+    def stream_for(unit: SentUnit) -> str:
         if unit.agent not in trail.agents:
             return f"{ERASE_UNITS}{id_}"
         return f"{ERASE_PERSON}{unit.principal if unit.principal in trail.people else first}"
@@ -181,7 +181,7 @@ def _erasures(
     return [(stream, whose[stream], units[stream], shared[stream]) for stream in whose]
 
 
-def goes_whole(unit: Unit, found: Found, people: frozenset[str]) -> bool:
+def goes_whole(unit: SentUnit, found: Found, people: frozenset[str]) -> bool:
     """Whether a provider erases a unit as a whole: it is all the person's, or has an answer that was made of what was
     passed on, that repeats it, or that nobody can read any more. An answer cannot be erased there by who spoke."""
     if unit.principal in people or unit.turns <= found.turns:
@@ -255,7 +255,7 @@ def _forgetting(row: Row, parts: Sequence[ErasurePart]) -> Forgetting:
     return Forgetting(
         id=ForgetId(id_),
         agent=AgentName(agent) if agent else None,
-        kind=Kind(kind),
+        kind=ForgetKind(kind),
         subject=subject,
         requested_at=Instant(requested_at),
         blanked=msgspec.json.decode(blanked, type=dict[str, int]),

@@ -96,7 +96,7 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CourierPolicy:
+class DispatchPolicy:
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=1_000, delay_ms_max=30_000))
     uncertain_wait_ms: int = 3_600_000
     suspects_max: int = 8
@@ -118,13 +118,13 @@ class Wellness:
 UNKNOWN = Wellness()
 
 
-def settle(package: Package, outcome: Outcome, policy: CourierPolicy, chance: float, known: Wellness) -> Settlement:
+def settle(package: Package, outcome: Outcome, policy: DispatchPolicy, chance: float, known: Wellness) -> Settlement:
     """After an attempt."""
     settled = _settled(package, outcome, policy, chance, known)
     return settled if isinstance(outcome, Delivered) else replace(settled, vendor=outcome.vendor)
 
 
-def _settled(package: Package, outcome: Outcome, policy: CourierPolicy, chance: float, known: Wellness) -> Settlement:
+def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance: float, known: Wellness) -> Settlement:
     delay_ms = policy.retry.delay_ms(package.parcel.attempt, chance)
     match outcome:
         case Delivered(receipt):
@@ -182,7 +182,7 @@ TAKES_OTHERS = "the provider fails on this one each time, while it takes others"
 SAYS_WELL = "the provider fails on this one for long, says that it is well, and nothing else was there to compare"
 
 
-def blamed(package: Package, policy: CourierPolicy, known: Wellness) -> str | None:
+def blamed(package: Package, policy: DispatchPolicy, known: Wellness) -> str | None:
     """Why the words, and not the provider, are to blame; None while they are not.
 
     A provider that fails by chance fails on a good unit as well, so the share of its failures with others, to the
@@ -200,7 +200,7 @@ def _counted(package: Package) -> int:
     return package.suspect + package.others_taken
 
 
-def may_park(package: Package, policy: CourierPolicy) -> bool:
+def may_park(package: Package, policy: DispatchPolicy) -> bool:
     """Whether it is time to ask the provider how it is, before something is parked."""
     return (
         _counted(package) >= policy.suspects_max
@@ -210,7 +210,7 @@ def may_park(package: Package, policy: CourierPolicy) -> bool:
 
 
 def after_asking(
-    package: Package, landing: Landing, policy: CourierPolicy, *, quiet_ms: int, chance: float, known: Wellness
+    package: Package, landing: Landing, policy: DispatchPolicy, *, quiet_ms: int, chance: float, known: Wellness
 ) -> Settlement:
     """After the provider was asked whether an earlier attempt landed."""
     waited = package.uncertain_for_ms
@@ -239,7 +239,7 @@ def too_early(claim: LaneClaim, package: Package, quiet_ms: int) -> Settlement |
 
 
 def settle_all(
-    packages: Sequence[Package], outcomes: Sequence[Outcome], policy: CourierPolicy, chance: float, known: Wellness
+    packages: Sequence[Package], outcomes: Sequence[Outcome], policy: DispatchPolicy, chance: float, known: Wellness
 ) -> list[Settlement]:
     """After one call for several packages of one lane: what did not land behind a failure counts as not tried.
 

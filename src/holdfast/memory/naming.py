@@ -11,14 +11,14 @@ from holdfast.kernel.ids import AgentName, Principal, SessionId
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class CallerDirectory:
     """The working directory of a message's sender: absolute paths, or empty without one."""
 
     directory: str = ""
     repo: str = ""  # the repository that contains the directory
 
 
-NOWHERE = Whereabouts()
+NOWHERE = CallerDirectory()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ class MemoryEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class AgentNotes:
     """All notes of one subject, in order. The subject is their scope (visibility.py; empty for shared notes)."""
 
     agent: AgentName
@@ -118,7 +118,7 @@ class NotApplied:
 
     code: str
     reason: str
-    memory: Memory
+    memory: AgentNotes
     position: int = 0  # the change that failed
 
 
@@ -158,7 +158,7 @@ class MemoryUndo:
 class NotesPort(Protocol):
     """Access to the stored notes, for a provider that shows them elsewhere and reads people's edits back."""
 
-    async def memory(self, agent: AgentName, subject: str) -> Memory:
+    async def memory(self, agent: AgentName, subject: str) -> AgentNotes:
         """The current notes, including every write that was acknowledged."""
         ...
 

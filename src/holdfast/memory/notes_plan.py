@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from holdfast.kernel.ids import Instant
 from holdfast.memory.notes import (
-    Memory,
+    AgentNotes,
     MemoryBatch,
     MemoryEntry,
     MemoryOperation,
@@ -49,7 +49,7 @@ class PlannedOperation:
 class MemoryPlan:
     seqs: tuple[int, ...]  # one per change, 0 for a text that existed already
     operations: tuple[PlannedOperation, ...]
-    memory: Memory  # after the batch
+    memory: AgentNotes  # after the batch
 
 
 class _ChangeRefused(Exception):
@@ -58,7 +58,7 @@ class _ChangeRefused(Exception):
         self.code, self.reason = code, reason
 
 
-def plan_batch(memory: Memory, batch: MemoryBatch, *, gone: Gone = ()) -> MemoryPlan | NotApplied:
+def plan_batch(memory: AgentNotes, batch: MemoryBatch, *, gone: Gone = ()) -> MemoryPlan | NotApplied:
     """The plan of a batch. `gone` are removed or replaced texts; only a batch from stale history needs them."""
     if not batch.changes or len(batch.changes) > CHANGES_MAX:
         return NotApplied("empty", f"a batch has 1 to {CHANGES_MAX} changes, not {len(batch.changes)}", memory)
@@ -82,7 +82,7 @@ def normal(text: str) -> str:
 
 
 def _decide(
-    memory: Memory, batch: MemoryBatch, change: NoteChange, position: int, gone: Gone
+    memory: AgentNotes, batch: MemoryBatch, change: NoteChange, position: int, gone: Gone
 ) -> PlannedOperation | None:
     if batch.add_only and change.verb is not MemoryVerb.ADD:
         raise _ChangeRefused("stale", "the history has changed since, so this batch may only add notes")
@@ -113,7 +113,7 @@ def _decide(
     )
 
 
-def _widens(memory: Memory, batch: MemoryBatch, twin: MemoryEntry) -> bool:
+def _widens(memory: AgentNotes, batch: MemoryBatch, twin: MemoryEntry) -> bool:
     """Whether the operator shares a text that an earlier release stored in the shared notes for one person."""
     held = holder_of(memory.subject, twin.by, twin.principal)
     return held != SHARED and holder_of(batch.subject, batch.by, batch.principal) == SHARED
@@ -129,7 +129,7 @@ def _checked(text: str) -> str:
     return kept
 
 
-def entry_named(memory: Memory, change: NoteChange) -> MemoryEntry | NotApplied:
+def entry_named(memory: AgentNotes, change: NoteChange) -> MemoryEntry | NotApplied:
     """The entry that a change identifies."""
     try:
         return _named(memory, change)
@@ -137,7 +137,7 @@ def entry_named(memory: Memory, change: NoteChange) -> MemoryEntry | NotApplied:
         return NotApplied(refused.code, refused.reason, memory)
 
 
-def _named(memory: Memory, change: NoteChange) -> MemoryEntry:
+def _named(memory: AgentNotes, change: NoteChange) -> MemoryEntry:
     entries = memory.of(change.target)
     if change.version is not None:
         found = next((entry for entry in entries if entry.seq == change.version), None)
@@ -158,13 +158,13 @@ def _named(memory: Memory, change: NoteChange) -> MemoryEntry:
     return matches[0]
 
 
-def _free_place(memory: Memory, change: NoteChange) -> int:
+def _free_place(memory: AgentNotes, change: NoteChange) -> int:
     taken = {entry.place for entry in memory.entries}
     wanted = change.place
     return wanted if wanted is not None and 0 < wanted <= memory.head and wanted not in taken else memory.head + 1
 
 
-def _follow(memory: Memory, operation: PlannedOperation) -> Memory:
+def _follow(memory: AgentNotes, operation: PlannedOperation) -> AgentNotes:
     """The memory after one operation."""
     entries = [entry for entry in memory.entries if entry.seq != operation.kills]
     if operation.verb is not MemoryVerb.REMOVE:
@@ -180,7 +180,7 @@ def _follow(memory: Memory, operation: PlannedOperation) -> Memory:
     return replace(memory, entries=tuple(entries), head=operation.seq)
 
 
-def _over_capacity(before: Memory, after: Memory, batch: MemoryBatch) -> NotApplied | None:
+def _over_capacity(before: AgentNotes, after: AgentNotes, batch: MemoryBatch) -> NotApplied | None:
     for target in Target:
         used, limit = after.used_chars(target), batch.capacity.of(target)
         if used > limit and used > before.used_chars(target):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from holdfast.kernel.dates import civil
 from holdfast.kernel.ids import Instant, Principal
-from holdfast.memory.notes import Capacity, Memory, MemoryEntry, Target
+from holdfast.memory.notes import AgentNotes, Capacity, MemoryEntry, Target
 from holdfast.memory.notes_review import mark_of
 from holdfast.memory.notes_safety import reason_to_block, reason_to_block_text
 from holdfast.memory.visibility import ShownEntry, ShownNotes, person_of
@@ -34,7 +34,7 @@ def percent(used: int, limit: int) -> int:
     return used * 100 // limit if limit > 0 else 100
 
 
-def is_nearly_full(memory: Memory, target: Target, capacity: Capacity) -> bool:
+def is_nearly_full(memory: AgentNotes, target: Target, capacity: Capacity) -> bool:
     """Above 90 % the model must consolidate notes instead of adding more (R32)."""
     return percent(memory.used_chars(target), capacity.of(target)) > CONSOLIDATE_PERCENT
 

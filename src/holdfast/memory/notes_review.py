@@ -12,7 +12,7 @@ from enum import Enum
 
 from holdfast.inbox.access import PLATFORMS
 from holdfast.kernel.ids import AgentName, Principal
-from holdfast.memory.notes import Memory, MemoryEntry, MemoryVerb, NoteChange
+from holdfast.memory.notes import AgentNotes, MemoryEntry, MemoryVerb, NoteChange
 from holdfast.memory.visibility import BY_MODELS, CHAT, is_group
 from holdfast.turns.policy import AccessPolicy
 
@@ -64,7 +64,7 @@ def may_be_stranger(principal: str, access: AccessPolicy) -> bool:
     return principal.partition(":")[0] in PLATFORMS and principal not in access.allow
 
 
-def for_review(memories: Iterable[Memory], strangers: Collection[Principal]) -> tuple[NoteForReview, ...]:
+def for_review(memories: Iterable[AgentNotes], strangers: Collection[Principal]) -> tuple[NoteForReview, ...]:
     """The marked notes, newest first."""
     found = [
         NoteForReview(agent=memory.agent, subject=memory.subject, entry=entry, mark=mark)
@@ -75,7 +75,7 @@ def for_review(memories: Iterable[Memory], strangers: Collection[Principal]) -> 
     return tuple(sorted(found, key=lambda one: (-one.entry.at, one.subject, one.entry.seq)))
 
 
-def to_revoke(memory: Memory, authors: Collection[str], subject: str) -> tuple[MemoryEntry, ...]:
+def to_revoke(memory: AgentNotes, authors: Collection[str], subject: str) -> tuple[MemoryEntry, ...]:
     """The notes from these authors' words, or all of the subject; never the operator's."""
     made = [entry for entry in memory.entries if entry.by in BY_MODELS]
     if subject and memory.subject == subject:

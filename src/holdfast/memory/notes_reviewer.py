@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from holdfast.inbox.identity_sql import linked_principals
 from holdfast.kernel.errors import InvalidInput, StoreUnavailable
 from holdfast.kernel.ids import AgentName, Principal
-from holdfast.memory.notes import Memory, MemoryBatch, NotApplied
+from holdfast.memory.notes import AgentNotes, MemoryBatch, NotApplied
 from holdfast.memory.notes_review import CHANGES_MAX, NoteForReview, Revoked, for_review, removals, to_revoke
 from holdfast.memory.notes_service import NotesService
 from holdfast.memory.notes_sql import list_memory_subjects
@@ -48,7 +48,7 @@ class NoteReview:
         left = [one for one in await self.listed(agent, access) if not one.entry.principal] if author else []
         return Revoked(removed=removed, unattributed=tuple(left))
 
-    async def _clear(self, memory: Memory, authors: Iterable[str], subject: str, *, by: str, origin: str) -> int:
+    async def _clear(self, memory: AgentNotes, authors: Iterable[str], subject: str, *, by: str, origin: str) -> int:
         removed = 0
         for attempt in range(ATTEMPTS_MAX):
             entries = to_revoke(memory, frozenset(authors), subject)[:CHANGES_MAX]
@@ -67,8 +67,8 @@ class NoteReview:
             memory = await self._notes.memory(memory.agent, memory.subject)
         raise StoreUnavailable(f"the notes of {memory.subject or 'the shared scope'} kept changing; revoke them again")
 
-    async def _memories(self, agent: AgentName) -> list[Memory]:
-        found: list[Memory] = []
+    async def _memories(self, agent: AgentName) -> list[AgentNotes]:
+        found: list[AgentNotes] = []
         while page := await self._db.read(list_memory_subjects(agent, after=found[-1].subject if found else None)):
             found += [await self._notes.memory(agent, subject) for subject in page]
         return found

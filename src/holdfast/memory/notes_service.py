@@ -15,7 +15,7 @@ from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.delivery import Outcome
 from holdfast.memory.notes import (
     DELIMITER,
-    Memory,
+    AgentNotes,
     MemoryBatch,
     MemoryOutcome,
     MemoryUndo,
@@ -49,7 +49,7 @@ class NotesService:
         self._providers = providers
         self.changed: Callable[[], None] = _ignore  # called after every change
 
-    async def memory(self, agent: AgentName, subject: str) -> Memory:
+    async def memory(self, agent: AgentName, subject: str) -> AgentNotes:
         return await self._db.read(read_memory(agent, subject))
 
     async def shown(self, audience: Audience) -> ShownNotes:

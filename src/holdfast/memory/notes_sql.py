@@ -14,8 +14,8 @@ from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.memory.cursor_sql import schedule_notes
 from holdfast.memory.delivery import MemoryNote
 from holdfast.memory.notes import (
+    AgentNotes,
     Applied,
-    Memory,
     MemoryBatch,
     MemoryEntry,
     MemoryOperation,
@@ -202,7 +202,7 @@ def _row(stream: str, batch: MemoryBatch, operation: PlannedOperation, live: set
 
 
 @verb
-def read_memory(agent: AgentName, subject: str = "") -> Script[Memory]:
+def read_memory(agent: AgentName, subject: str = "") -> Script[AgentNotes]:
     stream = _stream(agent, subject)
     row = yield from one(HEAD, stream=stream)
     return (yield from _memory(stream, agent, subject, int(row[0]) if row else 0))
@@ -239,7 +239,7 @@ def read_shown_notes(audience: Audience) -> Script[ShownNotes]:
     """What the audience may be shown, with the linked accounts that its principal has now."""
     linked = yield from linked_principals(audience.principal)
     audience = replace(audience, kin=tuple(one for one in linked if one != audience.principal))
-    found: dict[str, Memory] = {}
+    found: dict[str, AgentNotes] = {}
     subjects = (yield from _all_subjects(audience.agent)) if audience.sees_all else ()
     for scope in dict.fromkeys((*audience.scopes, *subjects)):
         found[scope] = yield from read_memory(audience.agent, scope)
@@ -310,7 +310,7 @@ def operation_of(row: Row) -> MemoryOperation:
     )
 
 
-def _memory(stream: str, agent: AgentName, subject: str, head: int) -> Script[Memory]:
+def _memory(stream: str, agent: AgentName, subject: str, head: int) -> Script[AgentNotes]:
     found = yield from rows(LIVE, stream=stream)
     entries = tuple(
         MemoryEntry(
@@ -325,7 +325,7 @@ def _memory(stream: str, agent: AgentName, subject: str, head: int) -> Script[Me
         )
         for seq, target, text, at, origin, by, principal, place in found
     )
-    return Memory(agent=agent, subject=subject, entries=entries, head=head)
+    return AgentNotes(agent=agent, subject=subject, entries=entries, head=head)
 
 
 def _gone(stream: str) -> Script[Gone]:

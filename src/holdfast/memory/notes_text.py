@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from hashlib import sha256
 
-from holdfast.memory.notes import DELIMITER, Memory, MemoryEntry, MemoryVerb, NoteChange, Target
+from holdfast.memory.notes import DELIMITER, AgentNotes, MemoryEntry, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_plan import normal
 from holdfast.memory.notes_safety import SEPARATOR_LINE
 
@@ -57,7 +57,7 @@ class Version:
     shown: tuple[FileEntry, ...] = ()
 
 
-def version_of(memory: Memory, entries: Sequence[MemoryEntry], data: bytes) -> Version:
+def version_of(memory: AgentNotes, entries: Sequence[MemoryEntry], data: bytes) -> Version:
     shown = tuple(FileEntry(entry.seq, entry.place, digest(entry.text)) for entry in entries)
     return Version(head=memory.head, digest=digest(data), shown=shown)
 
@@ -75,7 +75,9 @@ def nearest(versions: Sequence[Version], texts: Sequence[str]) -> Version | None
     return max(versions, key=shared, default=None)
 
 
-def edit_changes(base: Version | None, texts: Sequence[str], memory: Memory, target: Target) -> tuple[NoteChange, ...]:
+def edit_changes(
+    base: Version | None, texts: Sequence[str], memory: AgentNotes, target: Target
+) -> tuple[NoteChange, ...]:
     """The changes that apply an edit of `base` to the current notes. Without a base no entry is removed."""
     held = {entry.text for entry in memory.of(target)}
     if base is None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.memory.delivery import Erasure, Line, MemoryNote, Op, Parcel, SaidTurn
+from holdfast.memory.delivery import Erasure, MemoryNote, Op, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import MEMORY
@@ -101,7 +101,7 @@ def _naming(key: LaneKey, item: Item) -> Script[NamingInputs]:
 
 def _turns(agent: AgentName, session: str, first: int, last: int) -> Script[tuple[SaidTurn, ...]]:
     found = yield from rows(ENTRIES, session=session, first=first, last=last)
-    said: dict[int, list[Line]] = {}
+    said: dict[int, list[SpokenLine]] = {}
     for row in found:
         line = _line(agent, entry_of(SessionId(session), row))
         if line is not None:
@@ -109,13 +109,13 @@ def _turns(agent: AgentName, session: str, first: int, last: int) -> Script[tupl
     return tuple(SaidTurn(n=n, lines=tuple(lines)) for n, lines in said.items())
 
 
-def _line(agent: AgentName, entry: Entry) -> Line | None:
+def _line(agent: AgentName, entry: Entry) -> SpokenLine | None:
     """What people and the agent said to each other. Steps between them are nobody's memory."""
     match entry.body:
         case UserSaid(text=text, principal=speaker, event_id=event):
-            return Line(role="user", speaker=speaker, text=text, at=entry.at, seq=entry.seq, message=event)
+            return SpokenLine(role="user", speaker=speaker, text=text, at=entry.at, seq=entry.seq, message=event)
         case AssistantSaid(text=text) if text.strip():
-            return Line(role="assistant", speaker=agent, text=text, at=entry.at, seq=entry.seq)
+            return SpokenLine(role="assistant", speaker=agent, text=text, at=entry.at, seq=entry.seq)
         case _:
             return None
 

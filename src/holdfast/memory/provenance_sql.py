@@ -18,7 +18,7 @@ import msgspec
 from holdfast.inbox.address import parse
 from holdfast.kernel.errors import InvalidAddress
 from holdfast.kernel.ids import Principal, SessionId
-from holdfast.memory.forget import Heard, turns_of
+from holdfast.memory.forget import HeardWords, turns_of
 from holdfast.memory.visibility import AGENTS
 from holdfast.sessions.delete_sql import BRANCHES
 from holdfast.store.agent_lock_sql import hold_agents
@@ -62,7 +62,7 @@ SESSIONS_AT = """
 select id from session where mailbox = (select mailbox_id from address where address = :address) order by id"""
 
 
-class Letter(NamedTuple):
+class AgentMessage(NamedTuple):
     """A message of one agent to another, or the answer to one."""
 
     id: str
@@ -192,9 +192,9 @@ def _look(trail: Trail, session: SessionId, agent: str) -> Script[set[SessionId]
     return reached
 
 
-def _heard(trail: Trail, session: SessionId, own: frozenset[str]) -> Script[list[Heard]]:
+def _heard(trail: Trail, session: SessionId, own: frozenset[str]) -> Script[list[HeardWords]]:
     """Whose each message is. A message that was tried again has another id: it is known by its text."""
-    heard: list[Heard] = []
+    heard: list[HeardWords] = []
     copies: set[tuple[str, str]] = set()
     for again in (False, True):
         if again and not copies:
@@ -208,7 +208,7 @@ def _heard(trail: Trail, session: SessionId, own: frozenset[str]) -> Script[list
                 )
                 if is_passed:
                     copies.add((body.principal, body.text))
-                heard.append(Heard(row[0], row[1], body.principal in own, is_passed))
+                heard.append(HeardWords(row[0], row[1], body.principal in own, is_passed))
     return heard
 
 
@@ -219,12 +219,12 @@ def _said(session: SessionId, page: list[Row]) -> Iterator[tuple[Row, UserSaid |
             yield row, body
 
 
-def letters_of(session: SessionId, turns: Collection[int]) -> Script[list[Letter]]:
+def letters_of(session: SessionId, turns: Collection[int]) -> Script[list[AgentMessage]]:
     found = (yield from rows(LETTERS, session=session)) if turns else []
-    return [letter for letter in map(Letter._make, found) if letter.turn in turns]
+    return [letter for letter in map(AgentMessage._make, found) if letter.turn in turns]
 
 
-def _arrived(trail: Trail, letter: Letter) -> Script[set[SessionId]]:
+def _arrived(trail: Trail, letter: AgentMessage) -> Script[set[SessionId]]:
     """The sessions that may have the message. Where its row was pruned, those of the conversation it went to."""
     target = letter.target
     if target is None or letter.id in trail.letters:
@@ -248,7 +248,7 @@ def hold_target(trail: Trail, target: str) -> Script[None]:
         yield from rows(LOCK_MAILBOXES)
 
 
-def mail_of(letter: Letter, target: str) -> Script[list[Row]]:
+def mail_of(letter: AgentMessage, target: str) -> Script[list[Row]]:
     """The inbound rows of a message between agents: one for each piece."""
     found: list[Row] = []
     while True:

@@ -7,7 +7,7 @@ from holdfast.audit.actor import acting
 from holdfast.kernel.errors import HoldfastError, InvalidInput, ProviderFailed
 from holdfast.memory.backfill_sql import backfill_sessions, list_delivered_parcels
 from holdfast.memory.delivery import DeliveryPolicy, Landing, Parcel
-from holdfast.memory.lane import CourierPolicy, LaneKey
+from holdfast.memory.lane import DispatchPolicy, LaneKey
 from holdfast.memory.provider import Indexed, Provider
 from holdfast.memory.providers import Providers
 from holdfast.store.database import Database
@@ -41,7 +41,7 @@ def check_indexed(providers: Providers, key: LaneKey) -> Indexed:
     return provider
 
 
-async def refill(db: Database, providers: Providers, key: LaneKey, policy: CourierPolicy | None = None) -> int | None:
+async def refill(db: Database, providers: Providers, key: LaneKey, policy: DispatchPolicy | None = None) -> int | None:
     """Rebuild a provider's index if it is damaged or gone; None when nothing was missing. Raises `ProviderFailed`.
 
     A new index says that it needs it too. It lacks nothing if it has the first parcel that was ever delivered.
@@ -51,7 +51,7 @@ async def refill(db: Database, providers: Providers, key: LaneKey, policy: Couri
         oldest := await db.read(list_delivered_parcels(key, after=0, limit=1))
     ):
         return None
-    wait_ms = (policy or CourierPolicy()).call_wait_ms
+    wait_ms = (policy or DispatchPolicy()).call_wait_ms
     try:
         async with asyncio.timeout(wait_ms / 1000):  # its deliveries wait meanwhile
             landing = await _first_landing(provider, key, oldest[0][1])

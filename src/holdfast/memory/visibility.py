@@ -24,7 +24,7 @@ from hashlib import sha256
 from holdfast.inbox.address import parse
 from holdfast.kernel.errors import InvalidAddress
 from holdfast.kernel.ids import AgentName, Principal
-from holdfast.memory.notes import Memory, MemoryEntry, Target
+from holdfast.memory.notes import AgentNotes, MemoryEntry, Target
 
 SHARED = ""
 PERSON, CHAT, SESSION = "person:", "chat:", "session:"
@@ -175,17 +175,17 @@ class ShownEntry:
 class ShownNotes:
     """The visible notes of one audience: those of its own scope, and others that it may read."""
 
-    own: Memory
+    own: AgentNotes
     others: tuple[ShownEntry, ...] = ()
 
     def others_of(self, target: Target) -> tuple[ShownEntry, ...]:
         return tuple(one for one in self.others if one.entry.target is target)
 
 
-def shown_notes(audience: Audience, memories: Collection[Memory]) -> ShownNotes:
+def shown_notes(audience: Audience, memories: Collection[AgentNotes]) -> ShownNotes:
     """The visible notes among these; an equal text appears once, the audience's own first."""
     own = next((one for one in memories if one.subject == audience.own), None)
-    own = own or Memory(agent=audience.agent, subject=audience.own)
+    own = own or AgentNotes(agent=audience.agent, subject=audience.own)
     seen = {(entry.target, entry.text) for entry in own.entries}
     others: list[ShownEntry] = []
     for memory in memories:

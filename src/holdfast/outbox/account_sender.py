@@ -20,9 +20,9 @@ from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Post, Rep
 from holdfast.outbox.reply import (
     BEYOND_DOUBT,
     Kept,
-    PostmanPolicy,
     ReplyClaim,
     ReplySettlement,
+    SendPolicy,
     after_send,
     untried,
 )
@@ -38,9 +38,9 @@ NO_OUTCOME = "the channel's code failed: it did not say what became of it"
 NEVER_DOUBLES_MS = DAY_MS  # a platform that knows a nonce for that long needs no policy for doubts
 
 
-class Poster:
+class AccountSender:
     def __init__(
-        self, key: ChannelKey, channel: Channel, ports: Ports, policy: PostmanPolicy, *, on_doubt: OnDoubt
+        self, key: ChannelKey, channel: Channel, ports: Ports, policy: SendPolicy, *, on_doubt: OnDoubt
     ) -> None:
         self.key = key
         self.claim_name = ""

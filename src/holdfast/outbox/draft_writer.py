@@ -31,7 +31,7 @@ NOT_HELD = "somebody else may write to it, or a reply before it is on its way"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DraftPlace:
     """Where a reply goes. The channel is there twice: as what sends, and as what edits."""
 
     channel: Channel
@@ -41,7 +41,7 @@ class Place:
 
 
 @dataclass(slots=True, kw_only=True)
-class Sketch:
+class LiveDraft:
     """A running turn whose text is heard."""
 
     session: str
@@ -54,7 +54,7 @@ class Sketch:
     text: str = ""
     is_new: bool = False  # something of the text may not have been shown
     shown: str = ""
-    place: Place | None = None
+    place: DraftPlace | None = None
     draft: Draft | None = None
     held_until: Instant = Instant(0)
     busy: bool = False  # a request is under way
@@ -63,12 +63,12 @@ class Sketch:
     ended: bool = False  # the turn has ended
 
 
-class Pen:
+class DraftWriter:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._retry = RetryPolicy(delay_ms_base=250, delay_ms_max=2_000)
 
-    async def write(self, one: Sketch, place: Place) -> NotSent | None:
+    async def write(self, one: LiveDraft, place: DraftPlace) -> NotSent | None:
         """Show what is new. What is returned says how long to wait before the next attempt."""
         able = place.channel.capabilities
         text = drafted(one.text, able.text_chars_max, able.text_length)
@@ -92,7 +92,7 @@ class Pen:
         log.info("draft.paused", session=one.session, turn=one.turn, why=outcome.reason, **outcome.vendor.fields)
         return outcome if isinstance(outcome, NotSent) else NotSent(outcome.reason)
 
-    async def _hold(self, one: Sketch, place: Place) -> Draft | None:
+    async def _hold(self, one: LiveDraft, place: DraftPlace) -> Draft | None:
         """On record, and ours for long enough; None while it must wait. One that a reply took over is not made anew."""
         asked_at = self._ports.clock.now()
         if one.draft is not None and may_write(one.held_until, asked_at):
@@ -110,13 +110,13 @@ class Pen:
             await self.let_go(one)
         return found
 
-    def _new(self, one: Sketch, place: Place) -> Draft:
+    def _new(self, one: LiveDraft, place: DraftPlace) -> Draft:
         id_ = DraftId(self._ports.new_id("dra"))
         return Draft(id=id_, fence=one.fence, state=DraftState.INTENDED, address=place.address)
 
     # --- requests
 
-    async def _put(self, one: Sketch, place: Place, draft: Draft, text: str) -> SendOutcome:
+    async def _put(self, one: LiveDraft, place: DraftPlace, draft: Draft, text: str) -> SendOutcome:
         if not draft.receipt:
             one.draft = replace(draft, state=DraftState.UNKNOWN)  # until there is an answer
             outcome = await _answered(place.channel.send(_post(one, place, draft, text)))
@@ -128,7 +128,7 @@ class Pen:
         one.over = isinstance(outcome, Declined)  # somebody deleted it; the reply finds that out by itself
         return outcome
 
-    async def _posted(self, one: Sketch, draft: Draft, outcome: SendOutcome) -> None:
+    async def _posted(self, one: LiveDraft, draft: Draft, outcome: SendOutcome) -> None:
         """Durable, so that the reply can take its place whatever becomes of this process."""
         match outcome:
             case Sent(receipt) if receipt:
@@ -145,7 +145,7 @@ class Pen:
                 one.over = True
                 await self._keep(lambda: self._ports.db.write(note_draft(draft, DraftState.UNKNOWN)))
 
-    async def let_go(self, one: Sketch) -> None:
+    async def let_go(self, one: LiveDraft) -> None:
         """The reply may take its place; after an edit whose answer was lost, when that has landed or never will."""
         draft, one.draft = one.draft, None
         if draft is None:
@@ -186,7 +186,7 @@ async def _answered(request: Awaitable[SendOutcome]) -> SendOutcome:
         return Doubtful(f"no answer within {WRITE_WAIT_MS} ms")
 
 
-def _intent(one: Sketch, draft: Draft) -> DraftIntent:
+def _intent(one: LiveDraft, draft: Draft) -> DraftIntent:
     return DraftIntent(
         id=draft.id,
         session=SessionId(one.session),
@@ -197,7 +197,7 @@ def _intent(one: Sketch, draft: Draft) -> DraftIntent:
     )
 
 
-def _post(one: Sketch, place: Place, draft: Draft, text: str) -> Post:
+def _post(one: LiveDraft, place: DraftPlace, draft: Draft, text: str) -> Post:
     return Post(
         reply=ReplyId(draft.id),
         part=0,

@@ -22,7 +22,7 @@ from holdfast.kernel.notifier import Event
 from holdfast.kernel.tasks import Task
 from holdfast.outbox.draft import EVERY_MS_MIN, FIRST_AFTER_CHARS, first_due
 from holdfast.outbox.draft_sql import take_stray_drafts
-from holdfast.outbox.draft_writer import Pen, Place, Sketch
+from holdfast.outbox.draft_writer import DraftPlace, DraftWriter, LiveDraft
 from holdfast.outbox.post import PULLED
 from holdfast.outbox.reply import chat_of
 from holdfast.sessions.history_sql import trace_message
@@ -52,8 +52,8 @@ class Drafter(Loop):
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._channels = channels
-        self._pen = Pen(ports)
-        self._sketches: dict[tuple[str, int], Sketch] = {}
+        self._pen = DraftWriter(ports)
+        self._sketches: dict[tuple[str, int], LiveDraft] = {}
         self._rest_until: dict[Hashable, Instant] = {}  # by chat, and by account
         self._running: dict[int, Task] = {}
         self._calls = 0
@@ -86,7 +86,7 @@ class Drafter(Loop):
             one.is_new = True
             self._news.set()
 
-    def _sketch_of(self, event: Event) -> Sketch | None:
+    def _sketch_of(self, event: Event) -> LiveDraft | None:
         key = event.session, event.turn
         known = self._sketches.get(key)
         if known is not None and known.fence == event.fence:
@@ -95,7 +95,7 @@ class Drafter(Loop):
             self._end(known)  # it goes on under a younger claim
         if not event.messages or len(self._sketches) >= SKETCHES_MAX:
             return None
-        made = self._sketches[key] = Sketch(
+        made = self._sketches[key] = LiveDraft(
             session=event.session,
             turn=event.turn,
             mailbox=event.mailbox,
@@ -121,14 +121,14 @@ class Drafter(Loop):
             self._start(self._sweep, name="stray drafts")
         return False
 
-    def _due_at(self, one: Sketch) -> Instant:
+    def _due_at(self, one: LiveDraft) -> Instant:
         if one.place is None:
             return one.began_at  # where it belongs is found out at once
         first = one.began_at if one.shown else first_due(one.began_at, len(one.text))
         rests = (self._rest_until.get(what, first) for what in _limits(one.place))
         return max(first, *rests)
 
-    def _begin(self, one: Sketch) -> None:
+    def _begin(self, one: LiveDraft) -> None:
         one.busy = True
         if one.place is not None:
             able = one.place.channel.capabilities
@@ -138,7 +138,7 @@ class Drafter(Loop):
                 self._rest_until[what] = Instant(self._ports.clock.now() + wait_ms)
         self._start(partial(self._go_on, one), name=f"draft {one.session}/{one.turn}")
 
-    def _end(self, one: Sketch) -> None:
+    def _end(self, one: LiveDraft) -> None:
         """Let it go, once what is under way has ended."""
         one.ended = True
         if self._sketches.get((one.session, one.turn)) is one:
@@ -146,7 +146,7 @@ class Drafter(Loop):
         if one.draft is not None and not one.busy:
             self._start(partial(self._pen.let_go, one), name=f"draft {one.session}/{one.turn}")
 
-    async def _go_on(self, one: Sketch) -> None:
+    async def _go_on(self, one: LiveDraft) -> None:
         """One step of one draft; one that fails in a way that nobody foresaw is its last."""
         failed = True
         try:
@@ -163,7 +163,7 @@ class Drafter(Loop):
                 self._end(one)
             self._news.set()
 
-    async def _find(self, one: Sketch) -> None:
+    async def _find(self, one: LiveDraft) -> None:
         """Where the reply will go, and whether drafts are wanted there. Mostly they are not, and that is all."""
         try:
             message = await self._ports.db.read(trace_message(MessageId(one.message)))
@@ -175,9 +175,9 @@ class Drafter(Loop):
         if channel is None or not channel.capabilities.drafts or not isinstance(channel, Editing):
             one.over, one.text = True, ""
         else:
-            one.place = Place(channel, channel, address, message.event_id)
+            one.place = DraftPlace(channel, channel, address, message.event_id)
 
-    def _pause(self, one: Sketch, place: Place, wait_ms: int, *, whole_account: bool) -> None:
+    def _pause(self, one: LiveDraft, place: DraftPlace, wait_ms: int, *, whole_account: bool) -> None:
         until = Instant(self._ports.clock.now() + (wait_ms or TROUBLE_MS))
         chat, account = _limits(place)
         limited = account if whole_account else chat
@@ -229,6 +229,6 @@ class Drafter(Loop):
         self._running.clear()  # a task that was cut off before it began does not do so itself
 
 
-def _limits(place: Place) -> tuple[Hashable, Hashable]:
+def _limits(place: DraftPlace) -> tuple[Hashable, Hashable]:
     """What a platform counts by: the chat, and the account."""
     return chat_of(str(place.address)), (place.address.agent, place.address.channel)

@@ -2,7 +2,7 @@
 
 from holdfast.outbox.post import PULLED, ReplyState
 from holdfast.store.script import Script, run
-from holdfast.turns.turn import Reply
+from holdfast.turns.turn import NewReply
 
 NEW_REPLY = """
 insert into reply (id, mailbox, session, turn, message, agent, channel, address, hop, chain, state, due_at, at,
@@ -14,7 +14,7 @@ values (:id, :mailbox, :session, :turn, :message, (select agent from mailbox whe
 
 
 def insert_reply(
-    reply: Reply,
+    reply: NewReply,
     *,
     mailbox: str,
     address: str,

@@ -116,7 +116,7 @@ class Kept(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostmanPolicy:
+class SendPolicy:
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=1_000, delay_ms_max=300_000))
     attempts_max: int = 40  # and only after `give_up_ms`
     doubtful_edits_max: int = 8  # some four minutes: whatever nobody can prove may not hold up its chat
@@ -135,7 +135,7 @@ def after_send(
     nonce_lasts_ms: int,
     pace_ms: int,
     elapsed_ms: int,
-    policy: PostmanPolicy,
+    policy: SendPolicy,
     chance: float,
 ) -> ReplySettlement:
     """After an attempt at the piece `claim.part`; `elapsed_ms` is the time since it was asked for.
@@ -162,7 +162,7 @@ def after_send(
 
 
 def _again(
-    claim: ReplyClaim, reason: str, wait_ms: int, policy: PostmanPolicy, chance: float, *, given_up: ReplyState
+    claim: ReplyClaim, reason: str, wait_ms: int, policy: SendPolicy, chance: float, *, given_up: ReplyState
 ) -> ReplySettlement:
     if claim.attempt >= policy.attempts_max and claim.waited_ms >= policy.give_up_ms:
         return _kept(claim, given_up, f"given up: {reason}")
@@ -193,9 +193,7 @@ def _sent(claim: ReplyClaim, receipt: str, parts: int, pace_ms: int, *, proved: 
     )
 
 
-def _doubted(
-    claim: ReplyClaim, reason: str, on_doubt: OnDoubt, policy: PostmanPolicy, chance: float
-) -> ReplySettlement:
+def _doubted(claim: ReplyClaim, reason: str, on_doubt: OnDoubt, policy: SendPolicy, chance: float) -> ReplySettlement:
     if claim.doubts == CLEAR and on_doubt is OnDoubt.RESEND:
         delay_ms = policy.retry.delay_ms(1, chance)  # it is sent once more, however often it was turned away before
         return ReplySettlement(
@@ -213,7 +211,7 @@ def _edited(
     parts: int,
     on_doubt: OnDoubt,
     pace_ms: int,
-    policy: PostmanPolicy,
+    policy: SendPolicy,
     chance: float,
 ) -> ReplySettlement:
     """A draft that cannot be edited is let go, on record, before the piece is sent as a new message."""

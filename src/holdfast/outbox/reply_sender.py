@@ -13,8 +13,8 @@ from holdfast.kernel.errors import AgentNotFound
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
-from holdfast.outbox.account_sender import Poster
-from holdfast.outbox.reply import PostmanPolicy, ReplyClaim
+from holdfast.outbox.account_sender import AccountSender
+from holdfast.outbox.reply import ReplyClaim, SendPolicy
 from holdfast.outbox.reply_sql import claim_replies, next_reply_due
 from holdfast.store.membership import Member
 from holdfast.store.ports import Ports
@@ -24,7 +24,7 @@ POLL_MS = 1_000
 POLL_MS_MIN = 20
 
 
-class Postman(Loop):
+class ReplySender(Loop):
     name = "postman"
 
     def __init__(
@@ -34,15 +34,15 @@ class Postman(Loop):
         channels: Channels,
         agents: Agents,
         member: Member,
-        policy: PostmanPolicy | None = None,
+        policy: SendPolicy | None = None,
     ) -> None:
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._channels = channels
         self._agents = agents
         self._member = member
-        self._policy = policy or PostmanPolicy()
-        self._posters: dict[ChannelKey, Poster] = {}
+        self._policy = policy or SendPolicy()
+        self._posters: dict[ChannelKey, AccountSender] = {}
         self._calls = 0
         self._next_due: Instant | None = None
         self._ended = asyncio.Event()
@@ -60,7 +60,7 @@ class Postman(Loop):
                 taken = await self._claim(poster) or taken
         return taken
 
-    async def _claim(self, poster: Poster) -> bool:
+    async def _claim(self, poster: AccountSender) -> bool:
         # The name is kept until an answer is heard: replies whose claim was lost are given again, not left taken.
         poster.claim_name = poster.claim_name or self._ports.new_id("post")
         asked_at = self._ports.clock.now()
@@ -83,7 +83,7 @@ class Postman(Loop):
             )
         return bool(claims)
 
-    async def _run(self, poster: Poster, call: int, claim: ReplyClaim, asked_at: Instant) -> None:
+    async def _run(self, poster: AccountSender, call: int, claim: ReplyClaim, asked_at: Instant) -> None:
         """One reply, to its end. A top of its own: whatever is raised here concerns this reply only."""
         with log.pinned(channel=poster.key.channel, agent=poster.key.agent, reply=claim.id):
             try:
@@ -96,14 +96,14 @@ class Postman(Loop):
                 self._ended.set()
                 self._ports.notifier.wake(Topic.REPLY)
 
-    def _poster(self, key: ChannelKey) -> Poster | None:
+    def _poster(self, key: ChannelKey) -> AccountSender | None:
         """None for an account that is not configured (any more), or whose agent is not: its replies wait."""
         if key not in self._posters and (channel := self._channels.get(*key)) is not None:
             try:
                 on_doubt = self._agents.policy(key.agent).on_doubt
             except AgentNotFound:
                 return None
-            self._posters[key] = Poster(key, channel, self._ports, self._policy, on_doubt=on_doubt)
+            self._posters[key] = AccountSender(key, channel, self._ports, self._policy, on_doubt=on_doubt)
         return self._posters.get(key)
 
     async def rest(self) -> None:

@@ -38,7 +38,7 @@ class Shown:
     channel: Channel | None = None
 
 
-class Presence(Loop):
+class TypingIndicator(Loop):
     name = "presence"
 
     def __init__(self, ports: Ports, *, channels: Channels) -> None:

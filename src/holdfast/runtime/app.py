@@ -84,7 +84,7 @@ def make_agents(
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class DetectedAgents:
     """The agents, and who answers for them, in one sentence."""
 
     agents: Agents
@@ -92,14 +92,14 @@ class Crew:
     notes: tuple[str, ...] = ()  # what its operator should know
 
 
-async def find_crew(listed: Mapping[str, AgentPolicy] | None) -> Crew:
+async def detect_agents(listed: Mapping[str, AgentPolicy] | None) -> DetectedAgents:
     """The configured agents, with whatever model is at hand where none is named."""
     found = await detect_model(variables())
     agents = make_agents(listed=listed, found=found.settings)
     if listed is None:
-        return Crew(agents, found.sentence)
+        return DetectedAgents(agents, found.sentence)
     speakers = [f"{name} speaks with {agent.model.name}" for name, agent in agents.listed.items()]
-    return Crew(agents, f"{', '.join(speakers)}.", tuple(silent_notes(listed)))
+    return DetectedAgents(agents, f"{', '.join(speakers)}.", tuple(silent_notes(listed)))
 
 
 async def open_runtime(

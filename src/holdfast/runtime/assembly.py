@@ -13,19 +13,19 @@ from holdfast.inbox.receiver import ChannelConnection, ChannelRegistry, Receiver
 from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
-from holdfast.memory.dispatcher import Courier
+from holdfast.memory.dispatcher import Dispatcher
 from holdfast.memory.edit_reader import EditReader
 from holdfast.memory.forgetter import Forgetter
-from holdfast.memory.lane import CourierPolicy
+from holdfast.memory.lane import DispatchPolicy
 from holdfast.memory.notes_service import Briefing, NotesService
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.recaller import Recaller
 from holdfast.memory.reindex import refill
 from holdfast.outbox.drafter import Drafter
-from holdfast.outbox.reply import PostmanPolicy
-from holdfast.outbox.reply_sender import Postman
-from holdfast.outbox.typing_indicator import Presence
+from holdfast.outbox.reply import SendPolicy
+from holdfast.outbox.reply_sender import ReplySender
+from holdfast.outbox.typing_indicator import TypingIndicator
 from holdfast.runtime.change_poller import ChangePoller
 from holdfast.runtime.parts import Parts
 from holdfast.runtime.runtime import Runtime
@@ -37,7 +37,7 @@ from holdfast.store.membership import LEASE_MS, Member, PrunePolicy, Reaper
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 from holdfast.turns.context_cache import ContextCache
-from holdfast.turns.mailbox_processor import Attendant
+from holdfast.turns.mailbox_processor import MailboxProcessor
 from holdfast.turns.runner import TurnRunner
 from holdfast.turns.spend_recorder import metered
 from holdfast.turns.tool import Attached
@@ -57,10 +57,10 @@ def assemble(
     turns_max: int = TURNS_MAX,
     providers: Providers | None = None,
     keeper: NotesService | None = None,
-    courier_policy: CourierPolicy | None = None,
+    courier_policy: DispatchPolicy | None = None,
     finish_policy: FinishPolicy | None = None,
     channels: Channels | None = None,
-    postman_policy: PostmanPolicy | None = None,
+    postman_policy: SendPolicy | None = None,
     prune_policy: PrunePolicy | None = None,
     receive: bool = False,
     attached: Sequence[Attached] = (),
@@ -72,7 +72,7 @@ def assemble(
     receivers = _receivers(parts, channels) if channels is not None and receive else ()
     supervisor = None
     if serve:
-        courier = Courier(
+        courier = Dispatcher(
             ports,
             providers=parts.providers,
             member=parts.member,
@@ -154,12 +154,12 @@ def _receivers(parts: Parts, channels: Channels) -> tuple[Receiver, ...]:
 
 
 def _posts(
-    parts: Parts, channels: Channels, policy: PostmanPolicy | None
-) -> tuple[Postman, Presence, *tuple[Drafter, ...]]:
+    parts: Parts, channels: Channels, policy: SendPolicy | None
+) -> tuple[ReplySender, TypingIndicator, *tuple[Drafter, ...]]:
     """The reply sender, the typing indicator and, where an operator wants drafts, the drafter."""
     ports = parts.ports
-    postman = Postman(ports, channels=channels, agents=parts.agents, member=parts.member, policy=policy)
-    presence = Presence(ports, channels=channels)
+    postman = ReplySender(ports, channels=channels, agents=parts.agents, member=parts.member, policy=policy)
+    presence = TypingIndicator(ports, channels=channels)
     if not any(channel.capabilities.drafts for _, channel in channels.all()):
         return postman, presence
     return postman, presence, Drafter(ports, channels=channels)
@@ -175,7 +175,9 @@ def _worker(parts: Parts, turns_max: int, hint: Hint) -> Worker:
         briefing=parts.briefing,
         hint=hint,
     )
-    attendant = Attendant(parts.ports, parts.contexts, agents=parts.agents, runner=runner, compressor=parts.compressor)
+    attendant = MailboxProcessor(
+        parts.ports, parts.contexts, agents=parts.agents, runner=runner, compressor=parts.compressor
+    )
     return Worker(
         parts.ports,
         attendant=attendant,

@@ -37,7 +37,7 @@ from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
 from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import NamingInputs
-from holdfast.memory.notes import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
+from holdfast.memory.notes import AgentNotes, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
 from holdfast.memory.notes_review import NoteForReview, Revoked
 from holdfast.memory.notes_reviewer import NoteReview
 from holdfast.memory.notes_service import audience_of
@@ -48,7 +48,7 @@ from holdfast.memory.settle_sql import replay_delivery
 from holdfast.outbox.replies import Replies
 from holdfast.runtime.parts import Parts
 from holdfast.runtime.supervisor import Supervisor
-from holdfast.runtime.temporary_lease import Visit
+from holdfast.runtime.temporary_lease import TemporaryLease
 from holdfast.runtime.views import Delta, Health, Prompt
 from holdfast.sessions.compression import Busy, Operation, Summary
 from holdfast.sessions.conversation import ChatLine
@@ -117,7 +117,7 @@ class Runtime:
         self._recaller = parts.recaller
         self._keeper = parts.keeper
         self._briefing = parts.briefing
-        self._visit = Visit(ports, parts.member)
+        self._visit = TemporaryLease(ports, parts.member)
         self._proving = asyncio.Lock()
         self._proved: Health | None = None
         self._pages = PageCheck(ports)
@@ -502,7 +502,7 @@ class Runtime:
         """Where a request to forget stands. Raises `ForgetNotFound`."""
         return await self.db.read(read_forgetting(ForgetId(check_part("forget id", id))))
 
-    async def memory(self, agent: str | None = None, subject: str = "") -> Memory:
+    async def memory(self, agent: str | None = None, subject: str = "") -> AgentNotes:
         return await self.db.read(read_memory(self.named(agent), subject))
 
     async def memory_history(

@@ -8,8 +8,8 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Notifier, Topic
 from holdfast.kernel.tasks import Task, Tasks
-from holdfast.memory.dispatcher import Courier
-from holdfast.outbox.reply_sender import Postman
+from holdfast.memory.dispatcher import Dispatcher
+from holdfast.outbox.reply_sender import ReplySender
 from holdfast.store.membership import Member
 from holdfast.turns.worker import Worker
 
@@ -29,8 +29,8 @@ class Supervisor:
         tasks: Tasks,
         *,
         sole: bool,
-        courier: Courier | None = None,
-        postman: Postman | None = None,
+        courier: Dispatcher | None = None,
+        postman: ReplySender | None = None,
     ) -> None:
         self._member = member
         self._worker = worker

@@ -8,7 +8,7 @@ from holdfast.store.node_sql import renew_node
 from holdfast.store.ports import Ports
 
 
-class Visit:
+class TemporaryLease:
     def __init__(
         self,
         ports: Ports,

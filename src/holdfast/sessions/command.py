@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Verb(Enum):
+class CommandVerb(Enum):
     NEW = "new"
     RESUME = "resume"
     BRANCH = "branch"
@@ -26,22 +26,22 @@ class Verb(Enum):
     DENY = "deny"
 
 
-SIGNALS = frozenset({Verb.STOP, Verb.STATUS, Verb.APPROVE, Verb.DENY})
-ALIASES: Mapping[str, Verb] = {"reset": Verb.NEW, **{verb.value: verb for verb in Verb}}
-HELP: Mapping[Verb, tuple[str, str]] = {
-    Verb.NEW: ("/new", "end this session and start a new one (/reset is the same)"),
-    Verb.RESUME: ("/resume <title or id>", "continue an earlier session"),
-    Verb.BRANCH: ("/branch [title]", "continue in a branch of this session; the original stays unchanged"),
-    Verb.UNDO: ("/undo [n]", "undo the last n turns (effects of tools are not reversed)"),
-    Verb.RETRY: ("/retry", "undo the last turn and answer its message again"),
-    Verb.TITLE: ("/title <text>", "name this session"),
-    Verb.COMPRESS: ("/compress [focus]", "summarise older history now; the session stays the same"),
-    Verb.DELETE: ("/delete [word]", "close this session and erase everything said in it; asks for confirmation"),
-    Verb.STOP: ("/stop", "interrupt the running turn immediately"),
-    Verb.STATUS: ("/status", "show the running turn and the waiting messages immediately"),
-    Verb.APPROVE: ("/approve <id> [digest]", "run the waiting tool call with this id, once"),
-    Verb.DENY: ("/deny <id> [reason]", "do not run the tool call; the agent is told the reason"),
-    Verb.HELP: ("/help", "show this list"),
+SIGNALS = frozenset({CommandVerb.STOP, CommandVerb.STATUS, CommandVerb.APPROVE, CommandVerb.DENY})
+ALIASES: Mapping[str, CommandVerb] = {"reset": CommandVerb.NEW, **{verb.value: verb for verb in CommandVerb}}
+HELP: Mapping[CommandVerb, tuple[str, str]] = {
+    CommandVerb.NEW: ("/new", "end this session and start a new one (/reset is the same)"),
+    CommandVerb.RESUME: ("/resume <title or id>", "continue an earlier session"),
+    CommandVerb.BRANCH: ("/branch [title]", "continue in a branch of this session; the original stays unchanged"),
+    CommandVerb.UNDO: ("/undo [n]", "undo the last n turns (effects of tools are not reversed)"),
+    CommandVerb.RETRY: ("/retry", "undo the last turn and answer its message again"),
+    CommandVerb.TITLE: ("/title <text>", "name this session"),
+    CommandVerb.COMPRESS: ("/compress [focus]", "summarise older history now; the session stays the same"),
+    CommandVerb.DELETE: ("/delete [word]", "close this session and erase everything said in it; asks for confirmation"),
+    CommandVerb.STOP: ("/stop", "interrupt the running turn immediately"),
+    CommandVerb.STATUS: ("/status", "show the running turn and the waiting messages immediately"),
+    CommandVerb.APPROVE: ("/approve <id> [digest]", "run the waiting tool call with this id, once"),
+    CommandVerb.DENY: ("/deny <id> [reason]", "do not run the tool call; the agent is told the reason"),
+    CommandVerb.HELP: ("/help", "show this list"),
 }
 LEAD = " \t"  # before a command: in Slack, a leading space keeps Slack from treating the slash as its own command
 SLIP = re.compile(r"/([a-z]{2,12})(?: [^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]*)?", re.ASCII | re.IGNORECASE)
@@ -53,7 +53,7 @@ TITLE_CHARS_MAX = 120
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    verb: Verb
+    verb: CommandVerb
     argument: str = ""
 
     @property
@@ -81,7 +81,7 @@ def parse_command(text: str) -> Command | None:
     return Command(verb, argument.strip()) if verb else None
 
 
-def meant_by(text: str) -> Verb | None:
+def meant_by(text: str) -> CommandVerb | None:
     """The command that a mistyped word probably means; None for a correct command and for plain text."""
     found = SLIP.fullmatch(text.strip(LEAD + "\r\n")) if parse_command(text) is None else None
     if found is None or text.lstrip(LEAD).startswith("\n"):

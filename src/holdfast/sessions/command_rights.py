@@ -18,7 +18,7 @@ from enum import Enum
 
 from holdfast.memory.visibility import is_group
 from holdfast.outbox.post import PULLED
-from holdfast.sessions.command import Verb, parse_command
+from holdfast.sessions.command import CommandVerb, parse_command
 
 WORD_ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # no 0 and O, no 1, I and L
 WORD_CHARS = 4
@@ -35,7 +35,7 @@ class Rank(Enum):
     UNKNOWN = "unknown"  # the platform was asked and gave no answer
 
 
-class Place(Enum):
+class CommandPlace(Enum):
     PRIVATE = "private"  # one person's
     GROUP = "group"
     SHARED = "shared"  # a chat over HTTP in which several senders spoke
@@ -51,20 +51,20 @@ class Needs(Enum):
     CALL = "the call"
 
 
-NEEDS: Mapping[Verb, Needs] = {
-    Verb.HELP: Needs.NOTHING,
-    Verb.STATUS: Needs.NOTHING,
-    Verb.TITLE: Needs.PERSON,  # nothing is lost by it
-    Verb.COMPRESS: Needs.PERSON,  # nothing is lost by it
-    Verb.NEW: Needs.CHAT,
-    Verb.RESUME: Needs.CHAT,
-    Verb.BRANCH: Needs.CHAT,
-    Verb.DELETE: Needs.CHAT,
-    Verb.UNDO: Needs.TURNS,
-    Verb.RETRY: Needs.TURNS,
-    Verb.STOP: Needs.TURNS,
-    Verb.APPROVE: Needs.CALL,
-    Verb.DENY: Needs.CALL,
+NEEDS: Mapping[CommandVerb, Needs] = {
+    CommandVerb.HELP: Needs.NOTHING,
+    CommandVerb.STATUS: Needs.NOTHING,
+    CommandVerb.TITLE: Needs.PERSON,  # nothing is lost by it
+    CommandVerb.COMPRESS: Needs.PERSON,  # nothing is lost by it
+    CommandVerb.NEW: Needs.CHAT,
+    CommandVerb.RESUME: Needs.CHAT,
+    CommandVerb.BRANCH: Needs.CHAT,
+    CommandVerb.DELETE: Needs.CHAT,
+    CommandVerb.UNDO: Needs.TURNS,
+    CommandVerb.RETRY: Needs.TURNS,
+    CommandVerb.STOP: Needs.TURNS,
+    CommandVerb.APPROVE: Needs.CALL,
+    CommandVerb.DENY: Needs.CALL,
 }
 OWN: Mapping[Needs, str] = {
     Needs.TURNS: "the person whose turns they all are",
@@ -77,7 +77,7 @@ class Speaker:
     """Who gives a command, and where."""
 
     human: bool
-    place: Place
+    place: CommandPlace
     rank: Rank = Rank.MEMBER
     is_named: bool = False  # as an operator, in `access.operators`; linked accounts count
 
@@ -87,7 +87,7 @@ class Speaker:
 
     @property
     def is_admin(self) -> bool:
-        return self.place is Place.GROUP and self.rank is Rank.ADMIN
+        return self.place is CommandPlace.GROUP and self.rank is Rank.ADMIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,9 @@ class NotAllowed:
     text: str
 
 
-def judge(verb: Verb, speaker: Speaker, *, owns: bool = False, is_approver: bool | None = None) -> NotAllowed | None:
+def judge(
+    verb: CommandVerb, speaker: Speaker, *, owns: bool = False, is_approver: bool | None = None
+) -> NotAllowed | None:
     """None when the command may be given.
 
     `owns` says that every turn, or the call, is the speaker's own. `is_approver` is None where no approvers are named.
@@ -112,7 +114,7 @@ def judge(verb: Verb, speaker: Speaker, *, owns: bool = False, is_approver: bool
         return None
     if needs is Needs.CALL and is_approver is not None:
         return None if is_approver else NotAllowed("not_yours", _approvers_text(verb))
-    if speaker.place is Place.PRIVATE or speaker.is_admin or (owns and needs in OWN):
+    if speaker.place is CommandPlace.PRIVATE or speaker.is_admin or (owns and needs in OWN):
         return None
     return NotAllowed("not_yours", _text(verb, speaker))
 
@@ -121,18 +123,18 @@ def asks_rank(text: str, address: str, *, human: bool) -> bool:
     """Whether the platform has to be asked for the rank of a sender: only for a command that may depend on it."""
     command = parse_command(text) if human else None
     is_guarded = command is not None and NEEDS[command.verb] not in {Needs.NOTHING, Needs.PERSON}
-    return is_guarded and place_of(address, several=False) is Place.GROUP
+    return is_guarded and place_of(address, several=False) is CommandPlace.GROUP
 
 
-def place_of(address: str, *, several: bool) -> Place:
+def place_of(address: str, *, several: bool) -> CommandPlace:
     """What a chat is; `several` says that somebody beside the speaker spoke in it.
 
     A person who has a session of their own in a group is alone in it.
     """
     parts = address.split(":")
     if is_group(address):
-        return Place.PRIVATE if len(parts) >= _PARTS_WITH_USER else Place.GROUP
-    return Place.SHARED if several and is_over_http(address) else Place.PRIVATE
+        return CommandPlace.PRIVATE if len(parts) >= _PARTS_WITH_USER else CommandPlace.GROUP
+    return CommandPlace.SHARED if several and is_over_http(address) else CommandPlace.PRIVATE
 
 
 def is_over_http(address: str) -> bool:
@@ -140,9 +142,9 @@ def is_over_http(address: str) -> bool:
     return address.split(":")[2:3] != [] and address.split(":")[2] in PULLED
 
 
-def _text(verb: Verb, speaker: Speaker) -> str:
+def _text(verb: CommandVerb, speaker: Speaker) -> str:
     own = OWN.get(NEEDS[verb])
-    if speaker.place is Place.SHARED:
+    if speaker.place is CommandPlace.SHARED:
         who = f"{own} or an operator" if own else "an operator"
         return f"Only {who} may give /{verb.value} here, where several people talk. Nothing was changed."
     who = f"{own}, an admin of this group or an operator" if own else "an admin of this group or an operator"
@@ -150,7 +152,7 @@ def _text(verb: Verb, speaker: Speaker) -> str:
     return f"Only {who} may give /{verb.value} here. Nothing was changed.{UNASKED if is_unasked else ''}"
 
 
-def _approvers_text(verb: Verb) -> str:
+def _approvers_text(verb: CommandVerb) -> str:
     return f"Only a named approver or an operator may give /{verb.value} here. Nothing was changed."
 
 

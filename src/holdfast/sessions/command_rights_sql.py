@@ -12,12 +12,12 @@ from holdfast.inbox.identity_sql import KIN, linked_principals
 from holdfast.inbox.message import Arrival
 from holdfast.kernel.ids import Principal, SessionId
 from holdfast.memory.visibility import AGENTS
-from holdfast.sessions.command import Verb
+from holdfast.sessions.command import CommandVerb
 from holdfast.sessions.command_rights import (
     NEEDS,
+    CommandPlace,
     Needs,
     NotAllowed,
-    Place,
     Rank,
     Speaker,
     is_over_http,
@@ -84,7 +84,7 @@ def given_now(arrival: Arrival, mailbox: str) -> Given:
     )
 
 
-def giver(verb: Verb, given: Given) -> Script[Giver]:
+def giver(verb: CommandVerb, given: Given) -> Script[Giver]:
     """Look up what the verb's rule depends on, and nothing else."""
     if not given.human or NEEDS[verb] in {Needs.NOTHING, Needs.PERSON}:
         speaker = Speaker(human=given.human, place=place_of(given.address, several=False), rank=given.rank)
@@ -104,16 +104,18 @@ def giver(verb: Verb, given: Given) -> Script[Giver]:
     return Giver(speaker, given.principal, everybody)
 
 
-def may_decide(verb: Verb, who: Giver, *, asker: str, approvers: Collection[str]) -> NotAllowed | None:
+def may_decide(verb: CommandVerb, who: Giver, *, asker: str, approvers: Collection[str]) -> NotAllowed | None:
     """`/approve` and `/deny` of a call that `asker` asked for."""
     named = not who.everybody.isdisjoint(approvers) if approvers else None
     return judge(verb, who.speaker, owns=asker in who.everybody, is_approver=named)
 
 
-def judge_turns(verb: Verb, who: Giver, turns: Sequence[tuple[SessionId, Iterable[int]]]) -> Script[NotAllowed | None]:
+def judge_turns(
+    verb: CommandVerb, who: Giver, turns: Sequence[tuple[SessionId, Iterable[int]]]
+) -> Script[NotAllowed | None]:
     """A command about turns, given by the session that each of them was said in."""
     refused = judge(verb, who.speaker)
-    if refused is None or refused.code == "robot" or who.speaker.place is Place.PRIVATE:
+    if refused is None or refused.code == "robot" or who.speaker.place is CommandPlace.PRIVATE:
         return refused
     for session, numbers in turns:
         if not (yield from are_own(who, session, frozenset(numbers))):

@@ -14,8 +14,8 @@ from holdfast.memory.cursor_sql import schedule_tail
 from holdfast.memory.visibility import is_group
 from holdfast.outbox.new_reply_sql import insert_reply
 from holdfast.sessions import system_messages
-from holdfast.sessions.command import Verb
-from holdfast.sessions.command_rights import NEEDS, Needs, NotAllowed, Place, delete_word, judge, typed_word
+from holdfast.sessions.command import CommandVerb
+from holdfast.sessions.command_rights import NEEDS, CommandPlace, Needs, NotAllowed, delete_word, judge, typed_word
 from holdfast.sessions.command_rights_sql import Giver, given_by, giver, judge_turns
 from holdfast.sessions.delete_sql import blank_session, lock_line
 from holdfast.sessions.finalisation_sql import close_epoch, reopen
@@ -24,7 +24,7 @@ from holdfast.sessions.session_sql import go_live, new_session, pick_turns, undo
 from holdfast.store.agent_lock_sql import hold_agents, share_agent
 from holdfast.store.script import Row, Script, one, rows, run, verb
 from holdfast.turns.fence_sql import Held, hold, lighten
-from holdfast.turns.turn import Reply
+from holdfast.turns.turn import NewReply
 
 MESSAGE = "select state, channel from inbound where message = :message and mailbox = :mailbox"
 FIRST_RESULT = """
@@ -62,13 +62,13 @@ select :child, :agent, :mailbox, :principal, 'conversation', :parent, :seq, :n, 
 RECORD = """
 insert into operation (id, kind, session, owner, fence, started_at, ended_at, outcome, detail)
 values (:id, :kind, :session, :owner, :fence, :now, :now, 'done', null)"""
-ACTS: Mapping[Verb, Act] = {
-    Verb.DELETE: Act.SESSION_DELETED,
-    Verb.UNDO: Act.SESSION_UNDONE,
-    Verb.RETRY: Act.SESSION_UNDONE,
-    Verb.NEW: Act.SESSION_SWITCHED,
-    Verb.RESUME: Act.SESSION_SWITCHED,
-    Verb.BRANCH: Act.SESSION_SWITCHED,
+ACTS: Mapping[CommandVerb, Act] = {
+    CommandVerb.DELETE: Act.SESSION_DELETED,
+    CommandVerb.UNDO: Act.SESSION_UNDONE,
+    CommandVerb.RETRY: Act.SESSION_UNDONE,
+    CommandVerb.NEW: Act.SESSION_SWITCHED,
+    CommandVerb.RESUME: Act.SESSION_SWITCHED,
+    CommandVerb.BRANCH: Act.SESSION_SWITCHED,
 }
 SET_TITLE = "update session set title = :title, title_key = :title_key where id = :session"
 
@@ -91,7 +91,7 @@ Handler: TypeAlias = Callable[[Claim, CommandRun, Live | None], Script[CommandDo
 
 @verb
 def run_command(claim: Claim, run_: CommandRun) -> Script[CommandDone]:
-    deletes = run_.command.verb is Verb.DELETE and bool(run_.command.argument)
+    deletes = run_.command.verb is CommandVerb.DELETE and bool(run_.command.argument)
     yield from hold_agents([claim.agent]) if deletes else share_agent(claim.agent)
     other = yield from _other_mailbox(claim, run_)
     held = yield from hold(claim, other=other)
@@ -111,7 +111,7 @@ def run_command(claim: Claim, run_: CommandRun) -> Script[CommandDone]:
     else:
         done = yield from HANDLERS[run_.command.verb](claim, run_, live)
     yield from _record(claim, run_, who, live, done)
-    reply = Reply(id=run_.reply, text=done.text)
+    reply = NewReply(id=run_.reply, text=done.text)
     yield from insert_reply(
         reply,
         mailbox=claim.mailbox,
@@ -130,7 +130,7 @@ def _judged(run_: CommandRun, who: Giver, live: Live | None) -> Script[NotAllowe
     verb = run_.command.verb
     if NEEDS[verb] is not Needs.TURNS:
         return judge(verb, who.speaker)
-    count = 1 if verb is Verb.RETRY else run_.command.undo_turns
+    count = 1 if verb is CommandVerb.RETRY else run_.command.undo_turns
     if live is None or count is None:
         return judge(verb, who.speaker, owns=True)  # it changes nothing
     return (yield from judge_turns(verb, who, (yield from pick_turns(live.id, count)).by_session))
@@ -141,7 +141,7 @@ def _record(claim: Claim, run_: CommandRun, who: Giver, live: Live | None, done:
     act, sender = ACTS.get(run_.command.verb), By(kind=ActorKind.PRINCIPAL, id=run_.principal, origin=claim.address)
     if act is not None and done.refused:
         yield from action_sql.refuse(act, sender, live.id if live else claim.mailbox, done.refused)
-    elif act is Act.SESSION_SWITCHED and done.switched and who.speaker.place is not Place.PRIVATE:
+    elif act is Act.SESSION_SWITCHED and done.switched and who.speaker.place is not CommandPlace.PRIVATE:
         yield from action_sql.record(act, sender, done.session or "", command=run_.command.verb.value)
 
 
@@ -179,7 +179,7 @@ def _new(claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDon
 
 def _other_mailbox(claim: Claim, run_: CommandRun) -> Script[str]:
     """Where the session to resume is live, so that both rows are locked in id order (D4)."""
-    if run_.command.verb is not Verb.RESUME:
+    if run_.command.verb is not CommandVerb.RESUME:
         return ""
     target = yield from _find(claim, run_)
     row = (yield from one(WHERE_LIVE, session=target[0])) if target else None
@@ -309,14 +309,14 @@ def _answer(_claim: Claim, run_: CommandRun, live: Live | None) -> Script[Comman
     return CommandDone(live.id if live else None, run_.answer or "")
 
 
-HANDLERS: dict[Verb, Handler] = {
-    Verb.NEW: _new,
-    Verb.RESUME: _resume,
-    Verb.BRANCH: _branch,
-    Verb.UNDO: _undo,
-    Verb.TITLE: _title,
-    Verb.DELETE: _delete,
-    Verb.RETRY: _answer,
-    Verb.COMPRESS: _answer,
-    Verb.HELP: _answer,
+HANDLERS: dict[CommandVerb, Handler] = {
+    CommandVerb.NEW: _new,
+    CommandVerb.RESUME: _resume,
+    CommandVerb.BRANCH: _branch,
+    CommandVerb.UNDO: _undo,
+    CommandVerb.TITLE: _title,
+    CommandVerb.DELETE: _delete,
+    CommandVerb.RETRY: _answer,
+    CommandVerb.COMPRESS: _answer,
+    CommandVerb.HELP: _answer,
 }

@@ -74,7 +74,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AuditLine:
     """What a branch needs to know of a session that it descends from."""
 
     parent: SessionId | None
@@ -90,7 +90,7 @@ class Audit:
     _examined: Counter[str] = field(default_factory=Counter)
     _found: Counter[str] = field(default_factory=Counter)
     _first: Contradiction | None = None
-    _lines: dict[SessionId, Line] = field(default_factory=dict)
+    _lines: dict[SessionId, AuditLine] = field(default_factory=dict)
     _waiting: list[tuple[SessionId, Summary]] = field(default_factory=list)
     _sessions_of: dict[str, SessionId] = field(default_factory=dict)  # by compression
     _log_lines: int | None = None
@@ -101,7 +101,7 @@ class Audit:
             sessions=1, entries=facts.entries, operations=len(facts.operations), summaries=len(facts.summaries)
         )
         ends = {summary.n: summary.covers_through for summary in facts.summaries}
-        self._lines[session.id] = Line(session.parent, facts.fork_n, ends)
+        self._lines[session.id] = AuditLine(session.parent, facts.fork_n, ends)
         self._waiting += [(session.id, summary) for summary in facts.summaries]
         self._sessions_of.update({op.id: session.id for op in facts.operations if op.kind == COMPRESS})
         self._judge("summary_has_operation", session.id, len(facts.summaries), unmade_summaries(facts))

@@ -20,7 +20,7 @@ import msgspec
 
 from holdfast.kernel.ids import Instant
 from holdfast.memory.delivery import DeliveryPolicy
-from holdfast.memory.notes import Capacity, Memory, MemoryEntry, Target
+from holdfast.memory.notes import AgentNotes, Capacity, MemoryEntry, Target
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import AssistantSaid, Entry, Observed, UserSaid, effective, is_storable
 
@@ -83,7 +83,7 @@ CONSOLIDATE = (
 
 
 def extraction_request(
-    memory: Memory, capacity: Capacity, excerpt: Excerpt, *, said_at: Instant, context_tokens: int
+    memory: AgentNotes, capacity: Capacity, excerpt: Excerpt, *, said_at: Instant, context_tokens: int
 ) -> tuple[ModelMessage, ...]:
     task = "\n".join([TASK, *(_room(memory, capacity, target) for target in Target)])
     notes = [_line(_note(entry, said_at)) for entry in memory.entries]
@@ -92,11 +92,11 @@ def extraction_request(
     return ModelMessage(role="system", content=task), ModelMessage(role="user", content=data)
 
 
-def is_nearly_full(memory: Memory, capacity: Capacity, target: Target) -> bool:
+def is_nearly_full(memory: AgentNotes, capacity: Capacity, target: Target) -> bool:
     return memory.used_chars(target) > capacity.of(target) * CONSOLIDATE_ABOVE
 
 
-def _room(memory: Memory, capacity: Capacity, target: Target) -> str:
+def _room(memory: AgentNotes, capacity: Capacity, target: Target) -> str:
     used, size = memory.used_chars(target), capacity.of(target)
     wish = CONSOLIDATE.format(most=int(size * ROOM_AFTER)) if is_nearly_full(memory, capacity, target) else ADD
     return f'"{target.value}" uses {used} of {size} characters ({used * 100 // max(size, 1)} %). {wish}'

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.kernel.ids import Instant
-from holdfast.memory.notes import DELIMITER, Capacity, Memory, MemoryEntry, MemoryVerb, NoteChange, Target
+from holdfast.memory.notes import DELIMITER, AgentNotes, Capacity, MemoryEntry, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_plan import Gone, normal
 from holdfast.sessions.extraction import Proposal, handle
 
@@ -62,7 +62,7 @@ Wanted: TypeAlias = Mapping[int, tuple[NoteChange, ...]]  # the changes of each 
 
 
 def judge(
-    proposals: Sequence[Proposal], memory: Memory, bounds: Bounds, refused: Mapping[int, str] | None = None
+    proposals: Sequence[Proposal], memory: AgentNotes, bounds: Bounds, refused: Mapping[int, str] | None = None
 ) -> Judged:
     """What of an answer fits memory as it is now, in the model's order. `refused`: what memory would not take."""
     unfit: dict[int, str] = dict(refused or {})
@@ -106,7 +106,7 @@ def _changes_of(proposal: Proposal, named: Sequence[MemoryEntry]) -> tuple[NoteC
     return tuple(made)
 
 
-def _fitting(wanted: Wanted, memory: Memory, capacity: Capacity, unfit: dict[int, str]) -> list[int]:
+def _fitting(wanted: Wanted, memory: AgentNotes, capacity: Capacity, unfit: dict[int, str]) -> list[int]:
     """The positions to apply. All of them where all fit; what must wait is added to `unfit`."""
     most = {target: max(capacity.of(target), memory.used_chars(target)) for target in Target}
     sizes = _sizes(memory, wanted, list(wanted))
@@ -126,12 +126,12 @@ def _fitting(wanted: Wanted, memory: Memory, capacity: Capacity, unfit: dict[int
     return sorted(kept)
 
 
-def _grows(memory: Memory, wanted: Wanted, position: int) -> bool:
+def _grows(memory: AgentNotes, wanted: Wanted, position: int) -> bool:
     sizes = _sizes(memory, wanted, [position])
     return any(sizes[target] > memory.used_chars(target) for target in Target)
 
 
-def _sizes(memory: Memory, wanted: Wanted, positions: Sequence[int]) -> dict[Target, int]:
+def _sizes(memory: AgentNotes, wanted: Wanted, positions: Sequence[int]) -> dict[Target, int]:
     """How many characters each target would use after these proposals."""
     texts: dict[Target, dict[object, str]] = {
         target: {entry.seq: entry.text for entry in memory.of(target)} for target in Target

@@ -10,7 +10,7 @@ from holdfast.memory.visibility import scope_of_turns
 from holdfast.sessions.extraction import Excerpt, Notes, Proposal
 from holdfast.sessions.extraction_rules import Bounds, ExtractionResult, encode_result, judge
 from holdfast.sessions.finalisation import Finalisation, FinishEvent
-from holdfast.sessions.finalisation_sql import Recorded, given_back, hold_end, read_end, write_end
+from holdfast.sessions.finalisation_sql import RecordedStep, given_back, hold_end, read_end, write_end
 from holdfast.store.agent_lock_sql import share_agent
 from holdfast.store.script import Script, one, rows, verb
 from holdfast.turns.journal_sql import chain, entry_of, undos
@@ -65,7 +65,7 @@ def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes:
         return given_back(current, FinishEvent.APPLIED)
     scope, speaker = yield from _origin(held)
     result = yield from _apply_to(replace(held, principal=speaker), scope, proposals, notes)
-    yield from write_end(current, Recorded(FinishEvent.APPLIED), result=encode_result(result))
+    yield from write_end(current, RecordedStep(FinishEvent.APPLIED), result=encode_result(result))
     return (yield from read_end(held.session, held.epoch))
 
 

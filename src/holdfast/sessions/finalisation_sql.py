@@ -102,7 +102,7 @@ select {FIELDS} from finalisation join session on session.id = finalisation.sess
  order by finalisation.started_at desc, finalisation.id desc limit :limit"""
 
 
-class Recorded(NamedTuple):
+class RecordedStep(NamedTuple):
     """A step and what it leaves behind."""
 
     event: FinishEvent
@@ -178,7 +178,7 @@ def reopen(session: SessionId) -> Script[int | None]:
     if (yield from one(LOCK, session=session, epoch=ended)) is not None:  # sessions closed by older releases have none
         left = yield from read_end(session, ended)
         if left.step is FinishStep.BEGUN and left.owner is None:
-            yield from write_end(left, Recorded(FinishEvent.REOPENED))
+            yield from write_end(left, RecordedStep(FinishEvent.REOPENED))
     return int(row[0])
 
 
@@ -203,7 +203,7 @@ def record_finalisation(
     reason: str = "",
     retry_in_ms: int = 0,
 ) -> Script[Finalisation]:
-    recorded = Recorded(event, answer, model, reason, retry_in_ms)
+    recorded = RecordedStep(event, answer, model, reason, retry_in_ms)
     closing = advance(held.step, event) in ENDED
     live = (yield from one(LIVE_IN, session=held.session)) if closing else None
     current = yield from hold_end(held, with_session=closing)
@@ -249,7 +249,7 @@ def hold_end(held: Finalisation, *, with_session: bool = False) -> Script[Finali
     return current
 
 
-def write_end(row: Finalisation, recorded: Recorded, result: bytes | None = None) -> Script[None]:
+def write_end(row: Finalisation, recorded: RecordedStep, result: bytes | None = None) -> Script[None]:
     step = advance(row.step, recorded.event)
     ended = step in ENDED
     yield from run(

@@ -8,7 +8,7 @@ from holdfast.memory.cursor_sql import cancel
 from holdfast.sessions.session import Purpose
 from holdfast.store.script import Script, one, run
 from holdfast.turns.journal import Undone
-from holdfast.turns.journal_sql import Link, append, chain, undos
+from holdfast.turns.journal_sql import BranchLink, append, chain, undos
 
 NEW_SESSION = """
 insert into session (id, agent, mailbox, principal, purpose, state, last_seq, committed_seq, turns, summaries,
@@ -52,7 +52,7 @@ class PickedTurns:
     last_seq: int
     turns: int
     picked: tuple[int, ...]
-    links: tuple[Link, ...]
+    links: tuple[BranchLink, ...]
 
     def owner(self, turn: int) -> SessionId:
         """The session that a turn was said in: this one, or one that it was branched from."""

@@ -9,7 +9,7 @@ from holdfast.kernel.ids import Instant, NodeId, OperationId, SessionId
 from holdfast.sessions.compression import Busy, Operation, Summary, SummaryDraft
 from holdfast.store.script import Row, Script, one, plain, rows, run, verb
 from holdfast.turns.journal import Entry, Undone, estimate_tokens
-from holdfast.turns.journal_sql import Link, chain, undos
+from holdfast.turns.journal_sql import BranchLink, chain, undos
 
 SESSION = "select committed_seq, undo_count, summaries, state from session where id = :session /*lock*/"
 OPERATION_FIELDS = "id, kind, session, owner, fence, started_at, ended_at, outcome, detail"
@@ -118,7 +118,7 @@ def end_operation(operation: Operation, outcome: str, detail: dict[str, object])
     yield from one(END, id=operation.id, fence=operation.fence, outcome=outcome, detail=body)
 
 
-def newest_summary(links: Sequence[Link]) -> Script[Summary | None]:
+def newest_summary(links: Sequence[BranchLink]) -> Script[Summary | None]:
     """The newest summary that is valid for this line: no younger undo reaches behind what it covers."""
     voiding = yield from undos(links)
     for link in links:

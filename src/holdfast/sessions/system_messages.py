@@ -1,7 +1,7 @@
 """The messages that the runtime itself sends to a chat."""
 
 from holdfast.inbox.message import MailboxFull, Status, TooMany, Unfit
-from holdfast.sessions.command import HELP, Verb
+from holdfast.sessions.command import HELP, CommandVerb
 
 UNFIT = {  # by error code
     "message_too_large": "it is too long. Send it in shorter parts.",
@@ -23,7 +23,7 @@ def status_text(status: Status) -> str:
     return f"{running} {queued} Session: {status.session or 'none yet'}."
 
 
-def suggestion_text(text: str, meant: Verb) -> str:
+def suggestion_text(text: str, meant: CommandVerb) -> str:
     word = text.split(maxsplit=1)[0]
     return (
         f"There is no command {word}. Did you mean {HELP[meant][0]}? Nothing was changed, and the agent did not "

@@ -4,7 +4,7 @@ from holdfast.testing.armed import Armed
 from holdfast.testing.clock import ManualClock, SimClock
 from holdfast.testing.crash import Crash, CrashPoint, crashing, die, points
 from holdfast.testing.entropy import SeededEntropy
-from holdfast.testing.faults import FaultPlan, Scope, draw
+from holdfast.testing.faults import FaultPlan, FaultScope, draw
 from holdfast.testing.node import NodeDown, SimNode
 from holdfast.testing.report import Violation, describe
 from holdfast.testing.shrink import shrink
@@ -17,9 +17,9 @@ __all__ = [
     "CrashPoint",
     "Deadlock",
     "FaultPlan",
+    "FaultScope",
     "ManualClock",
     "NodeDown",
-    "Scope",
     "SeededEntropy",
     "SimClock",
     "SimLoop",

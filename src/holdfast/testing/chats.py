@@ -16,7 +16,7 @@ from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities, Intake
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
-from holdfast.outbox.reply import PostmanPolicy
+from holdfast.outbox.reply import SendPolicy
 
 CHATS_EVERY = 4  # in every so-manieth history replies are posted; in the others nobody comes for them
 FOREVER_S = 10_000.0
@@ -25,7 +25,7 @@ FAULTS = 0.25
 RETRY_MS_MAX = 1_500
 PIECE_CHARS_MAX = 60
 NONCE_LASTS_MS = 20_000
-POSTMAN = PostmanPolicy(
+POSTMAN = SendPolicy(
     retry=RetryPolicy(delay_ms_base=200, delay_ms_max=1_000),
     attempts_max=8,
     give_up_ms=30_000,
@@ -55,7 +55,7 @@ CERTAIN = frozenset({ChatFailure.BEFORE_EFFECT, ChatFailure.LIMITED, ChatFailure
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ChatCall:
     """One call of a channel."""
 
     post: Post
@@ -66,7 +66,7 @@ class Call:
 class ChatServer:
     """What everybody in the chats can see, and what was asked of the platform."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[ChatCall] = field(default_factory=list)
     landed: list[Post] = field(default_factory=list)
     known: dict[str, float] = field(default_factory=dict)  # nonces, and when they were first seen
     texts: dict[str, str] = field(default_factory=dict)  # what stands there now, by receipt, where it can be edited
@@ -130,7 +130,7 @@ class FakeChat:
     async def send(self, post: Post) -> SendOutcome:
         rng = random.Random(f"{self._seed}/{post.nonce}/{post.attempt}")
         failure = rng.choice(list(ChatFailure)) if rng.random() < FAULTS and not self._healed() else None
-        self._server.calls.append(Call(post, may_land=failure not in CERTAIN))
+        self._server.calls.append(ChatCall(post, may_land=failure not in CERTAIN))
         if failure is None or failure in {ChatFailure.AFTER_EFFECT, ChatFailure.RAISES}:
             self._leave(post, rng.random() * LAG_S_MAX)
         elif failure is ChatFailure.STALLS and rng.random() < 0.7:

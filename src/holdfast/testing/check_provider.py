@@ -28,7 +28,7 @@ from holdfast.testing.provider_guest import (
     ROBOT,
     START,
     Guest,
-    Place,
+    GuestPlace,
     Settled,
     at_once,
 )
@@ -287,7 +287,7 @@ async def no_question_breaks_it_and_the_limit_holds(guest: Guest) -> None:
         assert len(await guest.recall("boat", limit=2)) <= 2, "more came back than was asked for"
 
 
-async def _times_or_failed(guest: Guest, word: str, place: Place) -> int:
+async def _times_or_failed(guest: Guest, word: str, place: GuestPlace) -> int:
     """A provider of one agent may also refuse to answer another."""
     try:
         return await guest.times(word, place)

@@ -28,7 +28,7 @@ from holdfast.store.node_sql import claim_mailbox, register_node, release_claim,
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import AssistantSaid, UserSaid
 from holdfast.turns.record_sql import record_turn
-from holdfast.turns.turn import Reply, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord
+from holdfast.turns.turn import NewReply, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord
 from holdfast.turns.turn_sql import commit_turn, open_turn, resume_turn
 
 NODE = NodeId("node_check")
@@ -39,7 +39,7 @@ WORDS = "hello \0 \u200d \U0001f9ff ß"
 OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[Database]]
 
 
-class Guest:
+class StoreGuest:
     """Somebody who talks to the store under test."""
 
     def __init__(self, db: Database) -> None:
@@ -88,7 +88,7 @@ class Guest:
         return turn
 
     def commit(self, text: str = "ok") -> TurnCommit:
-        reply = Reply(id=ReplyId(self.id("rep")), text=text)
+        reply = NewReply(id=ReplyId(self.id("rep")), text=text)
         return TurnCommit(event=TurnEvent.ANSWERED, entries=(AssistantSaid(text=text),), replies=(reply,))
 
     async def talk(self, text: str, *, chat: str = "home") -> Turn:
@@ -150,7 +150,7 @@ async def refuses(call: Awaitable[object], kind: type[HoldfastError]) -> bool:
 # --- accepting -------------------------------------------------------------------------------------
 
 
-async def an_event_is_accepted_once(guest: Guest) -> None:
+async def an_event_is_accepted_once(guest: StoreGuest) -> None:
     arrival = guest.arrival("hi", event="e1")
     await guest.db.write(accept_message(arrival, Limits(), SECRET))
     again = await guest.db.write(accept_message(guest.arrival("hi", event="e1"), Limits(), SECRET))
@@ -158,7 +158,7 @@ async def an_event_is_accepted_once(guest: Guest) -> None:
     assert again.message == arrival.message
 
 
-async def the_same_event_with_another_body_is_a_conflict(guest: Guest) -> None:
+async def the_same_event_with_another_body_is_a_conflict(guest: StoreGuest) -> None:
     await guest.db.write(accept_message(guest.arrival("hi", event="e1"), Limits(), SECRET))
     assert isinstance(
         await guest.db.write(accept_message(guest.arrival("ho", event="e1"), Limits(), SECRET)),
@@ -166,7 +166,7 @@ async def the_same_event_with_another_body_is_a_conflict(guest: Guest) -> None:
     )
 
 
-async def a_full_mailbox_refuses(guest: Guest) -> None:
+async def a_full_mailbox_refuses(guest: StoreGuest) -> None:
     await guest.say("one")
     assert isinstance(
         await guest.db.write(accept_message(guest.arrival("two"), Limits(mailbox_depth_max=1), SECRET)),
@@ -174,12 +174,12 @@ async def a_full_mailbox_refuses(guest: Guest) -> None:
     )
 
 
-async def a_signal_is_answered_at_once(guest: Guest) -> None:
+async def a_signal_is_answered_at_once(guest: StoreGuest) -> None:
     trace = await guest.db.read(trace_message(await guest.say("/status")))
     assert trace.reply is not None
 
 
-async def every_character_is_kept(guest: Guest) -> None:
+async def every_character_is_kept(guest: StoreGuest) -> None:
     turn = await guest.talk(WORDS)
     assert (await guest.texts(turn.session))[0] == WORDS
 
@@ -187,20 +187,20 @@ async def every_character_is_kept(guest: Guest) -> None:
 # --- claims ----------------------------------------------------------------------------------------
 
 
-async def a_claimed_mailbox_is_not_claimed_twice(guest: Guest) -> None:
+async def a_claimed_mailbox_is_not_claimed_twice(guest: StoreGuest) -> None:
     await guest.say("one")
     await guest.claim()
     assert await guest.db.write(claim_mailbox(NODE)) is None
 
 
-async def a_claim_asked_for_again_by_its_name_is_the_same(guest: Guest) -> None:
+async def a_claim_asked_for_again_by_its_name_is_the_same(guest: StoreGuest) -> None:
     await guest.say("one")
     first = await guest.db.write(claim_mailbox(NODE, name="mine"))
     assert first is not None
     assert await guest.db.write(claim_mailbox(NODE, name="mine")) == first
 
 
-async def a_stale_claim_changes_nothing(guest: Guest) -> None:
+async def a_stale_claim_changes_nothing(guest: StoreGuest) -> None:
     await guest.say("one")
     old = await guest.claim()
     turn = await guest.open(old)
@@ -210,7 +210,7 @@ async def a_stale_claim_changes_nothing(guest: Guest) -> None:
     assert (await guest.db.read(read_context(turn.session))).committed_seq == 0
 
 
-async def a_node_that_left_cannot_renew(guest: Guest) -> None:
+async def a_node_that_left_cannot_renew(guest: StoreGuest) -> None:
     await guest.db.write(retire_node(NODE))
     assert await refuses(guest.db.write(renew_node(NODE)), NodeLost)
 
@@ -218,7 +218,7 @@ async def a_node_that_left_cannot_renew(guest: Guest) -> None:
 # --- turns -----------------------------------------------------------------------------------------
 
 
-async def a_turn_is_answered(guest: Guest) -> None:
+async def a_turn_is_answered(guest: StoreGuest) -> None:
     turn = await guest.talk("one")
     trace = await guest.db.read(trace_message(turn.messages[0]))
     assert trace.reply is not None
@@ -226,14 +226,14 @@ async def a_turn_is_answered(guest: Guest) -> None:
     assert await guest.db.write(claim_mailbox(NODE)) is None
 
 
-async def an_open_turn_is_not_committed(guest: Guest) -> None:
+async def an_open_turn_is_not_committed(guest: StoreGuest) -> None:
     await guest.say("one")
     turn = await guest.open(await guest.claim())
     context = await guest.db.read(read_context(turn.session))
     assert (context.committed_seq, context.last_seq) == (0, 1)
 
 
-async def a_commit_repeated_changes_nothing(guest: Guest) -> None:
+async def a_commit_repeated_changes_nothing(guest: StoreGuest) -> None:
     await guest.say("one")
     claim = await guest.claim()
     turn, commit = await guest.open(claim), guest.commit()
@@ -242,7 +242,7 @@ async def a_commit_repeated_changes_nothing(guest: Guest) -> None:
     assert len(await guest.db.read(list_entries(turn.session))) == 2
 
 
-async def a_resumed_turn_is_another_attempt(guest: Guest) -> None:
+async def a_resumed_turn_is_another_attempt(guest: StoreGuest) -> None:
     await guest.say("one")
     turn = await guest.open(claim := await guest.claim())
     await guest.db.write(release_claim(claim))
@@ -252,28 +252,28 @@ async def a_resumed_turn_is_another_attempt(guest: Guest) -> None:
 # --- sessions --------------------------------------------------------------------------------------
 
 
-async def new_starts_another_session_and_resume_returns(guest: Guest) -> None:
+async def new_starts_another_session_and_resume_returns(guest: StoreGuest) -> None:
     old = (await guest.talk("one")).session
     assert (await guest.command("/new")).session != old
     assert (await guest.command(f"/resume {old}")).session == old
     assert (await guest.db.read(read_session(old))).epoch == 2
 
 
-async def a_command_repeated_returns_its_first_result(guest: Guest) -> None:
+async def a_command_repeated_returns_its_first_result(guest: StoreGuest) -> None:
     await guest.talk("one")
     message = await guest.say("/new")
     claim, run = await guest.claim(), guest.run(message, "/new")
     assert await guest.db.write(run_command(claim, run)) == await guest.db.write(run_command(claim, run))
 
 
-async def undo_hides_a_turn(guest: Guest) -> None:
+async def undo_hides_a_turn(guest: StoreGuest) -> None:
     session = (await guest.talk("one")).session
     await guest.command("/undo")
     assert await guest.texts(session) == []
     assert [view.undone for view in (await guest.db.read(list_entries(session)))[:2]] == [True, True]
 
 
-async def a_branch_sees_its_parent_up_to_the_fork(guest: Guest) -> None:
+async def a_branch_sees_its_parent_up_to_the_fork(guest: StoreGuest) -> None:
     parent = (await guest.talk("one")).session
     child = (await guest.command("/branch")).session
     assert child is not None
@@ -282,7 +282,7 @@ async def a_branch_sees_its_parent_up_to_the_fork(guest: Guest) -> None:
     assert await guest.texts(parent) == ["one", "re: one"]
 
 
-async def delete_blanks_what_was_said(guest: Guest) -> None:
+async def delete_blanks_what_was_said(guest: StoreGuest) -> None:
     turn = await guest.talk("secret")
     asked = await guest.command("/delete")
     assert (asked.session, asked.switched) == (turn.session, False), "the first /delete asks and deletes nothing"
@@ -291,14 +291,14 @@ async def delete_blanks_what_was_said(guest: Guest) -> None:
     assert [view.entry.text for view in await guest.db.read(list_entries(turn.session))] == ["", ""]
 
 
-async def a_recorded_turn_is_recorded_once(guest: Guest) -> None:
+async def a_recorded_turn_is_recorded_once(guest: StoreGuest) -> None:
     first = await guest.db.write(record_turn(_record("k1")))
     again = await guest.db.write(record_turn(_record("k1")))
     assert (first.repeated, again.repeated, again.last_seq) == (False, True, first.last_seq)
     assert await refuses(guest.db.write(record_turn(_record("k2", expected_seq=0))), SessionMoved)
 
 
-async def a_live_session_is_not_recorded_to(guest: Guest) -> None:
+async def a_live_session_is_not_recorded_to(guest: StoreGuest) -> None:
     session = (await guest.talk("one")).session
     assert await refuses(guest.db.write(record_turn(_record("k1", session))), SessionLive)
 
@@ -318,7 +318,7 @@ def _record(key: str, session: str = "outside", expected_seq: int | None = None)
 # --- summaries -------------------------------------------------------------------------------------
 
 
-async def a_summary_stands_for_what_it_covers(guest: Guest) -> None:
+async def a_summary_stands_for_what_it_covers(guest: StoreGuest) -> None:
     await guest.talk("one")
     session = (await guest.talk("two")).session
     operation, draft = await guest.begin(session), await guest.draft(session, through=2)
@@ -328,14 +328,14 @@ async def a_summary_stands_for_what_it_covers(guest: Guest) -> None:
     assert len(await guest.db.read(list_entries(session))) == 4
 
 
-async def one_operation_runs_at_a_time(guest: Guest) -> None:
+async def one_operation_runs_at_a_time(guest: StoreGuest) -> None:
     session = (await guest.talk("one")).session
     running = await guest.begin(session)
     other = await guest.db.write(begin_operation(OperationId("op_other"), COMPRESS, session, NODE))
     assert other == Busy(running.id)
 
 
-async def a_summary_of_an_undone_history_is_stale(guest: Guest) -> None:
+async def a_summary_of_an_undone_history_is_stale(guest: StoreGuest) -> None:
     session = (await guest.talk("one")).session
     operation, draft = await guest.begin(session), await guest.draft(session, through=2)
     await guest.command("/undo")
@@ -343,7 +343,7 @@ async def a_summary_of_an_undone_history_is_stale(guest: Guest) -> None:
     assert await guest.db.read(list_summaries(session)) == []
 
 
-Check: TypeAlias = Callable[[Guest], Awaitable[None]]
+Check: TypeAlias = Callable[[StoreGuest], Awaitable[None]]
 CHECKS: tuple[Check, ...] = (
     an_event_is_accepted_once,
     the_same_event_with_another_body_is_a_conflict,
@@ -381,7 +381,7 @@ async def check_store(open_store: OpenStore) -> int:
         async with open_store() as db:
             await db.write(register_node(NODE, "check", sole=False))
             try:
-                await check(Guest(db))
+                await check(StoreGuest(db))
             except AssertionError as error:
                 raise AssertionError(f"not so: {sentence(check)} ({error})") from error
     return len(CHECKS)

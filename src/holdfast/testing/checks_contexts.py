@@ -8,7 +8,7 @@ from itertools import product
 
 from holdfast.testing.evidence import IN_TURN, Evidence, Found
 from holdfast.testing.lineage import Lineage, marks_of
-from holdfast.testing.models import Asked, marks_said
+from holdfast.testing.models import ModelAsked, marks_said
 from holdfast.testing.rows import Row
 from holdfast.testing.workload import marks_in
 from holdfast.turns.context import ModelMessage, render_entries
@@ -147,7 +147,7 @@ def _fresh(lineage: Lineage, turn: Row, upto: int) -> Iterator[Row | None]:
         yield None
 
 
-def _shows(asked: Asked, expected: tuple[list[ModelMessage], list[Entry]]) -> bool:
+def _shows(asked: ModelAsked, expected: tuple[list[ModelMessage], list[Entry]]) -> bool:
     head, entries = expected
     shown = list(without_notes(asked.messages))
     if shown[: len(head)] != head:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.memory.delivery import Line, Parcel
+from holdfast.memory.delivery import Parcel, SpokenLine
 from holdfast.memory.forget import Forgetting
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.quotation import INSIDE_CHARS_MIN
@@ -159,7 +159,9 @@ def _split(text: str) -> list[str]:
     return WORD.findall(text.casefold())
 
 
-def _innocent(parcels: Sequence[Parcel], words: set[str], made: Mapping[tuple[str, int], set[str]]) -> Iterator[Line]:
+def _innocent(
+    parcels: Sequence[Parcel], words: set[str], made: Mapping[tuple[str, int], set[str]]
+) -> Iterator[SpokenLine]:
     """What people said in units that repeat nothing, neither in an answer nor in a step before it, undone or not."""
     told: dict[str, set[str]] = defaultdict(set)
     for parcel in parcels:

@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 from holdfast.testing.clock import START_MS
 from holdfast.testing.evidence import Evidence, Found
-from holdfast.testing.models import Asked
-from holdfast.testing.platform import Sent
+from holdfast.testing.models import ModelAsked
+from holdfast.testing.platform import SentMessage
 from holdfast.testing.rows import Row, body_of
 from holdfast.testing.workload import marks_in
 from holdfast.turns.context import ModelMessage
@@ -34,7 +34,7 @@ RECORDERS: People = frozenset({"ghost", "spook"})  # as a program without a mail
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class WordOrigin:
     """Where words are from."""
 
     mark: str
@@ -57,15 +57,15 @@ class Reader:
     in_company: bool = False  # somebody else had spoken in the chat before: they read what is answered
     brought_by: People = frozenset()  # those who took sessions of theirs along to this chat while they were alone in it
 
-    def is_author(self, origin: Origin) -> bool:
+    def is_author(self, origin: WordOrigin) -> bool:
         return bool(self.people & origin.said_by)
 
-    def may_hear(self, origin: Origin) -> bool:
+    def may_hear(self, origin: WordOrigin) -> bool:
         """The conversation itself: what was said in this chat, or taken along to it from another private chat."""
         is_own = self.is_author(origin) or bool(self.brought_by & origin.said_by)
         return self.mailbox == origin.mailbox or (is_own and not self.in_group and not origin.in_group)
 
-    def may_recall(self, origin: Origin) -> bool:
+    def may_recall(self, origin: WordOrigin) -> bool:
         """A chat finds what was said in it; in private a person also finds what they said anywhere."""
         here = self.mailbox == origin.mailbox or origin.session in self.sessions
         return here or (self.is_alone and self.is_author(origin))
@@ -87,7 +87,7 @@ class Note:
     """What a model noted, and the words that it was made of."""
 
     text: str
-    origins: tuple[Origin, ...]
+    origins: tuple[WordOrigin, ...]
     author: People  # whose it is, when it is one person's own
 
     @property
@@ -120,15 +120,15 @@ class Archive:
             for mark in marks_in(sent.say.text)
         }
         for turn in evidence.recorded:
-            self.origins[turn.mark[1:]] = Origin(turn.mark, RECORDERS, "attic", turn.session, in_group=False)
+            self.origins[turn.mark[1:]] = WordOrigin(turn.mark, RECORDERS, "attic", turn.session, in_group=False)
         self._senders = {sent.say.event_id: sent for sent in evidence.sent}
         self._speakers = evidence.rows.by("turn", "session")
 
-    def _origin(self, mark: str, sent: Sent, row: Row) -> Origin:
+    def _origin(self, mark: str, sent: SentMessage, row: Row) -> WordOrigin:
         until = sent.first_at if sent.acked_at is None else sent.acked_at
         people = self.people(sent.say.sender, sent.first_at, until)
         in_company = len({who for _, who in self._heard.get(row["mailbox"], [])}) > 1
-        return Origin(mark, people, row["mailbox"], row["session"] or "", sent.say.chat.type != "dm", in_company)
+        return WordOrigin(mark, people, row["mailbox"], row["session"] or "", sent.say.chat.type != "dm", in_company)
 
     def _others_spoke(self, mailbox: str, sender: str, before_ms: int) -> bool:
         """Whether somebody had a turn in the chat who was never linked to the sender."""
@@ -150,7 +150,7 @@ class Archive:
             }
         return frozenset(found)
 
-    def said(self, text: str) -> list[Origin]:
+    def said(self, text: str) -> list[WordOrigin]:
         return [self.origins[mark[1:]] for mark in marks_in(text) if mark[1:] in self.origins]
 
     def notes(self, text: str) -> Iterator[Note]:
@@ -159,7 +159,7 @@ class Archive:
             if origins:
                 yield Note(found[0], origins, self._author(found[1], origins))
 
-    def _author(self, made_by: str, origins: Sequence[Origin]) -> People:
+    def _author(self, made_by: str, origins: Sequence[WordOrigin]) -> People:
         """Whose a private note is: the speaker's, unless others spoke in the session that it was extracted from.
 
         What is said while accounts are linked stays with the person whom it is said as, so one account may speak as two
@@ -245,7 +245,7 @@ class Archive:
             brought_by=self._brought.get(turn["mailbox"], frozenset()),
         )
 
-    def readers(self, asked: Asked) -> list[Reader]:
+    def readers(self, asked: ModelAsked) -> list[Reader]:
         """Whom a request is for. A summary or an extraction is for everybody who speaks in the session."""
         turns = [asked.turn] if asked.task is ModelTask.REPLY else [n for s, n in self._turns if s == asked.session]
         found = [one for n in turns if (one := self.reader(asked.session, n, asked.at_ms)) is not None]
@@ -281,11 +281,11 @@ def _wrong_in(archive: Archive, message: ModelMessage, readers: Sequence[Reader]
             yield f"{readers[0].what} for {sorted(readers[0].people)} shows {note.text!r}: {_from(note.origins)}"
 
 
-def _told(reader: Reader, origin: Origin, where: str) -> str:
+def _told(reader: Reader, origin: WordOrigin, where: str) -> str:
     return f"{reader.what} for {sorted(reader.people)} shows {origin.mark} as {where}: {_from([origin])}"
 
 
-def _from(origins: Iterable[Origin]) -> str:
+def _from(origins: Iterable[WordOrigin]) -> str:
     return ", ".join(
         f"{one.mark} of {sorted(one.said_by)} in {'group' if one.in_group else 'private'} {one.mailbox}"
         for one in origins
@@ -313,7 +313,7 @@ def places_are_kept_apart(evidence: Evidence) -> Found:
     """No place at a provider holds private words of two people, or private words beside those of a group."""
     archive = Archive(evidence)
     for lane, server in evidence.servers.items():
-        places: dict[str, list[tuple[Origin, ...]]] = {}
+        places: dict[str, list[tuple[WordOrigin, ...]]] = {}
         for parcel in server.effects:
             said = archive.said("\n".join(line.text for turn in parcel.turns for line in turn.lines))
             noted = [note.origins for note in archive.notes(parcel.note.text)] if parcel.note else []
@@ -322,7 +322,7 @@ def places_are_kept_apart(evidence: Evidence) -> Found:
             yield from (f"{lane.provider} of {lane.agent} holds at {place} {what}" for what in _mixed(found))
 
 
-def _mixed(found: Sequence[tuple[Origin, ...]]) -> Found:
+def _mixed(found: Sequence[tuple[WordOrigin, ...]]) -> Found:
     """Words that have neither the chat, nor the session, nor in private the author in common with the first."""
     for origins in found[1:]:
         first, other = found[0][0], origins[0]

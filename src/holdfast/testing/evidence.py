@@ -14,8 +14,8 @@ from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.chats import Chats
 from holdfast.testing.company import Company
 from holdfast.testing.lineage import Lineage
-from holdfast.testing.models import Asked
-from holdfast.testing.platform import RecordedTurn, Sent
+from holdfast.testing.models import ModelAsked
+from holdfast.testing.platform import RecordedTurn, SentMessage
 from holdfast.testing.rows import Row, Rows
 from holdfast.testing.servers import Lookup, Server
 from holdfast.testing.strangers_agent import Look
@@ -28,7 +28,7 @@ TERMINAL = IN_TURN | {"command", "observed", "held", "refused"}
 
 
 @dataclass(slots=True)
-class Tally:
+class HistoryTally:
     """What happened to the nodes."""
 
     kills: int = 0
@@ -55,9 +55,9 @@ class Backfilled:
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     rows: Rows
-    sent: Sequence[Sent]
+    sent: Sequence[SentMessage]
     recorded: Sequence[RecordedTurn] = ()
-    asked: Sequence[Asked] = ()
+    asked: Sequence[ModelAsked] = ()
     effects: Mapping[tuple[str, str], int] = field(default_factory=dict)
     arguments: Mapping[tuple[str, str], str] = field(default_factory=dict)  # of the calls that took effect
     claims: Sequence[Claim] = ()

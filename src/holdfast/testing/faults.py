@@ -5,7 +5,7 @@ Faults name occurrences (the third `commit_turn`, the 57th statement, step 1,200
 moments change with every other fault. Each fires at most once. Who is hit by a crash at a verb or
 statement is whoever comes there.
 
-The plan knows nothing of what the verbs do: `Scope` says what there is to break.
+The plan knows nothing of what the verbs do: `FaultScope` says what there is to break.
 """
 
 import random
@@ -162,7 +162,7 @@ F = TypeVar("F", bound=Fault)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class FaultScope:
     """What there is to break in a history: how many of each, and how long a lease lasts."""
 
     nodes: int = 2
@@ -203,7 +203,7 @@ class FaultPlan:
         )
 
 
-def draw(seed: int | str, scope: Scope) -> FaultPlan:
+def draw(seed: int | str, scope: FaultScope) -> FaultPlan:
     """The plan of a seed. Plans run from no fault at all to a few of every kind."""
     rng, far = random.Random(f"{seed}/faults"), random.Random(f"{seed}/providers")
     faults = [*_outages(rng, scope), *_crashes(rng, scope), *_failures(rng, scope), *_far_faults(far, scope)]
@@ -211,7 +211,7 @@ def draw(seed: int | str, scope: Scope) -> FaultPlan:
     return FaultPlan(tuple(dict.fromkeys(faults)), tuple(Message(n) for n in range(scope.messages)))
 
 
-def _outages(rng: random.Random, scope: Scope) -> list[Fault]:
+def _outages(rng: random.Random, scope: FaultScope) -> list[Fault]:
     kills = [
         Kill(rng.randrange(scope.steps), rng.randrange(scope.nodes), rng.randrange(DOWN_MS_MAX))
         for _ in range(_how_many(rng))
@@ -227,7 +227,7 @@ def _outages(rng: random.Random, scope: Scope) -> list[Fault]:
     return [*kills, *pauses, *stops]
 
 
-def _crashes(rng: random.Random, scope: Scope) -> list[Fault]:
+def _crashes(rng: random.Random, scope: FaultScope) -> list[Fault]:
     faults: list[Fault] = []
     if scope.points:
         faults += [
@@ -242,7 +242,7 @@ def _crashes(rng: random.Random, scope: Scope) -> list[Fault]:
     return faults
 
 
-def _failures(rng: random.Random, scope: Scope) -> list[Fault]:
+def _failures(rng: random.Random, scope: FaultScope) -> list[Fault]:
     def delay_ms() -> int:
         return rng.randrange(DELAY_MS_MAX)
 
@@ -260,7 +260,7 @@ def _failures(rng: random.Random, scope: Scope) -> list[Fault]:
     return faults
 
 
-def _far_faults(rng: random.Random, scope: Scope) -> list[Fault]:
+def _far_faults(rng: random.Random, scope: FaultScope) -> list[Fault]:
     """Of every fifth call to a provider, in every history; and nodes that sleep while they hold something."""
     failures = list(ProviderFailure)
     return _naps(rng, scope.naps, scope) + [
@@ -270,7 +270,7 @@ def _far_faults(rng: random.Random, scope: Scope) -> list[Fault]:
     ]
 
 
-def _naps(rng: random.Random, places: Sequence[CrashPoint], scope: Scope) -> list[Fault]:
+def _naps(rng: random.Random, places: Sequence[CrashPoint], scope: FaultScope) -> list[Fault]:
     return [
         PauseAtVerb(rng.choice(places), 1 + rng.randrange(scope.messages), _pause_ms(rng, scope.lease_ms))
         for _ in range(rng.randrange(NAPS_MAX + 1) if places and scope.messages else 0)

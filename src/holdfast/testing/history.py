@@ -16,6 +16,7 @@ from pathlib import Path
 
 from holdfast.store.sqlite.opening import open_ready
 from holdfast.testing.areas import Area, areas_of
+from holdfast.testing.attachment_pruning import pruned
 from holdfast.testing.channel_areas import ChannelArea, channel_area_faults, channel_areas_of
 from holdfast.testing.chats import has_chats
 from holdfast.testing.checks_sessions import EXPIRY
@@ -27,7 +28,6 @@ from holdfast.testing.listening import Surprises, Telling
 from holdfast.testing.loop_faults import draw_at_loops
 from holdfast.testing.report import Violation
 from holdfast.testing.retrying_client import RetryingClient
-from holdfast.testing.room_pruning import pruned
 from holdfast.testing.rows import KEEP_PRUNED, Rows, read_rows, read_tables
 from holdfast.testing.scope import LEASE_MS, NODES, scope
 from holdfast.testing.simloop import Deadlock, StepLimitReached

@@ -80,7 +80,7 @@ from holdfast.testing.checks_work import (
     what_was_approved_runs,
 )
 from holdfast.testing.evidence import IN_TURN, TERMINAL, Evidence, Found
-from holdfast.testing.platform import Sent
+from holdfast.testing.platform import SentMessage
 from holdfast.testing.report import Violation
 from holdfast.testing.rows import Row, Rows, body_of
 from holdfast.turns.journal import Observed, UserSaid
@@ -208,7 +208,7 @@ def order_is_kept(evidence: Evidence) -> Found:
 def acceptance_follows_time(evidence: Evidence) -> Found:
     """I3: a message that was first sent after another one was acknowledged stands behind it."""
     seqs = {row["event_id"]: row["seq"] for row in evidence.rows["inbound"]}
-    by_chat: dict[Any, list[Sent]] = defaultdict(list)
+    by_chat: dict[Any, list[SentMessage]] = defaultdict(list)
     for sent in evidence.sent:
         if sent.say.event_id in seqs:
             by_chat[sent.say.chat].append(sent)

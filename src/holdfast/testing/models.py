@@ -33,7 +33,7 @@ PAUSE_S = 1.6  # between two parts of what an unhurried model says
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelAsked:
     """One request, with the session and turn that the asking worker had pinned."""
 
     at_ms: int
@@ -46,10 +46,10 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Memory:
+class ModelMemory:
     """What the outside saw: every request to the model, every effect of a tool by its call, and every provider's."""
 
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ModelAsked] = field(default_factory=list)
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
     arguments: dict[tuple[str, str], str] = field(default_factory=dict)  # that an effect was made of
     calls: int = 0
@@ -68,7 +68,7 @@ class FakeModel:
     def __init__(
         self,
         seed: int | str,
-        memory: Memory,
+        memory: ModelMemory,
         now_ms: Callable[[], int],
         fault: Callable[[], ModelFault | None],
         cost: Callable[[int], int] | None = None,
@@ -118,7 +118,7 @@ class FakeModel:
     def _remember(self, request: ModelRequest) -> None:
         pins = log.pins()
         self._memory.asked.append(
-            Asked(
+            ModelAsked(
                 at_ms=self._now_ms(),
                 task=request.task,
                 session=str(pins.get("session", "")),
@@ -215,7 +215,7 @@ def _usage(messages: Sequence[ModelMessage], text: str, rng: random.Random) -> U
 class FakeTools:
     """Implements `Tools`. An effect counts as soon as it happened, heard of or not."""
 
-    def __init__(self, seed: int | str, memory: Memory) -> None:
+    def __init__(self, seed: int | str, memory: ModelMemory) -> None:
         self._seed = seed
         self._memory = memory
 

@@ -39,7 +39,7 @@ from holdfast.testing.watched import NodeDatabase
 from holdfast.turns import context_sql, fence_sql, runner, turn_sql
 from holdfast.turns.context import Context
 from holdfast.turns.journal import Entry
-from holdfast.turns.turn import OpenCall, Reply, Turn, TurnCommit, open_calls
+from holdfast.turns.turn import NewReply, OpenCall, Turn, TurnCommit, open_calls
 
 __all__ = [
     "MUTANTS",
@@ -182,7 +182,7 @@ def double_reply() -> Sequence[Patch]:
     """Every reply is written twice."""
     honest = new_reply_sql.insert_reply
 
-    def broken(said: Reply, **place: Any) -> Script[None]:  # noqa: ANN401
+    def broken(said: NewReply, **place: Any) -> Script[None]:  # noqa: ANN401
         yield from honest(said, **place)
         yield from honest(replace(said, id=f"{said.id}-again"), **place)  # type: ignore[arg-type]
 

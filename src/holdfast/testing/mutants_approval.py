@@ -11,14 +11,14 @@ from holdfast.turns.approval import Approval, Proof
 from holdfast.turns.interruption import Interruption
 from holdfast.turns.journal import ToolCall
 from holdfast.turns.turn import OpenCall, Phase
-from holdfast.turns.turn_run import Run
+from holdfast.turns.turn_run import TurnRun
 
 
 @mutant("I19", budget=20)
 def approval_ignored() -> Sequence[Patch]:
     """A dangerous call is run without anybody's yes."""
 
-    def broken(_run: Run, _call: ToolCall) -> bool:
+    def broken(_run: TurnRun, _call: ToolCall) -> bool:
         return False
 
     return [(tool_calls, "is_feared", broken)]
@@ -34,9 +34,9 @@ def approval_holds_claim() -> Sequence[Patch]:
 @mutant("I19", budget=40)
 def approved_call_changed() -> Sequence[Patch]:
     """A call that changed after it was asked about is run: the store does not compare it with what was approved."""
-    honest = tool_calls.Actor.act
+    honest = tool_calls.ToolCaller.act
 
-    async def broken(actor: tool_calls.Actor, run: Run, calls: tuple[OpenCall, ...]) -> Interruption | None:
+    async def broken(actor: tool_calls.ToolCaller, run: TurnRun, calls: tuple[OpenCall, ...]) -> Interruption | None:
         if run.turn.phase is Phase.AWAITING:
             other = msgspec.structs.replace(calls[0].call, arguments="{ }")
             calls = (OpenCall(other, calls[0].started), *calls[1:])
@@ -45,7 +45,7 @@ def approved_call_changed() -> Sequence[Patch]:
     def unchecked(_approval: Approval, _starts: ToolCall | None) -> None:
         return None
 
-    return [(tool_calls.Actor, "act", broken), (approval_sql, "_require_same", unchecked)]
+    return [(tool_calls.ToolCaller, "act", broken), (approval_sql, "_require_same", unchecked)]
 
 
 @mutant("I19", budget=60)

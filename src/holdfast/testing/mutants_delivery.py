@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.kernel.ids import DeliveryId, NodeId, Principal, SessionId
 from holdfast.memory import cursor_sql, delivery_call, lane_sql, parcel_sql, settle_sql
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
-from holdfast.memory.delivery_call import Carrier
+from holdfast.memory.delivery_call import ProviderDelivery
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
@@ -195,14 +195,14 @@ def quiet_ignored() -> Sequence[Patch]:
 @mutant("I7", budget=20)
 def retract_believed() -> Sequence[Patch]:
     """A retraction counts as made without being sent."""
-    honest = Carrier._idle  # noqa: SLF001
+    honest = ProviderDelivery._idle  # noqa: SLF001
 
-    def broken(self: Carrier, package: Package) -> Settlement | None:
+    def broken(self: ProviderDelivery, package: Package) -> Settlement | None:
         if package.parcel.op is Op.RETRACT:
             return Settlement(n=package.n, state=DeliveryState.DELIVERED)
         return honest(self, package)
 
-    return [(Carrier, "_idle", broken)]
+    return [(ProviderDelivery, "_idle", broken)]
 
 
 # --- recall --------------------------------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from holdfast.kernel.ids import SessionId
 from holdfast.memory import erase_sql, forget_person_sql, forget_sql, provenance_sql, quotation_sql
 from holdfast.memory.delivery import DeliveryState, Op
-from holdfast.memory.delivery_call import Carrier
+from holdfast.memory.delivery_call import ProviderDelivery
 from holdfast.memory.forget import Forgetting
 from holdfast.memory.lane import Package, Settlement
-from holdfast.memory.provenance_sql import Letter, Trail
+from holdfast.memory.provenance_sql import AgentMessage, Trail
 from holdfast.store.script import Row, Script, rows, run
 from holdfast.store.sqlite import inline
 from holdfast.testing.mutant import Patch, mutant
@@ -22,14 +22,14 @@ BUDGET = 10
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_keeps_provider_words() -> Sequence[Patch]:
     """An erasure is settled as delivered, and nobody carried it."""
-    honest = Carrier._idle  # noqa: SLF001
+    honest = ProviderDelivery._idle  # noqa: SLF001
 
-    def broken(carrier: Carrier, package: Package) -> Settlement | None:
+    def broken(carrier: ProviderDelivery, package: Package) -> Settlement | None:
         if package.parcel.op is Op.ERASE:
             return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt="surely")
         return honest(carrier, package)
 
-    return [(Carrier, "_idle", broken)]
+    return [(ProviderDelivery, "_idle", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
@@ -119,7 +119,7 @@ def forget_is_done_too_early() -> Sequence[Patch]:
 def forget_follows_no_message() -> Sequence[Patch]:
     """What an agent passed on to another one stays there, and comes back."""
 
-    def broken(_trail: Trail, _letter: Letter) -> Script[set[SessionId]]:
+    def broken(_trail: Trail, _letter: AgentMessage) -> Script[set[SessionId]]:
         yield from ()
         return set()
 

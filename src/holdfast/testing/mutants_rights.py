@@ -6,15 +6,15 @@ from typing import Any
 
 from holdfast.inbox import accept_sql
 from holdfast.sessions import command_rights_sql, command_sql
-from holdfast.sessions.command import Verb
+from holdfast.sessions.command import CommandVerb
 from holdfast.sessions.command_rights import NotAllowed, Speaker, judge
 from holdfast.store.script import Script
 from holdfast.testing.mutant import Patch, mutant
 from holdfast.turns import approval_sql, turn_sql
 
 
-def _open_to_people(*verbs: Verb) -> Callable[..., NotAllowed | None]:
-    def broken(verb: Verb, speaker: Speaker, **about: Any) -> NotAllowed | None:  # noqa: ANN401
+def _open_to_people(*verbs: CommandVerb) -> Callable[..., NotAllowed | None]:
+    def broken(verb: CommandVerb, speaker: Speaker, **about: Any) -> NotAllowed | None:  # noqa: ANN401
         return None if verb in verbs and speaker.human else judge(verb, speaker, **about)
 
     return broken
@@ -24,7 +24,7 @@ def _open_to_people(*verbs: Verb) -> Callable[..., NotAllowed | None]:
 def anybody_decides() -> Sequence[Patch]:
     """Whoever says /approve or /deny decides, a program too."""
 
-    def broken(_verb: Verb, _who: command_rights_sql.Giver, **_about: Any) -> None:  # noqa: ANN401
+    def broken(_verb: CommandVerb, _who: command_rights_sql.Giver, **_about: Any) -> None:  # noqa: ANN401
         return None
 
     return [(approval_sql, "may_decide", broken)]
@@ -33,20 +33,20 @@ def anybody_decides() -> Sequence[Patch]:
 @mutant("I35", budget=60)
 def anybody_deletes() -> Sequence[Patch]:
     """Every member of a group deletes its session."""
-    return [(command_sql, "judge", _open_to_people(Verb.DELETE))]
+    return [(command_sql, "judge", _open_to_people(CommandVerb.DELETE))]
 
 
 @mutant("I35", budget=40)
 def anybody_switches() -> Sequence[Patch]:
     """Every member of a group switches its session."""
-    return [(command_sql, "judge", _open_to_people(Verb.NEW, Verb.RESUME, Verb.BRANCH))]
+    return [(command_sql, "judge", _open_to_people(CommandVerb.NEW, CommandVerb.RESUME, CommandVerb.BRANCH))]
 
 
 @mutant("I35", budget=60)
 def anybody_undoes() -> Sequence[Patch]:
     """Every member of a group takes back and repeats the turns of others."""
 
-    def broken(verb: Verb, who: command_rights_sql.Giver, _turns: object) -> Script[NotAllowed | None]:
+    def broken(verb: CommandVerb, who: command_rights_sql.Giver, _turns: object) -> Script[NotAllowed | None]:
         yield from ()
         return judge(verb, who.speaker, owns=True)
 
@@ -56,7 +56,7 @@ def anybody_undoes() -> Sequence[Patch]:
 @mutant("I35", budget=80, first=36)
 def anybody_stops() -> Sequence[Patch]:
     """Every member of a group stops the turns of others."""
-    return [(accept_sql, "judge", _open_to_people(Verb.STOP))]
+    return [(accept_sql, "judge", _open_to_people(CommandVerb.STOP))]
 
 
 @mutant("I35", budget=20)
@@ -64,7 +64,7 @@ def robot_commands() -> Sequence[Patch]:
     """A program gives commands as a person does."""
     honest = command_rights_sql.giver
 
-    def broken(verb: Verb, given: command_rights_sql.Given) -> Script[command_rights_sql.Giver]:
+    def broken(verb: CommandVerb, given: command_rights_sql.Given) -> Script[command_rights_sql.Giver]:
         return (yield from honest(verb, replace(given, human=True)))
 
     return [(module, "giver", broken) for module in (accept_sql, approval_sql, command_sql, turn_sql)]
@@ -76,7 +76,7 @@ def delete_asks_nothing() -> Sequence[Patch]:
     honest = command_sql.run_command.script
 
     def broken(claim: Any, run: Any) -> Script[Any]:  # noqa: ANN401
-        is_bare = run.command.verb is Verb.DELETE and not run.command.argument
+        is_bare = run.command.verb is CommandVerb.DELETE and not run.command.argument
         return (yield from honest(claim, replace(run, command=replace(run.command, argument="?")) if is_bare else run))
 
     def any_word(_argument: str) -> object:

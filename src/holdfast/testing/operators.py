@@ -16,7 +16,7 @@ from holdfast.kernel.ids import ApprovalId, ReplyId
 from holdfast.outbox.reply import PostedReply
 from holdfast.runtime.runtime import Runtime
 from holdfast.testing.chats import ChatServer
-from holdfast.testing.retrying_client import Heard, RetryingClient
+from holdfast.testing.retrying_client import AnswerHeard, RetryingClient
 from holdfast.turns.approval import ApprovalView, Decision
 
 LOOK_S = 1.1
@@ -69,7 +69,7 @@ class Resender:
             self._log.resends[reply] += 1  # counted before: the history may end before there is an answer
             return await runtime.replies.resend(reply)
 
-        heard: Heard[PostedReply] = await self._client.until_heard(f"resend {reply}", ask)
+        heard: AnswerHeard[PostedReply] = await self._client.until_heard(f"resend {reply}", ask)
         if isinstance(heard.answer, PostedReply):
             self._log.sent_before[reply] = before
 
@@ -99,7 +99,7 @@ class Decider:
             return
         decision = self._chance.choice((Decision.APPROVED, Decision.DENIED))
         await asyncio.sleep(self._chance.random() * 2)
-        heard: Heard[ApprovalView] = await self._client.until_heard(
+        heard: AnswerHeard[ApprovalView] = await self._client.until_heard(
             f"decide {approval}", lambda runtime: runtime.approvals.decide(approval, decision)
         )
         if isinstance(heard.answer, ApprovalView):

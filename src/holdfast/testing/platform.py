@@ -31,7 +31,7 @@ Live: TypeAlias = Callable[[], Sequence[tuple[SimNode, Runtime]]]
 
 
 @dataclass(slots=True)
-class Sent:
+class SentMessage:
     """What the platform knows of one message."""
 
     say: Say
@@ -59,7 +59,7 @@ class Platform:
         self._seed = seed
         self._armed = armed
         self._live = live
-        self.sent: dict[str, Sent] = {}
+        self.sent: dict[str, SentMessage] = {}
         self.recorded: list[RecordedTurn] = []
 
     # --- messages
@@ -70,7 +70,7 @@ class Platform:
         failure = fault.failure if fault else None
         late_s = fault.delay_ms / 1000 if fault and failure is PlatformFailure.LATE else 0.0
         await asyncio.sleep(say.at_ms / 1000 + late_s)
-        sent = self.sent[say.event_id] = Sent(say, asyncio.get_running_loop().time())
+        sent = self.sent[say.event_id] = SentMessage(say, asyncio.get_running_loop().time())
         await self._until_acknowledged(sent, rng)
         if failure is PlatformFailure.ACK_LOST:
             await self._until_acknowledged(sent, rng)
@@ -81,7 +81,7 @@ class Platform:
             await asyncio.sleep(rng.random() * 3)
             await self._conflict(sent, rng)
 
-    async def _until_acknowledged(self, sent: Sent, rng: random.Random) -> None:
+    async def _until_acknowledged(self, sent: SentMessage, rng: random.Random) -> None:
         for _ in range(ATTEMPTS_MAX):
             outcome = await self._try(sent.say, sent.say.text, rng)
             sent.attempts += 1
@@ -90,7 +90,7 @@ class Platform:
             await asyncio.sleep(rng.random() * AGAIN_S_MAX)
         sent.wrong.append(f"not acknowledged in {ATTEMPTS_MAX} attempts")
 
-    def _is_final(self, sent: Sent, outcome: AcceptOutcome | HoldfastError) -> bool:
+    def _is_final(self, sent: SentMessage, outcome: AcceptOutcome | HoldfastError) -> bool:
         match outcome:
             case Accepted(message=message) | Duplicate(message=message):
                 if sent.message not in ("", message):
@@ -113,7 +113,7 @@ class Platform:
             sent.acked_at = asyncio.get_running_loop().time()
         return True
 
-    async def _conflict(self, sent: Sent, rng: random.Random) -> None:
+    async def _conflict(self, sent: SentMessage, rng: random.Random) -> None:
         """The same event id with another text: refused, and nothing changes."""
         for _ in range(ATTEMPTS_MAX):
             outcome = await self._try(sent.say, f"{sent.say.text} (edited)", rng)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.memory.delivery import Delivered, Erasure, Landing, Line, MemoryNote, Op, Outcome, Parcel, SaidTurn
+from holdfast.memory.delivery import Delivered, Erasure, Landing, MemoryNote, Op, Outcome, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.naming import Naming, NamingInputs, PerSession
 from holdfast.memory.provider import Capabilities, Provider
 from holdfast.memory.recall import RecallKey, RecallQuery, Recollection
@@ -25,7 +25,7 @@ async def at_once() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class GuestPlace:
     """Where something is said or asked, and by whom."""
 
     session: str = "ses_ada"
@@ -53,8 +53,8 @@ class Guest:
     def able(self) -> Capabilities:
         return self.provider.capabilities
 
-    def at(self, session: str = "ses_ada", principal: Principal = ADA, chat: str = HOME) -> Place:
-        return Place(session=session, principal=principal, chat=chat, agent=self.agent)
+    def at(self, session: str = "ses_ada", principal: Principal = ADA, chat: str = HOME) -> GuestPlace:
+        return GuestPlace(session=session, principal=principal, chat=chat, agent=self.agent)
 
     def _id(self) -> DeliveryId:
         self._made += 1
@@ -62,7 +62,7 @@ class Guest:
 
     # --- parcels -----------------------------------------------------------------------------------
 
-    def said(self, *texts: str, place: Place | None = None, turn: int = 1) -> Parcel:
+    def said(self, *texts: str, place: GuestPlace | None = None, turn: int = 1) -> Parcel:
         """One unit: each text is a turn of its own."""
         where = place or self.at()
         turns = tuple(self._turn(turn + n, text, where) for n, text in enumerate(texts))
@@ -91,7 +91,7 @@ class Guest:
         return self._parcel(Op.REMEMBER, where, note=note, place=place)
 
     def forgotten(self, *units: Parcel, session: str | None = None, principal: Principal | None = None) -> Parcel:
-        where = Place(session=session or "ses_ada", principal=principal or ADA, agent=self.agent)
+        where = GuestPlace(session=session or "ses_ada", principal=principal or ADA, agent=self.agent)
         erasure = Erasure(
             agent=where.inputs.agent,
             session=SessionId(session) if session else None,
@@ -104,7 +104,7 @@ class Guest:
     def _parcel(
         self,
         op: Op,
-        where: Place,
+        where: GuestPlace,
         *,
         turns: tuple[SaidTurn, ...] = (),
         note: MemoryNote | None = None,
@@ -122,13 +122,13 @@ class Guest:
             erasure=erasure,
         )
 
-    def _turn(self, n: int, text: str, where: Place) -> SaidTurn:
+    def _turn(self, n: int, text: str, where: GuestPlace) -> SaidTurn:
         at = Instant(START + n * 60_000)
         return SaidTurn(
             n=n,
             lines=(
-                Line(role="user", speaker=where.principal, text=text, at=at, seq=2 * n - 1, message=f"m{n}"),
-                Line(role="assistant", speaker=where.agent, text="I see.", at=at, seq=2 * n),
+                SpokenLine(role="user", speaker=where.principal, text=text, at=at, seq=2 * n - 1, message=f"m{n}"),
+                SpokenLine(role="assistant", speaker=where.agent, text="I see.", at=at, seq=2 * n),
             ),
         )
 
@@ -163,7 +163,7 @@ class Guest:
         return await self.provider.landed(parcel) is Landing.LANDED
 
     async def recall(
-        self, text: str, place: Place | None = None, *, group: bool = False, limit: int = 20
+        self, text: str, place: GuestPlace | None = None, *, group: bool = False, limit: int = 20
     ) -> Sequence[Recollection]:
         where = place or self.at(session="ses_asking")
         await self.settled()
@@ -171,13 +171,13 @@ class Guest:
         query = RecallQuery(key=key, naming=where.inputs, text=text, group=group, limit=limit)
         return await self.provider.recall(query)
 
-    async def times(self, word: str, place: Place | None = None, *, group: bool = False) -> int:
+    async def times(self, word: str, place: GuestPlace | None = None, *, group: bool = False) -> int:
         """How many recollections have the word; nothing is found where nothing can be recalled."""
         if not self.able.recalls:
             return 0
         return sum(word in memory.text for memory in await self.recall(word, place, group=group))
 
-    async def found_once(self, word: str, place: Place | None = None) -> None:
+    async def found_once(self, word: str, place: GuestPlace | None = None) -> None:
         """Where what was said comes back word for word, it comes back once."""
         if self.able.recalls and self.verbatim:
             times = await self.times(word, place)

@@ -14,7 +14,7 @@ from contextvars import Context
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Refused, Uncertain, Unreachable
-from holdfast.memory.lane import CourierPolicy, LaneKey
+from holdfast.memory.lane import DispatchPolicy, LaneKey
 from holdfast.memory.provider import Capabilities
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.testing.faults import ProviderFailure, ProviderFault
@@ -24,7 +24,7 @@ FOREVER_S = 10_000.0
 LAG_S_MAX = 0.08  # one way
 QUOTED_CHARS = 24  # of each text that a recollection holds
 QUOTED_MAX = 8
-COURIER = CourierPolicy(
+COURIER = DispatchPolicy(
     retry=RetryPolicy(delay_ms_base=200, delay_ms_max=1_500),
     uncertain_wait_ms=3_000,
     suspects_max=2,

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Heard(Generic[T]):
+class AnswerHeard(Generic[T]):
     """An answer: a value or the error that refused it, and when the question was first asked and when answered."""
 
     answer: T | HoldfastError | None
@@ -32,7 +32,7 @@ class RetryingClient:
         self._chance = random.Random(chance)
         self._live = live
 
-    async def until_heard(self, what: str, ask: Callable[[Runtime], Coroutine[Any, Any, T]]) -> Heard[T]:
+    async def until_heard(self, what: str, ask: Callable[[Runtime], Coroutine[Any, Any, T]]) -> AnswerHeard[T]:
         """The first answer. Its `answer` is None only when no node was there in all attempts."""
         loop = asyncio.get_running_loop()
         begun_at = loop.time()
@@ -46,9 +46,9 @@ class RetryingClient:
                 except (NodeDown, TimeoutError):
                     answer = StoreUnavailable("no answer")
                 if not isinstance(answer, StoreUnavailable):
-                    return Heard(answer, begun_at, loop.time())
+                    return AnswerHeard(answer, begun_at, loop.time())
             await asyncio.sleep(self._chance.random() * AGAIN_S_MAX)
-        return Heard(None, begun_at, loop.time())
+        return AnswerHeard(None, begun_at, loop.time())
 
 
 async def _asked(ask: Callable[[Runtime], Coroutine[Any, Any, T]], runtime: Runtime) -> T | HoldfastError:

@@ -32,7 +32,7 @@ from holdfast.sessions.command_rights import Rank
 from holdfast.testing.chats import ChatServer, FakeChat
 from holdfast.testing.clock import START_MS
 from holdfast.testing.node import is_dead
-from holdfast.testing.platform import Sent
+from holdfast.testing.platform import SentMessage
 from holdfast.testing.rows import read_accepted, read_tables
 from holdfast.testing.workload import ADMINS, FILLER, HORIZON_MS, Chat, Say, mark_of
 
@@ -95,7 +95,7 @@ class RoomServer:
 
     history: list[Spoken] = field(default_factory=list)
     queues: list[asyncio.Queue[Spoken]] = field(default_factory=list)
-    sent: dict[str, Sent] = field(default_factory=dict)  # by event id; strangers are not waited for
+    sent: dict[str, SentMessage] = field(default_factory=dict)  # by event id; strangers are not waited for
     spoken: dict[str, Spoken] = field(default_factory=dict)  # by event id
     passed_over: set[str] = field(default_factory=set)  # marks that stood behind something that was not taken
     moved: bool = False
@@ -111,7 +111,7 @@ class RoomServer:
         self.spoken[say.event_id] = spoken
         self.moved = self.moved or bool(moved_to)
         if not moved_to and say.sender != STRANGER:
-            self.sent[say.event_id] = Sent(say, now_s)
+            self.sent[say.event_id] = SentMessage(say, now_s)
         for queue in self.queues:
             queue.put_nowait(spoken)
 
@@ -126,7 +126,7 @@ class RoomServer:
         self.fetched += len(found)
         return found
 
-    def expected(self, rows: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]) -> list[Sent]:
+    def expected(self, rows: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]) -> list[SentMessage]:
         """What has to be in a mailbox: everything said since the account's first start, and what was taken before."""
         first = next((int(mark["event_id"]) for mark in marks if is_whole(mark)), None)
         kept = {row["event_id"] for row in rows if row["account"] == ACCOUNT}

@@ -2,7 +2,7 @@
 
 from holdfast.memory.provider import Provider
 from holdfast.testing.crash import CrashPoint, points, points_of
-from holdfast.testing.faults import Scope
+from holdfast.testing.faults import FaultScope
 from holdfast.testing.workload import MESSAGES
 from holdfast.turns.tool import Tools
 
@@ -36,8 +36,8 @@ POST_NAPS = (CrashPoint("claim_replies", "after"), CrashPoint("send", "after"), 
 SENDING = (CrashPoint("send", "before"), CrashPoint("send", "after"))
 
 
-def scope(nodes: int = NODES, *, chats: bool = False) -> Scope:
-    return Scope(
+def scope(nodes: int = NODES, *, chats: bool = False) -> FaultScope:
+    return FaultScope(
         nodes=nodes,
         steps=STEPS,
         messages=MESSAGES,

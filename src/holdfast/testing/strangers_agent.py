@@ -26,7 +26,7 @@ from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.tool_factory import with_tools
 from holdfast.store.ports import Ports
 from holdfast.testing.identities import Linker
-from holdfast.testing.retrying_client import Heard, RetryingClient
+from holdfast.testing.retrying_client import AnswerHeard, RetryingClient
 from holdfast.testing.servers import Server
 from holdfast.testing.strangers import PEOPLE, PLACES, WISHES
 from holdfast.testing.workload import FILLER, Chat
@@ -120,7 +120,7 @@ async def _recalled(client: RetryingClient, person: str) -> list[Look]:
         found = await node.recall(FILLER[:40], agent=AGENT, sender=person)
         return [memory.text for memory in found.memories]
 
-    heard: Heard[list[str]] = await client.until_heard("look", ask)
+    heard: AnswerHeard[list[str]] = await client.until_heard("look", ask)
     texts = heard.answer if isinstance(heard.answer, list) else []
     return [Look("recall", person, None, _now_s(), text) for text in texts]
 
@@ -139,7 +139,7 @@ async def _notes(client: RetryingClient, chat: Chat, person: str) -> list[Look]:
         shown = await node.db.read(read_shown_notes(audience))
         return [*(entry.text for entry in shown.own.entries), *(one.entry.text for one in shown.others)]
 
-    heard: Heard[list[str]] = await client.until_heard("look", ask)
+    heard: AnswerHeard[list[str]] = await client.until_heard("look", ask)
     texts = heard.answer if isinstance(heard.answer, list) else []
     return [Look("notes", person, chat, _now_s(), text) for text in texts]
 

@@ -13,7 +13,7 @@ from holdfast.memory.cursor_sql import OVERDUE
 from holdfast.runtime.runtime import Runtime
 from holdfast.testing.armed import DULL, Armed
 from holdfast.testing.crash import Side, die
-from holdfast.testing.evidence import Tally
+from holdfast.testing.evidence import HistoryTally
 from holdfast.testing.faults import Kill, Pause, PauseAtVerb, Stop, VerbFails
 from holdfast.testing.node import NODE, SimNode
 from holdfast.testing.simloop import SimLoop
@@ -34,7 +34,7 @@ class Trouble:
     armed: Armed
     loop: SimLoop
     slots: list[Slot]
-    tally: Tally
+    tally: HistoryTally
     _dull: Counter[str]
     _dull_max: int
     _last_verb: str

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from holdfast.inbox.address import Address
-from holdfast.inbox.message import Kind, Limits, kind_of
+from holdfast.inbox.message import Limits, MessageKind, kind_of
 from holdfast.kernel.ids import AgentName, Provider
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.memory.delivery import DeliveryPolicy
@@ -106,7 +106,7 @@ class Say:
         return Rank.ADMIN if self.chat.type == "group" and self.sender in ADMINS else Rank.MEMBER
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MessageKind:
         return kind_of(self.text, addressed=self.addressed)
 
 

@@ -42,9 +42,9 @@ from holdfast.testing.company import Company
 from holdfast.testing.crash import CrashingDatabase, crashing
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.errands import errands, speak_again
-from holdfast.testing.evidence import Backfilled, Tally
+from holdfast.testing.evidence import Backfilled, HistoryTally
 from holdfast.testing.faults import FaultPlan, Kill, Pause, Stop
-from holdfast.testing.models import FakeModel, FakeTools, Memory
+from holdfast.testing.models import FakeModel, FakeTools, ModelMemory
 from holdfast.testing.node import SimNode
 from holdfast.testing.people import People
 from holdfast.testing.platform import Platform
@@ -99,8 +99,8 @@ class World(Trouble):
         self.path = folder / DATABASE
         self.loop = SimLoop(f"{seed}/loop", steps_max=STEPS_MAX)
         self.armed = Armed(plan)
-        self.memory = Memory()
-        self.tally = Tally()
+        self.memory = ModelMemory()
+        self.tally = HistoryTally()
         self.claims: list[Claim] = []
         self.lane_claims: list[LaneClaim] = []
         self.surprises: list[str] = []

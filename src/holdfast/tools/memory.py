@@ -18,9 +18,9 @@ from msgspec import Struct
 from holdfast.inbox.address import PART_CHARS_MAX
 from holdfast.kernel.errors import MemoryWriteBlocked
 from holdfast.memory.notes import (
+    AgentNotes,
     Applied,
     Capacity,
-    Memory,
     MemoryBatch,
     MemoryOutcome,
     MemoryVerb,
@@ -151,7 +151,7 @@ def _change(edit: NoteEdit, target: Target) -> NoteChange:
     )
 
 
-def _answer(outcome: Applied, batch: MemoryBatch, memory: Memory, capacity: Capacity) -> Answer:
+def _answer(outcome: Applied, batch: MemoryBatch, memory: AgentNotes, capacity: Capacity) -> Answer:
     target = batch.changes[0].target
     changed = [
         f"{DONE[change.verb]} as version {seq}" if seq else "nothing to do: it is there already"
@@ -216,6 +216,6 @@ def _safe(text: str) -> str:
     return text if reason is None else f"[BLOCKED: {reason}]"
 
 
-def _used(memory: Memory, target: Target, capacity: Capacity) -> str:
+def _used(memory: AgentNotes, target: Target, capacity: Capacity) -> str:
     used, limit = memory.used_chars(target), capacity.of(target)
     return f"{used} of {limit} characters ({percent(used, limit)} %)"

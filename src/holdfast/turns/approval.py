@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, MailboxId, Principal, ReplyId, SessionId
-from holdfast.sessions.command import Verb, parse_command
+from holdfast.sessions.command import CommandVerb, parse_command
 from holdfast.turns.call_view import call_digest, is_cut, is_digest, short_digest, shown_arguments
 from holdfast.turns.journal import ToolCall
 from holdfast.turns.policy import ApprovalPolicy
@@ -134,7 +134,7 @@ def typed_id(text: str) -> ApprovalId:
 def decided_in(text: str) -> ApprovalId | None:
     """The approval that a text names to decide it; None when it is no such command."""
     command = parse_command(text)
-    if command is None or command.verb not in {Verb.APPROVE, Verb.DENY} or not command.argument:
+    if command is None or command.verb not in {CommandVerb.APPROVE, CommandVerb.DENY} or not command.argument:
         return None
     return typed_id(command.argument.partition(" ")[0])
 

@@ -14,7 +14,7 @@ from holdfast.inbox.message import Arrival
 from holdfast.kernel.errors import ApprovalChanged, ApprovalDigestNeeded, ApprovalNotFound, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, MailboxId, MessageId, SessionId
 from holdfast.outbox.new_reply_sql import insert_reply
-from holdfast.sessions.command import Command, Verb
+from holdfast.sessions.command import Command, CommandVerb
 from holdfast.sessions.command_rights_sql import given_now, giver, may_decide
 from holdfast.store.script import Row, Script, one, plain, rows, run, verb
 from holdfast.turns import approval_view_sql
@@ -34,10 +34,10 @@ from holdfast.turns.approval import (
     proof_text,
     typed_id,
 )
-from holdfast.turns.approval_view_sql import Asked, asked_of
+from holdfast.turns.approval_view_sql import AskedCall, asked_of
 from holdfast.turns.call_view import call_digest, is_cut, short_digest
 from holdfast.turns.journal import ToolCall, ToolStarted, storable
-from holdfast.turns.turn import Reply, Step, Turn
+from holdfast.turns.turn import NewReply, Step, Turn
 
 TAKEN = "select 1 from approval where id = :id"
 NEW = """
@@ -149,7 +149,7 @@ def _last_human(turn: Turn) -> Script[str]:
 
 def _tell(claim: Claim, turn: Turn, asked: ApprovalAsk, approval: ApprovalId, channel: str) -> Script[None]:
     yield from insert_reply(
-        Reply(id=asked.reply, text=storable(asked_text(claim.agent, asked, approval))),
+        NewReply(id=asked.reply, text=storable(asked_text(claim.agent, asked, approval))),
         mailbox=claim.mailbox,
         address=claim.address,
         channel=channel,
@@ -225,7 +225,7 @@ def decide_here(arrival: Arrival, command: Command, box: Boxed, via: By) -> Scri
         return refused.text
     if decision is not None or is_due:
         return already_text(wanted, tool, Decision(decision or Decision.EXPIRED.value))
-    said = Decision.APPROVED if command.verb is Verb.APPROVE else Decision.DENIED
+    said = Decision.APPROVED if command.verb is CommandVerb.APPROVE else Decision.DENIED
     by = sender_as_actor(arrival, via)
     asked = yield from asked_of(row[5:])
     proof = check_proof(rest.strip(), asked.digest, cut=asked.cut) if said is Decision.APPROVED else Proof.HOLDS
@@ -238,7 +238,7 @@ def decide_here(arrival: Arrival, command: Command, box: Boxed, via: By) -> Scri
     return decided_text(wanted, tool, said)
 
 
-def _record(by: By, id: ApprovalId, decision: Decision, tool: str, asked: Asked) -> Script[None]:
+def _record(by: By, id: ApprovalId, decision: Decision, tool: str, asked: AskedCall) -> Script[None]:
     """The row of the audit trail. A digest without a salt is left out: it could confirm a guess at forgotten words."""
     named = {"digest": short_digest(asked.digest)} if asked.on_record else {}
     yield from action_sql.record(Act.APPROVAL_DECIDED, by, id, decision=decision.value, tool=plain(tool), **named)
@@ -284,7 +284,7 @@ def decide_approval(
     return (yield from approval_view_sql.find_approval(id))
 
 
-def _require_proof(id: ApprovalId, decision: Decision, typed: str) -> Script[Asked]:
+def _require_proof(id: ApprovalId, decision: Decision, typed: str) -> Script[AskedCall]:
     """What was asked. A digest that is named must be the right one, also for a denial."""
     (row,) = yield from rows(ASKED, id=id)
     asked = yield from asked_of(row)

@@ -30,7 +30,7 @@ select body from entry where session = :session and turn = :turn and kind = 'ass
 OLD_SHOWN_CHARS = 600  # of the arguments, in questions that were asked before there were digests
 
 
-class Asked(NamedTuple):
+class AskedCall(NamedTuple):
     """What a question is about."""
 
     digest: str
@@ -39,17 +39,17 @@ class Asked(NamedTuple):
     on_record: bool = True  # the row has the digest
 
 
-def asked_of(row: Row) -> Script[Asked]:
+def asked_of(row: Row) -> Script[AskedCall]:
     """Of session, turn, call, digest, salt and cut. An older question has no digest on record: its call stands in the
     journal, unless it was forgotten."""
     session, turn, call, digest, salt, cut = row
     if digest is not None:
-        return Asked(digest, bytes(salt), bool(cut))
+        return AskedCall(digest, bytes(salt), bool(cut))
     wish = yield from _wish(session, turn, call)
     if wish is None:
-        return Asked("", b"", bool(cut), on_record=False)
+        return AskedCall("", b"", bool(cut), on_record=False)
     was_cut = bool(cut) or len(one_line(wish.arguments)) > OLD_SHOWN_CHARS
-    return Asked(call_digest(wish.name, wish.arguments, b""), b"", was_cut, on_record=False)
+    return AskedCall(call_digest(wish.name, wish.arguments, b""), b"", was_cut, on_record=False)
 
 
 @verb

@@ -13,7 +13,7 @@ BUSY_WAIT_MS = 1_000
 OTHERS_MAX = 3  # compressions of others that one attempt waits for
 
 
-class RoomMaker:
+class ContextFitter:
     def __init__(
         self,
         ports: Ports,

@@ -27,7 +27,7 @@ CHAIN_MAX = 1_000  # branches of branches; a longer line is a loop, that is, our
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class BranchLink:
     """One session of a branch's line, and how much of it the branch sees."""
 
     session: SessionId
@@ -60,23 +60,23 @@ def append(
     return last_seq + len(batch)
 
 
-def chain(session: SessionId, *, upto_seq: int = NO_LIMIT) -> Script[tuple[Link, ...]]:
+def chain(session: SessionId, *, upto_seq: int = NO_LIMIT) -> Script[tuple[BranchLink, ...]]:
     """The line of a session, itself first: each ancestor with the part of it that the session sees."""
-    links: list[Link] = []
+    links: list[BranchLink] = []
     upto_n = upto_turn = NO_LIMIT
     current: SessionId | None = session
     while current is not None and len(links) < CHAIN_MAX:
         row = yield from one(PARENT, session=current)
         if row is None:
             break
-        links.append(Link(current, upto_seq, upto_n, upto_turn, row[3], bool(row[4])))
+        links.append(BranchLink(current, upto_seq, upto_n, upto_turn, row[3], bool(row[4])))
         # An ancestor is seen up to the earliest fork on the way to it.
         upto_seq, upto_n, upto_turn = min(upto_seq, row[1]), min(upto_n, row[2]), min(upto_turn, row[3])
         current = row[0]
     return tuple(links)
 
 
-def undos(links: Sequence[Link], *, after: int = 0) -> Script[list[Entry]]:
+def undos(links: Sequence[BranchLink], *, after: int = 0) -> Script[list[Entry]]:
     """Every undo that the line sees, oldest first."""
     found: list[Entry] = []
     for link in reversed(links):
@@ -86,7 +86,7 @@ def undos(links: Sequence[Link], *, after: int = 0) -> Script[list[Entry]]:
     return found
 
 
-def entries(links: Sequence[Link], *, after: int, limit: int = NO_LIMIT) -> Script[list[Entry]]:
+def entries(links: Sequence[BranchLink], *, after: int, limit: int = NO_LIMIT) -> Script[list[Entry]]:
     """The entries that the line sees after a sequence number, oldest first."""
     found: list[Entry] = []
     for link in reversed(links):

@@ -8,13 +8,13 @@ from itertools import takewhile
 
 from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.mailbox import Claim, Mail, take
-from holdfast.inbox.message import Inbound, Kind
+from holdfast.inbox.message import Inbound, MessageKind
 from holdfast.kernel import log
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import OperationId, Principal, ReplyId, SessionId
 from holdfast.kernel.notifier import Event, Topic
 from holdfast.sessions import system_messages
-from holdfast.sessions.command import Command, Verb, help_text
+from holdfast.sessions.command import Command, CommandVerb, help_text
 from holdfast.sessions.command_rights import NotAllowed
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.compressor import Compressor
@@ -31,7 +31,7 @@ MAIL_READ_MAX = 64
 ITEMS_PER_CLAIM_MAX = 32  # then the claim is given back, so that no mailbox starves the others
 
 
-class Attendant:
+class MailboxProcessor:
     def __init__(
         self,
         ports: Ports,
@@ -67,12 +67,12 @@ class Attendant:
             return False
         head = mail.waiting[0]
         match head.kind:
-            case Kind.OBSERVED:
-                run = list(takewhile(lambda item: item.kind is Kind.OBSERVED, mail.waiting))
+            case MessageKind.OBSERVED:
+                run = list(takewhile(lambda item: item.kind is MessageKind.OBSERVED, mail.waiting))
                 await self._observe(claim, mail, run, held=None)
             case _ if self._is_held(claim, mail, head):
                 await self._observe(claim, mail, [head], held="loop_guard")
-            case Kind.COMMAND:
+            case MessageKind.COMMAND:
                 await self._command(claim, mail, head)
             case _:
                 await self._open(claim, mail, take(mail.waiting, self._agents.policy(claim.agent).turn.arrivals))
@@ -80,7 +80,7 @@ class Attendant:
 
     def _is_held(self, claim: Claim, mail: Mail, head: Inbound) -> bool:
         """The loop guard: too many turns in a row without a human (D12). Of the commands only /retry takes a turn."""
-        takes_turn = head.command is None or head.command.verb is Verb.RETRY
+        takes_turn = head.command is None or head.command.verb is CommandVerb.RETRY
         return takes_turn and not head.human and mail.unattended >= self._agents.policy(claim.agent).turn.unattended_max
 
     async def _observe(self, claim: Claim, mail: Mail, run: list[Inbound], *, held: str | None) -> None:
@@ -158,16 +158,16 @@ class Attendant:
     # --- commands
 
     async def _command(self, claim: Claim, mail: Mail, head: Inbound) -> None:
-        command = head.command or Command(Verb.HELP)
+        command = head.command or Command(CommandVerb.HELP)
         answer = None
         match command.verb:
-            case Verb.RETRY:
+            case CommandVerb.RETRY:
                 answer = await self._retry(claim, mail, head)
                 if answer is None:
                     return
-            case Verb.HELP:
+            case CommandVerb.HELP:
                 answer = help_text()
-            case Verb.COMPRESS if head.human:  # a program is refused when the command is run
+            case CommandVerb.COMPRESS if head.human:  # a program is refused when the command is run
                 answer = await self._compress(claim, mail, command)
         done = await self._ports.db.write(run_command(claim, self._run(claim, head, command, answer)))
         for topic in (Topic.DELIVERY, Topic.FINISH, Topic.REPLY):
@@ -208,7 +208,7 @@ class Attendant:
             log.info("command.refused", **known, code=done.refused)
         else:
             log.info("command.done", **known, switched=done.switched)
-        if command.verb is Verb.BRANCH and done.switched:
+        if command.verb is CommandVerb.BRANCH and done.switched:
             log.info("session.branched", session=done.session, parent=mail.session)
         self._ports.notifier.publish(
             Event(

@@ -48,7 +48,7 @@ class Patience:
         return delay_ms
 
 
-class Asker:
+class ModelCaller:
     def __init__(self, entropy: Entropy, tasks: Tasks) -> None:
         self._entropy = entropy
         self._tasks = tasks

@@ -26,7 +26,7 @@ from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.chained_tools import acting
 from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.context_cache import ContextCache
-from holdfast.turns.context_window import RoomMaker
+from holdfast.turns.context_window import ContextFitter
 from holdfast.turns.interruption import Interruption
 from holdfast.turns.journal import (
     AnyBody,
@@ -36,13 +36,13 @@ from holdfast.turns.journal import (
     storable,
 )
 from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask
-from holdfast.turns.model_call import Asker, Patience
+from holdfast.turns.model_call import ModelCaller, Patience
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.tool import Unreliable, outage_text
-from holdfast.turns.tool_calls import Actor, Hint, no_hint
+from holdfast.turns.tool_calls import Hint, ToolCaller, no_hint
 from holdfast.turns.turn import (
+    NewReply,
     Phase,
-    Reply,
     Step,
     Turn,
     TurnCommit,
@@ -51,7 +51,7 @@ from holdfast.turns.turn import (
     close_call,
     open_calls,
 )
-from holdfast.turns.turn_run import Run, Steps
+from holdfast.turns.turn_run import TurnRun, TurnSteps
 from holdfast.turns.turn_sql import commit_turn, resume_turn
 
 STEER_READ_MAX = 32
@@ -75,10 +75,10 @@ class TurnRunner:
         self._compressor = compressor
         self._recaller = recaller
         self._briefing = briefing
-        self._steps = Steps(ports)
-        self._actor = Actor(self._steps, hint)
-        self._asker = Asker(ports.entropy, ports.tasks)
-        self._room = RoomMaker(ports, contexts, compressor)
+        self._steps = TurnSteps(ports)
+        self._actor = ToolCaller(self._steps, hint)
+        self._asker = ModelCaller(ports.entropy, ports.tasks)
+        self._room = ContextFitter(ports, contexts, compressor)
         self._suspects = asyncio.Lock()
 
     # --- starting and resuming
@@ -87,13 +87,13 @@ class TurnRunner:
         with log.pinned(session=turn.session, turn=turn.n):
             log.info("turn.opened", attempt=turn.attempt, messages=len(turn.messages))
             self._steps.publish(claim, turn, "turn.opened")
-            await self._run(Run(claim, turn, acting(self._agents, claim.agent, turn.chain)))
+            await self._run(TurnRun(claim, turn, acting(self._agents, claim.agent, turn.chain)))
 
     async def resume(self, claim: Claim, turn: Turn) -> None:
         agent = acting(self._agents, claim.agent, turn.chain)
         with log.pinned(session=turn.session, turn=turn.n):
             if turn.attempt >= agent.policy.turn.turn_attempts_max and turn.phase is not Phase.AWAITING:
-                run = Run(claim, turn, agent)
+                run = TurnRun(claim, turn, agent)
                 await self._fail(run, f"It was tried {turn.attempt} times and stopped its worker each time.")
                 return
             is_suspect = turn.attempt >= max(1, agent.policy.turn.turn_attempts_max // 2)
@@ -106,13 +106,13 @@ class TurnRunner:
         turn = await self._ports.db.write(resume_turn(claim, turn))
         log.info("turn.resumed", attempt=turn.attempt, phase=turn.phase.value)
         self._steps.publish(claim, turn, "turn.restarted")
-        await self._run(Run(claim, turn, agent))
+        await self._run(TurnRun(claim, turn, agent))
 
     def left(self, session: SessionId) -> None:
         """The conversation went to another session: nothing that was looked up for this one is shown any more."""
         self._recaller.forget(session)
 
-    async def _run(self, run: Run) -> None:
+    async def _run(self, run: TurnRun) -> None:
         with span(
             TURN,
             run.claim.agent,
@@ -123,7 +123,7 @@ class TurnRunner:
         ):
             await self._go_through(run)
 
-    async def _go_through(self, run: Run) -> None:
+    async def _go_through(self, run: TurnRun) -> None:
         while True:
             context = await self._contexts.read(run.turn.session)
             if context.open_turn != run.turn.n:  # ended by somebody else, and perhaps undone: nothing is left to ask
@@ -145,7 +145,7 @@ class TurnRunner:
             elif await self._think(run, context):
                 return
 
-    async def _brief(self, run: Run, context: Context) -> Brief:
+    async def _brief(self, run: TurnRun, context: Context) -> Brief:
         """Notes and instructions; at their end the tool servers that are down, by the names that the operator gave."""
         policy, tools = run.agent.policy, run.agent.tools
         outages = tools.outages() if isinstance(tools, Unreliable) else ()
@@ -156,7 +156,7 @@ class TurnRunner:
 
     # --- thinking
 
-    async def _think(self, run: Run, context: Context) -> bool:
+    async def _think(self, run: TurnRun, context: Context) -> bool:
         """One question to the model; True when the turn has ended."""
         if await self._steer(run) or await self._remember(run, context):
             return False
@@ -192,7 +192,7 @@ class TurnRunner:
         )
         return await self._answered(run, answer)
 
-    async def _ask(self, run: Run, request: ModelRequest) -> ModelAnswer:
+    async def _ask(self, run: TurnRun, request: ModelRequest) -> ModelAnswer:
         def heard(text: str) -> None:
             run.partial += text
             self._steps.publish(run.claim, run.turn, "turn.delta", text=text)
@@ -206,7 +206,7 @@ class TurnRunner:
         run.patience = run.patience or Patience.of_turn(policy)
         return await self._asker.ask(run.agent.model, request, policy, heard, restarted, patience=run.patience)
 
-    async def _answered(self, run: Run, answer: ModelAnswer) -> bool:
+    async def _answered(self, run: TurnRun, answer: ModelAnswer) -> bool:
         body = AssistantSaid(text=answer.text, calls=answer.calls, model=answer.model or run.agent.model.name)
         if answer.calls:
             await self._steps.take(run, Step(event=TurnEvent.CALLED, entries=(body,)))
@@ -215,7 +215,7 @@ class TurnRunner:
         await self._commit(run, TurnEvent.ANSWERED, (body,), answer.text)
         return True
 
-    async def _steer(self, run: Run) -> bool:
+    async def _steer(self, run: TurnRun) -> bool:
         """Let messages that arrived meanwhile join the turn, where the policy says so."""
         if run.agent.policy.turn.arrivals is not Arrivals.STEER:
             return False
@@ -237,7 +237,7 @@ class TurnRunner:
 
     # --- memory
 
-    async def _remember(self, run: Run, context: Context) -> bool:
+    async def _remember(self, run: TurnRun, context: Context) -> bool:
         """Look memory up once per turn and journal what is shown of it; True when something was (D13).
 
         A resumed turn finds what was shown before and is not shown anything else.
@@ -260,7 +260,7 @@ class TurnRunner:
 
     # --- ending
 
-    async def _fail(self, run: Run, said: str, reason: str = "") -> None:
+    async def _fail(self, run: TurnRun, said: str, reason: str = "") -> None:
         """`said` is for the sender and the journal; `reason`, where it says more, for the operator."""
         said = storable(said)
         entries = await self._closing_entries(run, f"[This turn failed: {said}]")
@@ -268,12 +268,12 @@ class TurnRunner:
             run, TurnEvent.FAILED, entries, system_messages.failed_text(said), reason=storable(reason or said)
         )
 
-    async def _interrupt(self, run: Run, why: Interruption) -> None:
+    async def _interrupt(self, run: TurnRun, why: Interruption) -> None:
         entries = await self._closing_entries(run, f"[This turn was interrupted: {why.value}.]")
         text = run.partial if run.partial.strip() else system_messages.interrupted_text(why.value)
         await self._commit(run, TurnEvent.INTERRUPTED, entries, text, reason=why.value)
 
-    async def _closing_entries(self, run: Run, notice: str) -> tuple[AnyBody, ...]:
+    async def _closing_entries(self, run: TurnRun, notice: str) -> tuple[AnyBody, ...]:
         """Every call gets an honest result, and what the user already saw is kept."""
         context = await self._contexts.read(run.turn.session)
         calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
@@ -283,14 +283,14 @@ class TurnRunner:
 
     async def _commit(
         self,
-        run: Run,
+        run: TurnRun,
         event: TurnEvent,
         entries: tuple[AnyBody, ...],
         text: str,
         *,
         reason: str | None = None,
     ) -> None:
-        reply = Reply(id=self._steps.reply_id(), text=text)
+        reply = NewReply(id=self._steps.reply_id(), text=text)
         commit = TurnCommit(
             event=event,
             entries=entries,
@@ -315,7 +315,7 @@ class TurnRunner:
         self._ports.notifier.wake(Topic.REPLY)
         await self._prepare_next(run)
 
-    async def _prepare_next(self, run: Run) -> None:
+    async def _prepare_next(self, run: TurnRun) -> None:
         """Ask ahead for the next turn, and have a summary made in time."""
         context = await self._contexts.read(run.turn.session)
         said = [entry for entry in context.entries if entry.turn == run.turn.n]
@@ -325,7 +325,7 @@ class TurnRunner:
         if self._pressure(run, context) is not Pressure.NONE:
             self._compressor.want(run.turn.session, run.claim.agent)
 
-    def _pressure(self, run: Run, context: Context) -> Pressure:
+    def _pressure(self, run: TurnRun, context: Context) -> Pressure:
         return pressure(context.used_tokens(run.brief.text), run.agent.policy.thresholds)
 
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from holdfast.inbox.agent_chain import NOBODY, Chain
 from holdfast.inbox.channel_status import ToolServerStatus
 from holdfast.kernel.ids import AgentName, Principal, SessionId
-from holdfast.memory.naming import NOWHERE, Whereabouts
+from holdfast.memory.naming import NOWHERE, CallerDirectory
 from holdfast.turns.journal import Recalled
 from holdfast.turns.model import ToolSpec
 from holdfast.turns.turn import OutgoingMessage
@@ -28,7 +28,7 @@ class ToolContext:
     head_seq: int = 0  # the last entry before the turn
     hop: int = 0  # the number of agents that the turn's messages have passed
     fence: int = 0  # of the claim on the turn's mailbox; writes outside the turn's transaction need it
-    where: Whereabouts = NOWHERE  # the working directory of the sender
+    where: CallerDirectory = NOWHERE  # the working directory of the sender
     chain: Chain = NOBODY  # the agents that the turn's messages have passed
     shared: bool = False  # several people have spoken in the chat
 

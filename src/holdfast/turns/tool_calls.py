@@ -34,7 +34,7 @@ from holdfast.turns.model_call import is_cancelled_from_outside
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.tool import ToolContext
 from holdfast.turns.turn import UNKNOWN_OUTCOME, OpenCall, OutgoingMessage, Phase, Step, TurnEvent, close_call
-from holdfast.turns.turn_run import Run, Steps
+from holdfast.turns.turn_run import TurnRun, TurnSteps
 
 APPEARED = (
     "This call was not run: the tool was not there yet, and now that it is, a person must say yes. Call it again."
@@ -60,12 +60,12 @@ class Result:
         return (self.returned,) if self.shown is None else (self.returned, self.shown)
 
 
-class Actor:
-    def __init__(self, steps: Steps, hint: Hint = no_hint) -> None:
+class ToolCaller:
+    def __init__(self, steps: TurnSteps, hint: Hint = no_hint) -> None:
         self._steps = steps
         self._hint = hint
 
-    async def act(self, run: Run, calls: tuple[OpenCall, ...]) -> Interruption | None:
+    async def act(self, run: TurnRun, calls: tuple[OpenCall, ...]) -> Interruption | None:
         """Take the first open call one step further. Afterwards the turn may be waiting for a human."""
         first, *others = calls
         if run.turn.phase is Phase.AWAITING and await self._is_refused(run, first, is_last=not others):
@@ -81,7 +81,7 @@ class Actor:
         await self._steps.take(run, Step(event=event, entries=result.entries, outgoing=outgoing))
         return None
 
-    async def _result(self, run: Run, first: OpenCall) -> Result | Interruption:
+    async def _result(self, run: TurnRun, first: OpenCall) -> Result | Interruption:
         if first.started and not run.agent.tools.is_idempotent(first.call.name):
             return Result(close_call(first))
         approved = first.started or run.turn.phase is Phase.AWAITING
@@ -94,7 +94,7 @@ class Actor:
 
     # --- approvals
 
-    async def _ask_human(self, run: Run, call: ToolCall, *, is_last: bool) -> None:
+    async def _ask_human(self, run: TurnRun, call: ToolCall, *, is_last: bool) -> None:
         """Make the turn wait for a human; a call that cannot be shown to one is not run."""
         why = why_unshowable(call)
         if why is not None:
@@ -117,7 +117,7 @@ class Actor:
         )
         await self._steps.take(run, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
 
-    async def _is_refused(self, run: Run, first: OpenCall, *, is_last: bool) -> bool:
+    async def _is_refused(self, run: TurnRun, first: OpenCall, *, is_last: bool) -> bool:
         """Tell the model that its call is not run; False when a human said yes to it."""
         approval = run.turn.approval
         if approval is None or approval.decision is Decision.APPROVED:
@@ -129,7 +129,7 @@ class Actor:
         return True
 
 
-def is_feared(run: Run, call: ToolCall) -> bool:
+def is_feared(run: TurnRun, call: ToolCall) -> bool:
     """Whether a human must say yes first. A call of a tool that does not exist harms nobody."""
     agent, tools = run.claim.agent, run.agent.tools
     dangerous = tools.needs_approval(agent, call.name)
@@ -138,7 +138,7 @@ def is_feared(run: Run, call: ToolCall) -> bool:
     return dangerous or call.name in {spec.name for spec in tools.specs(agent)}
 
 
-async def _call(run: Run, call: ToolCall, *, approved: bool) -> Result:
+async def _call(run: TurnRun, call: ToolCall, *, approved: bool) -> Result:
     """What came of a call. Cut off by the time limit, or by itself, its outcome is unknown."""
     context = ToolContext(
         agent=run.claim.agent,
@@ -168,7 +168,7 @@ async def _call(run: Run, call: ToolCall, *, approved: bool) -> Result:
     return result
 
 
-async def _outcome(run: Run, call: ToolCall, context: ToolContext) -> Result:
+async def _outcome(run: TurnRun, call: ToolCall, context: ToolContext) -> Result:
     wait_ms = run.agent.policy.turn.tool_wait_ms
     try:
         async with asyncio.timeout(wait_ms / 1000):

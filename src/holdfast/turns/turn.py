@@ -17,7 +17,7 @@ from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import Instant, MessageId, Principal, ReplyId, SessionId
 from holdfast.memory.delivery import DeliveryPolicy
-from holdfast.memory.naming import NOWHERE, Whereabouts
+from holdfast.memory.naming import NOWHERE, CallerDirectory
 from holdfast.turns.approval import Approval, ApprovalAsk
 from holdfast.turns.journal import AnyBody, AssistantSaid, Entry, ToolCall, ToolReturned, ToolStarted
 
@@ -107,7 +107,7 @@ class Turn:
     opened_at: Instant = Instant(0)
     hop: int = 0  # how many agents its messages have come through
     approval: Approval | None = None  # what it waits for, while it does
-    where: Whereabouts = NOWHERE  # where its messages were written
+    where: CallerDirectory = NOWHERE  # where its messages were written
     chain: Chain = NOBODY  # the agents through which its messages came
     shared: bool = False  # several people have spoken in its chat
 
@@ -129,7 +129,7 @@ class TurnOpening:
     retry: bool = False  # take back the last turn first (D41), if the sender of the first message may
     repeats: tuple[SessionId, int] | None = None  # the turn that a retry takes back, whose chain it has
     operators: frozenset[str] = frozenset()  # named ones of the agent, for a retry
-    where: Whereabouts = NOWHERE
+    where: CallerDirectory = NOWHERE
     chain: Chain = NOBODY
 
 
@@ -153,7 +153,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class NewReply:
     """Something to be said to the sender. Whether somebody must send it depends on the channel (outbox/post.py)."""
 
     id: ReplyId
@@ -175,7 +175,7 @@ class TurnCommit:
 
     event: TurnEvent
     entries: tuple[AnyBody, ...]
-    replies: tuple[Reply, ...]
+    replies: tuple[NewReply, ...]
     usage: Usage = field(default_factory=Usage)
     reason: str | None = None
     policies: tuple[DeliveryPolicy, ...] = ()
@@ -196,7 +196,7 @@ class TurnRecord:
     expected_seq: int | None = None
     usage: Usage = field(default_factory=Usage)
     policies: tuple[DeliveryPolicy, ...] = ()
-    where: Whereabouts = NOWHERE
+    where: CallerDirectory = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from holdfast.turns.turn_sql import append_step
 
 
 @dataclass(slots=True)
-class Run:
+class TurnRun:
     """One attempt at one turn, in RAM."""
 
     claim: Claim
@@ -34,11 +34,11 @@ class Run:
     patience: Patience | None = None  # what is left for asking the model again
 
 
-class Steps:
+class TurnSteps:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
 
-    async def take(self, run: Run, step: Step) -> None:
+    async def take(self, run: TurnRun, step: Step) -> None:
         run.turn = await self._ports.db.write(append_step(run.claim, run.turn, step))
         log.info("turn.stepped", step=step.event.value, phase=run.turn.phase.value)
         approval = run.turn.approval
@@ -47,7 +47,7 @@ class Steps:
         if step.outgoing or step.ask:
             self._ports.notifier.wake(Topic.REPLY)
 
-    async def raced(self, run: Run, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
+    async def raced(self, run: TurnRun, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
         """The work's result, or the interruption that came first."""
         interrupts = run.agent.policy.turn.arrivals is Arrivals.INTERRUPT
         watching = watch(self._ports.db, self._ports.notifier, run.claim, arrivals_interrupt=interrupts)

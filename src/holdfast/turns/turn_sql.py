@@ -11,10 +11,10 @@ from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
 from holdfast.memory.cursor_sql import places_of, schedule
-from holdfast.memory.naming import NamingInputs, Whereabouts
+from holdfast.memory.naming import CallerDirectory, NamingInputs
 from holdfast.outbox.agent_message_sql import send_messages
 from holdfast.outbox.new_reply_sql import insert_reply
-from holdfast.sessions.command import Verb
+from holdfast.sessions.command import CommandVerb
 from holdfast.sessions.command_rights import NotAllowed
 from holdfast.sessions.command_rights_sql import given_by, giver, judge_turns
 from holdfast.sessions.finalisation_sql import reopen
@@ -150,7 +150,7 @@ def _judge_retry(claim: Claim, opening: TurnOpening, again: PickedTurns) -> Scri
     given = yield from given_by(
         opening.messages[0], mailbox=claim.mailbox, address=claim.address, operators=opening.operators
     )
-    return (yield from judge_turns(Verb.RETRY, (yield from giver(Verb.RETRY, given)), again.by_session))
+    return (yield from judge_turns(CommandVerb.RETRY, (yield from giver(CommandVerb.RETRY, given)), again.by_session))
 
 
 def live_session(claim: Claim, held: Held, session: SessionId, principal: Principal) -> Script[Row]:
@@ -208,7 +208,7 @@ def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script
         opened_at=Instant(opened_at),
         hop=max((hop for _, hop in messages), default=0),
         approval=awaited,
-        where=Whereabouts(directory or "", repo or ""),
+        where=CallerDirectory(directory or "", repo or ""),
         chain=loaded(chain),
         shared=bool(shared),
     )
@@ -345,7 +345,7 @@ def _naming(claim: Claim, turn: Turn, row: Row) -> NamingInputs:
     )
 
 
-def _paths(where: Whereabouts) -> tuple[str | None, str | None]:
+def _paths(where: CallerDirectory) -> tuple[str | None, str | None]:
     return where.directory or None, where.repo or None
 
 

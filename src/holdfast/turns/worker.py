@@ -14,7 +14,7 @@ from holdfast.sessions.history_sql import next_ready
 from holdfast.store.membership import Member
 from holdfast.store.node_sql import claim_mailboxes, release_claim
 from holdfast.store.ports import Ports
-from holdfast.turns.mailbox_processor import Attendant
+from holdfast.turns.mailbox_processor import MailboxProcessor
 
 TURNS_MAX = 64
 CROWD_PAUSE_MS = 100  # for each crowd, before every turn that begins while messages crowd in
@@ -33,7 +33,7 @@ class Worker(Loop):
         self,
         ports: Ports,
         *,
-        attendant: Attendant,
+        attendant: MailboxProcessor,
         member: Member,
         turns_max: int = TURNS_MAX,
         crowds: Callable[[], int] = lambda: 0,

@@ -7,7 +7,7 @@ from holdfast.kernel.machine import AsyncTasks
 from holdfast.memory.delivery import DeliveryPolicy, MemoryNote, Op, Parcel
 from holdfast.memory.files.disk import Disk
 from holdfast.memory.naming import NamingInputs
-from holdfast.memory.notes import Applied, Capacity, Memory, MemoryBatch, MemoryOutcome, Target
+from holdfast.memory.notes import AgentNotes, Applied, Capacity, MemoryBatch, MemoryOutcome, Target
 from holdfast.memory.notes_sql import apply_memory, list_memory_operations, read_memory
 from holdfast.providers.files.provider import FilesProvider
 from holdfast.store.database import Database
@@ -25,7 +25,7 @@ class Keeper:
         self.db = db
         self.batches: list[MemoryBatch] = []
 
-    async def memory(self, agent: AgentName, subject: str) -> Memory:
+    async def memory(self, agent: AgentName, subject: str) -> AgentNotes:
         return await self.db.read(read_memory(agent, subject))
 
     async def apply(self, batch: MemoryBatch) -> MemoryOutcome:

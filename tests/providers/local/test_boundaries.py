@@ -9,7 +9,7 @@ from holdfast.memory.delivery import Delivered, Erasure, Op, Refused
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.recall import RecallKey, RecallQuery
 from holdfast.memory.visibility import chat_scope
-from holdfast.testing.provider_guest import ADA, BEN, BENS, GROUP, HOME, Guest, Place
+from holdfast.testing.provider_guest import ADA, BEN, BENS, GROUP, HOME, Guest, GuestPlace
 from tests.support.local_provider import open_local
 
 CLUB = GROUP
@@ -18,46 +18,46 @@ ADAS_PHONE = "other:dm:ada"
 
 # what was said where, by whom; each has a word of its own
 SAID = {
-    "marzipan": Place(session="s1", principal=ADA, chat=HOME),
-    "nougat": Place(session="s2", principal=ADA, chat=ADAS_PHONE),
-    "quince": Place(session="s3", principal=BEN, chat=BENS),
-    "medlar": Place(session="s4", principal=ADA, chat=CLUB),
-    "tamarind": Place(session="s4", principal=BEN, chat=CLUB),
-    "persimmon": Place(session="s5", principal=BEN, chat=OTHER_CLUB),
-    "pomelo": Place(session="s6", principal=ADA, chat=HOME, agent="moss"),
+    "marzipan": GuestPlace(session="s1", principal=ADA, chat=HOME),
+    "nougat": GuestPlace(session="s2", principal=ADA, chat=ADAS_PHONE),
+    "quince": GuestPlace(session="s3", principal=BEN, chat=BENS),
+    "medlar": GuestPlace(session="s4", principal=ADA, chat=CLUB),
+    "tamarind": GuestPlace(session="s4", principal=BEN, chat=CLUB),
+    "persimmon": GuestPlace(session="s5", principal=BEN, chat=OTHER_CLUB),
+    "pomelo": GuestPlace(session="s6", principal=ADA, chat=HOME, agent="moss"),
 }
 CY = Principal("cy")
 ASKED = [
     # who asks where, and what may come back
-    ("ada at home", Place(session="q", principal=ADA, chat=HOME), {}, "marzipan nougat medlar"),
-    ("ada in the club", Place(session="q", principal=ADA, chat=CLUB), {"group": True}, "medlar tamarind"),
+    ("ada at home", GuestPlace(session="q", principal=ADA, chat=HOME), {}, "marzipan nougat medlar"),
+    ("ada in the club", GuestPlace(session="q", principal=ADA, chat=CLUB), {"group": True}, "medlar tamarind"),
     (
         "ada in the club, allowed",
-        Place(session="q", principal=ADA, chat=CLUB),
+        GuestPlace(session="q", principal=ADA, chat=CLUB),
         {"group": True, "private_in_groups": True},
         "marzipan nougat medlar tamarind",
     ),
-    ("ada in another club", Place(session="q", principal=ADA, chat=OTHER_CLUB), {"group": True}, "persimmon"),
-    ("ben at home", Place(session="q", principal=BEN, chat=BENS), {}, "quince tamarind persimmon"),
-    ("ben in the club", Place(session="q", principal=BEN, chat=CLUB), {"group": True}, "medlar tamarind"),
-    ("a stranger", Place(session="q", principal=CY, chat="check:dm:cy"), {}, ""),
-    ("a stranger in the club", Place(session="q", principal=CY, chat=CLUB), {"group": True}, "medlar tamarind"),
-    ("another agent", Place(session="q", principal=ADA, chat=HOME, agent="moss"), {}, "pomelo"),
+    ("ada in another club", GuestPlace(session="q", principal=ADA, chat=OTHER_CLUB), {"group": True}, "persimmon"),
+    ("ben at home", GuestPlace(session="q", principal=BEN, chat=BENS), {}, "quince tamarind persimmon"),
+    ("ben in the club", GuestPlace(session="q", principal=BEN, chat=CLUB), {"group": True}, "medlar tamarind"),
+    ("a stranger", GuestPlace(session="q", principal=CY, chat="check:dm:cy"), {}, ""),
+    ("a stranger in the club", GuestPlace(session="q", principal=CY, chat=CLUB), {"group": True}, "medlar tamarind"),
+    ("another agent", GuestPlace(session="q", principal=ADA, chat=HOME, agent="moss"), {}, "pomelo"),
     (
         "ada on another account",
-        Place(session="q", principal=CY, chat="check:dm:cy"),
+        GuestPlace(session="q", principal=CY, chat="check:dm:cy"),
         {"kin": (ADA,)},
         "marzipan nougat medlar",
     ),
     (
         "ada on another account in the club",  # linking shows a group nothing of what was said in private
-        Place(session="q", principal=CY, chat=CLUB),
+        GuestPlace(session="q", principal=CY, chat=CLUB),
         {"group": True, "kin": (ADA,)},
         "medlar tamarind",
     ),
     (
         "ada on another account in the club, allowed",
-        Place(session="q", principal=CY, chat=CLUB),
+        GuestPlace(session="q", principal=CY, chat=CLUB),
         {"group": True, "private_in_groups": True, "kin": (ADA,)},
         "marzipan nougat medlar tamarind",
     ),
@@ -95,9 +95,9 @@ async def test_neighbours_stay_behind_the_boundary_too(guest, place, more, visib
 
 async def test_in_a_chat_that_two_share_each_carries_away_only_their_own(guest):
     """Elsewhere, ben's words beside hers are his private words, though they stand in the same scene."""
-    hers, his = Place(session="s7", principal=ADA, chat=HOME), Place(session="s7", principal=BEN, chat=HOME)
+    hers, his = GuestPlace(session="s7", principal=ADA, chat=HOME), GuestPlace(session="s7", principal=BEN, chat=HOME)
     await guest.keep(guest.said("who has the yellow kayak?", place=hers), guest.said("lychee", place=his, turn=2))
-    found = await guest.provider.recall(query(Place(session="q", principal=ADA, chat=ADAS_PHONE), "yellow kayak"))
+    found = await guest.provider.recall(query(GuestPlace(session="q", principal=ADA, chat=ADAS_PHONE), "yellow kayak"))
     assert any("kayak" in memory.text for memory in found)
     assert not any("lychee" in memory.text for memory in found)
 
@@ -125,9 +125,9 @@ async def test_a_note_about_a_person_is_like_their_private_words(tmp_path):
     await guest.keep(replace(about, note=replace(about.note, subject="ada")))
     await guest.keep(guest.noted("add", "the server likes quince"))
     for place, more, expected in (
-        (Place(session="q", principal=ADA, chat=HOME), {}, {"marzipan", "quince"}),
-        (Place(session="q", principal=BEN, chat=BENS), {}, {"quince"}),
-        (Place(session="q", principal=ADA, chat=CLUB), {"group": True}, {"quince"}),
+        (GuestPlace(session="q", principal=ADA, chat=HOME), {}, {"marzipan", "quince"}),
+        (GuestPlace(session="q", principal=BEN, chat=BENS), {}, {"quince"}),
+        (GuestPlace(session="q", principal=ADA, chat=CLUB), {"group": True}, {"quince"}),
     ):
         found = await guest.provider.recall(query(place, "who likes what", **more))
         assert {memory.text.split()[-1] for memory in found} == expected
@@ -152,9 +152,9 @@ async def test_a_person_is_erased_from_a_large_index_to_the_last_copy(tmp_path):
     wish = replace(crowd[0], id=DeliveryId("erasure"), op=Op.ERASE, turns=(), erasure=erasure)
     assert await guest.provider.deliver([wish]) == [Delivered("erasure")]
     for place, more, times in (
-        (Place(session="q", principal=ADA, chat=HOME), {}, 0),
-        (Place(session="q", principal=BEN, chat=BENS), {}, 1),
-        (Place(session="q", principal=BEN, chat=CLUB), {"group": True}, 1),
+        (GuestPlace(session="q", principal=ADA, chat=HOME), {}, 0),
+        (GuestPlace(session="q", principal=BEN, chat=BENS), {}, 1),
+        (GuestPlace(session="q", principal=BEN, chat=CLUB), {"group": True}, 1),
     ):
         found = await guest.provider.recall(query(place, "xylophone lessons", **more))
         assert sum("xylophone" in one.text for one in found) == times, place
@@ -169,7 +169,7 @@ def _noted(guest, text, scope):
 
 
 async def test_a_recollection_says_where_it_is_from(guest):
-    place = Place(session="q", principal=CY, chat=CLUB)
+    place = GuestPlace(session="q", principal=CY, chat=CLUB)
     found = (await guest.provider.recall(query(place, "medlar", group=True)))[0]
     assert (found.provider, found.session, found.turn, found.speaker) == ("local", "s4", 4, "ada")
     assert found.at is not None

@@ -11,13 +11,13 @@ import pytest
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.memory.delivery import Line, MemoryNote, Op, Parcel, SaidTurn
+from holdfast.memory.delivery import MemoryNote, Op, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.recall import RecallKey, RecallQuery
 from holdfast.memory.visibility import is_group
 from holdfast.providers.local import scope_tokens, search
 from holdfast.providers.local.search import IndexSearch
-from holdfast.testing.provider_guest import START, Guest, Place
+from holdfast.testing.provider_guest import START, Guest, GuestPlace
 from tests.support.local_provider import open_local
 
 LOCAL = ProviderName("local")
@@ -29,7 +29,9 @@ CALLS = 8
 
 
 def of(person, chat=None):
-    return Place(session=f"ses_{person}{chat or ''}", principal=Principal(person), chat=chat or f"check:dm:{person}")
+    return GuestPlace(
+        session=f"ses_{person}{chat or ''}", principal=Principal(person), chat=chat or f"check:dm:{person}"
+    )
 
 
 def asked_by(place, text, **more):
@@ -125,7 +127,7 @@ class Gossip:
             note = MemoryNote(seq=1, target="memory", op="add", text=self.text(), subject=subject, at=at)
             return replace(parcel, op=Op.REMEMBER, note=note)
         speakers = self.dice.choices([naming.principal, *PEOPLE, naming.agent], k=2)
-        lines = [Line(role="user", speaker=who, text=self.text(), at=at, seq=n) for n, who in enumerate(speakers)]
+        lines = [SpokenLine(role="user", speaker=who, text=self.text(), at=at, seq=n) for n, who in enumerate(speakers)]
         return replace(parcel, turns=(SaidTurn(n=self.made, lines=tuple(lines)),))
 
     def query(self):

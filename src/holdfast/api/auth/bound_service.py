@@ -29,7 +29,7 @@ from holdfast.kernel.errors import (
 )
 from holdfast.kernel.ids import ApprovalId, ForgetId, MessageId, Principal, SessionId
 from holdfast.kernel.notifier import Feed
-from holdfast.memory.forget import Forgetting, Kind
+from holdfast.memory.forget import ForgetKind, Forgetting
 from holdfast.memory.recall import RecallOutcome
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.views import Delta, Health, Prompt
@@ -221,7 +221,7 @@ class BoundService:
     async def forget_status(self, id: str) -> Forgetting:
         found = await self._inner.forget_status(id)
         missing = ForgetNotFound(f"nothing was asked to be forgotten under {id!r}", forget=ForgetId(id))
-        if found.kind is not Kind.SESSION:
+        if found.kind is not ForgetKind.SESSION:
             raise missing
         try:
             await self.session(SessionId(found.subject))

@@ -29,7 +29,7 @@ from holdfast.kernel.errors import (
 from holdfast.kernel.ids import AgentName, ForgetId, MessageId, Principal, SessionId
 from holdfast.kernel.notifier import Feed
 from holdfast.memory.delivery import DeliveryView
-from holdfast.memory.forget import Forgetting, Kind
+from holdfast.memory.forget import ForgetKind, Forgetting
 from holdfast.memory.recall import RecallOutcome
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.views import Delta, Health, Prompt
@@ -246,7 +246,7 @@ class FencedService:
     async def forget_status(self, id: str) -> Forgetting:
         found = await self._inner.forget_status(id)
         agent = found.agent
-        if agent is None and found.kind is Kind.SESSION:
+        if agent is None and found.kind is ForgetKind.SESSION:
             agent = (await self._inner.session(SessionId(found.subject))).agent
         if agent is None or not self._token.sees(agent):
             raise ForgetNotFound(f"nothing was asked to be forgotten under {id!r}", forget=ForgetId(id))

@@ -24,9 +24,9 @@ from holdfast.api.endpoint import Settings, caller_of
 from holdfast.api.openai.wire import STARTED_AGAIN
 from holdfast.api.origin import origin_of
 from holdfast.api.request import decode
-from holdfast.api.streams.frames import Delta, HumanAsked, Replied, Restarted, follow_message
+from holdfast.api.streams.frames import DeltaFrame, HumanAsked, Replied, Restarted, follow_message
 from holdfast.inbox.address import sender_of_chat
-from holdfast.inbox.message import Kind, Origin, accepted_message, kind_of
+from holdfast.inbox.message import MessageKind, Origin, accepted_message, kind_of
 from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import InvalidInput, MessageNotFound
 from holdfast.kernel.ids import MessageId
@@ -43,7 +43,7 @@ class Part(Struct, frozen=True):
     text: str = ""
 
 
-class Item(Struct, frozen=True):
+class InputItem(Struct, frozen=True):
     """One message. Whatever else a client sends along is passed over."""
 
     role: str = ""
@@ -51,7 +51,7 @@ class Item(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class OpenAiRequest:
     """One question to one agent."""
 
     agent: str
@@ -74,14 +74,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenMessage:
     """The durable message, and a feed from before it."""
 
     message: MessageId
     feed: Feed
 
 
-def last_words(items: list[Item]) -> str:
+def last_words(items: list[InputItem]) -> str:
     """The text of the last message, which must be the user's. Raises `InvalidInput`."""
     if not items:
         raise InvalidInput("there is no message to answer")
@@ -105,13 +105,13 @@ def chat_of(request: Request, user: str | None) -> str:
     return token.binding.usual_chat(f"token-{token.id}")
 
 
-async def take(request: Request, settings: Settings, body: bytes, question: Question) -> Taken:
+async def take(request: Request, settings: Settings, body: bytes, question: Question) -> TakenMessage:
     """Make the question durable, or find it when it is being answered already."""
     service = settings.service
     caller = caller_of(request)
     named = request.headers.get(SENDER_HEADER) or question.user or None
     sender = await caller.speak_as(named, question.chat, service)  # empty: it is known with the chat
-    asked = Asked(
+    asked = OpenAiRequest(
         agent=question.agent,
         chat=question.chat,
         sender=sender,
@@ -128,7 +128,7 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
                 chat = await _own_chat(asked, caller.token, settings)
                 asked = replace(asked, chat=chat, sender=sender or sender_of_chat(chat))
             message = await _accept(asked, settings, wanted)
-        if kind_of(asked.text, human=asked.origin.human) is Kind.SIGNAL:
+        if kind_of(asked.text, human=asked.origin.human) is MessageKind.SIGNAL:
             message = await _released(message, settings)
     except BaseException:
         feed.close()
@@ -136,7 +136,7 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
     if message != wanted:
         feed.close()
         feed = service.listen(message=message)
-    return Taken(message, feed)
+    return TakenMessage(message, feed)
 
 
 async def _released(message: MessageId, settings: Settings) -> MessageId:
@@ -150,7 +150,7 @@ async def _released(message: MessageId, settings: Settings) -> MessageId:
         return message
 
 
-async def _own_chat(asked: Asked, token: AccessToken, settings: Settings) -> str:
+async def _own_chat(asked: OpenAiRequest, token: AccessToken, settings: Settings) -> str:
     """The chat of a request that names none: that of the same request before, if it is repeated, else a new one."""
     if asked.key:
         return token.binding.new_chat(f"response-{_digest(token.id.encode(), asked.key.encode())}")
@@ -164,11 +164,11 @@ def _digest(*parts: bytes) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
 
 
-async def _unanswered(asked: Asked, settings: Settings) -> MessageId | None:
+async def _unanswered(asked: OpenAiRequest, settings: Settings) -> MessageId | None:
     return await settings.service.unanswered(asked.chat, asked.body_hash, agent=asked.agent, channel=CHANNEL)
 
 
-async def _accept(asked: Asked, settings: Settings, wanted: MessageId) -> MessageId:
+async def _accept(asked: OpenAiRequest, settings: Settings, wanted: MessageId) -> MessageId:
     service = settings.service
     if not asked.key:
         again = await _unanswered(asked, settings)
@@ -194,7 +194,7 @@ def decode_loosely(body: bytes, shape: type[Any]) -> Any:  # noqa: ANN401
     return decode(body, shape)
 
 
-async def over(taken: Taken, settings: Settings) -> MessageTrace:
+async def over(taken: TakenMessage, settings: Settings) -> MessageTrace:
     """What became of the message, once that is known or a human is asked."""
     async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
         async for frame in frames:
@@ -208,13 +208,13 @@ def text_of(trace: MessageTrace) -> str:
     return trace.awaiting.text if trace.awaiting else trace.reply.text if trace.reply else ""
 
 
-async def words(taken: Taken, settings: Settings) -> AsyncGenerator[str]:
+async def words(taken: TakenMessage, settings: Settings) -> AsyncGenerator[str]:
     """The reply in pieces. What was shown cannot be taken back in this protocol, so one that starts again says so."""
     heard = ""
     async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
         async for frame in frames:
             match frame:
-                case Delta(text=text):
+                case DeltaFrame(text=text):
                     heard += text
                     yield text
                 case Restarted() if heard:

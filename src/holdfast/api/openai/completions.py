@@ -12,10 +12,10 @@ from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import EVENTS, Endpoint, Settings, answer
 from holdfast.api.errors import UnsupportedParameter
 from holdfast.api.openai.asking import (
-    Item,
+    InputItem,
     Name,
     Question,
-    Taken,
+    TakenMessage,
     chat_of,
     decode_loosely,
     last_words,
@@ -35,7 +35,7 @@ from holdfast.api.openai.wire import (
     piece_of,
     usage_of,
 )
-from holdfast.api.request import Query, read_body
+from holdfast.api.request import QueryParameters, read_body
 from holdfast.api.streams.event_stream import EventStream
 from holdfast.inbox.message_trace import MessageTrace
 
@@ -49,7 +49,7 @@ class StreamOptions(Struct, frozen=True):
 class CompletionRequest(Struct, frozen=True):
     """The parts of OpenAI's request that say what is asked; the rest is passed over."""
 
-    messages: Annotated[list[Item], Meta(min_length=1)]
+    messages: Annotated[list[InputItem], Meta(min_length=1)]
     model: Name | None = None  # the default agent
     n: int | None = None  # an agent has one history, and so one answer
     stream: bool = False
@@ -58,7 +58,7 @@ class CompletionRequest(Struct, frozen=True):
 
 
 async def post_completion(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     body = await read_body(request, settings.body_bytes_max)
     wanted: CompletionRequest = decode_loosely(body, CompletionRequest)
     if wanted.n not in {None, 1}:
@@ -88,7 +88,7 @@ def _completion(model: str, trace: MessageTrace) -> Completion:
     )
 
 
-async def _chunks(model: str, taken: Taken, settings: Settings, *, has_usage: bool) -> AsyncGenerator[bytes]:
+async def _chunks(model: str, taken: TakenMessage, settings: Settings, *, has_usage: bool) -> AsyncGenerator[bytes]:
     trace = await settings.service.trace(taken.message)
     made = trace.accepted_at // 1000
 

@@ -5,17 +5,17 @@ from starlette.responses import Response
 
 from holdfast.api.endpoint import ANY, Endpoint, Settings, answer
 from holdfast.api.openai.wire import ModelCard, ModelCards
-from holdfast.api.request import Query
+from holdfast.api.request import QueryParameters
 from holdfast.kernel.errors import AgentNotFound
 
 
 async def get_models(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     return answer(ModelCards(data=[ModelCard(id=name) for name in settings.service.agents()]))
 
 
 async def get_model(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     name = request.path_params["model"]
     if name not in settings.service.agents():
         raise AgentNotFound(f"there is no agent {name[:80]!r}")

@@ -16,10 +16,10 @@ from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import EVENTS, Endpoint, Settings, answer, caller_of
 from holdfast.api.openai.asking import (
     CHAT_HEADERS,
-    Item,
+    InputItem,
     Name,
     Question,
-    Taken,
+    TakenMessage,
     chat_of,
     decode_loosely,
     last_words,
@@ -36,7 +36,7 @@ from holdfast.api.openai.wire import (
     ResponseUsage,
     piece_of,
 )
-from holdfast.api.request import Query, read_body
+from holdfast.api.request import QueryParameters, read_body
 from holdfast.api.streams.event_stream import EventStream
 from holdfast.inbox.address import check_part
 from holdfast.inbox.message import MessageState
@@ -51,7 +51,7 @@ FAILED = frozenset({MessageState.FAILED, MessageState.REFUSED, MessageState.HELD
 class ResponseRequest(Struct, frozen=True):
     """The parts of OpenAI's request that say what is asked; the rest is passed over."""
 
-    input: str | list[Item]
+    input: str | list[InputItem]
     model: Name | None = None  # the default agent, or that of the response before
     stream: bool = False
     previous_response_id: str | None = None
@@ -59,7 +59,7 @@ class ResponseRequest(Struct, frozen=True):
 
 
 async def post_response(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     body = await read_body(request, settings.body_bytes_max)
     wanted: ResponseRequest = decode_loosely(body, ResponseRequest)
     agent, chat = await _place(request, wanted, settings)
@@ -78,7 +78,7 @@ async def post_response(request: Request, settings: Settings) -> Response:
 
 
 async def get_response(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     return answer(_response(await _found(request.path_params["response"], settings)))
 
 
@@ -147,7 +147,7 @@ class _Script:
         return self.event(name, item_id=self.item, output_index=0, content_index=0, **fields)
 
 
-async def _events(wanted: ResponseRequest, taken: Taken, settings: Settings) -> AsyncGenerator[bytes]:
+async def _events(wanted: ResponseRequest, taken: TakenMessage, settings: Settings) -> AsyncGenerator[bytes]:
     script, previous = _Script(taken.message), wanted.previous_response_id
     begun = _response(await settings.service.trace(taken.message), previous)
     yield script.event("response.created", response=begun)

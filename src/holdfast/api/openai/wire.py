@@ -9,30 +9,30 @@ DONE = b"data: [DONE]\n\n"
 STARTED_AGAIN = "\n\n[the answer was interrupted and starts again]\n\n"
 
 
-class Out(Struct, frozen=True, kw_only=True):
+class OpenAiShape(Struct, frozen=True, kw_only=True):
     """Something that is answered."""
 
 
-class CompletionUsage(Out, frozen=True, kw_only=True):
+class CompletionUsage(OpenAiShape, frozen=True, kw_only=True):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
 
 
-class Said(Out, frozen=True, kw_only=True):
+class Said(OpenAiShape, frozen=True, kw_only=True):
     role: str = "assistant"
     content: str
     refusal: str | None = None
 
 
-class CompletionChoice(Out, frozen=True, kw_only=True):
+class CompletionChoice(OpenAiShape, frozen=True, kw_only=True):
     index: int = 0
     message: Said
     finish_reason: str = "stop"
     logprobs: None = None
 
 
-class Completion(Out, frozen=True, kw_only=True):
+class Completion(OpenAiShape, frozen=True, kw_only=True):
     """A whole answer."""
 
     id: str
@@ -43,18 +43,18 @@ class Completion(Out, frozen=True, kw_only=True):
     usage: CompletionUsage
 
 
-class Piece(Out, frozen=True, kw_only=True, omit_defaults=True):
+class Piece(OpenAiShape, frozen=True, kw_only=True, omit_defaults=True):
     role: str | None = None
     content: str | None = None
 
 
-class ChunkChoice(Out, frozen=True, kw_only=True):
+class ChunkChoice(OpenAiShape, frozen=True, kw_only=True):
     index: int = 0
     delta: Piece
     finish_reason: str | None = None
 
 
-class Chunk(Out, frozen=True, kw_only=True):
+class Chunk(OpenAiShape, frozen=True, kw_only=True):
     id: str
     object: str = "chat.completion.chunk"
     created: int
@@ -63,7 +63,7 @@ class Chunk(Out, frozen=True, kw_only=True):
     usage: CompletionUsage | None = None
 
 
-class ModelCard(Out, frozen=True, kw_only=True):
+class ModelCard(OpenAiShape, frozen=True, kw_only=True):
     """An agent, as a model."""
 
     id: str
@@ -72,20 +72,20 @@ class ModelCard(Out, frozen=True, kw_only=True):
     owned_by: str = "holdfast"
 
 
-class ModelCards(Out, frozen=True, kw_only=True):
+class ModelCards(OpenAiShape, frozen=True, kw_only=True):
     """The agents, as models."""
 
     object: str = "list"
     data: list[ModelCard]
 
 
-class OutputText(Out, frozen=True, kw_only=True):
+class OutputText(OpenAiShape, frozen=True, kw_only=True):
     type: str = "output_text"
     text: str
     annotations: list[str] = field(default_factory=list)
 
 
-class OutputMessage(Out, frozen=True, kw_only=True):
+class OutputMessage(OpenAiShape, frozen=True, kw_only=True):
     id: str
     type: str = "message"
     role: str = "assistant"
@@ -93,7 +93,7 @@ class OutputMessage(Out, frozen=True, kw_only=True):
     content: list[OutputText]
 
 
-class ResponseUsage(Out, frozen=True, kw_only=True):
+class ResponseUsage(OpenAiShape, frozen=True, kw_only=True):
     input_tokens: int
     output_tokens: int
     total_tokens: int
@@ -101,12 +101,12 @@ class ResponseUsage(Out, frozen=True, kw_only=True):
     output_tokens_details: dict[str, int] = field(default_factory=lambda: {"reasoning_tokens": 0})
 
 
-class ResponseError(Out, frozen=True, kw_only=True):
+class ResponseError(OpenAiShape, frozen=True, kw_only=True):
     code: str
     message: str
 
 
-class ResponseObject(Out, frozen=True, kw_only=True):
+class ResponseObject(OpenAiShape, frozen=True, kw_only=True):
     """One answer of the Responses API."""
 
     id: str

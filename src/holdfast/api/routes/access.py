@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import Endpoint, Settings, answer, caller_of
-from holdfast.api.request import Query, decode, read_body
+from holdfast.api.request import QueryParameters, decode, read_body
 from holdfast.api.shapes import access as shapes
 from holdfast.audit.action import Act
 from holdfast.inbox.address import agent_name
@@ -23,13 +23,13 @@ def _by(request: Request) -> str:
 
 
 async def get_pairs(request: Request, settings: Settings) -> Response:
-    agent = Query(request, PAIRS_QUERY).text("agent")
+    agent = QueryParameters(request, PAIRS_QUERY).text("agent")
     wanted = None if agent is None else agent_name(agent)
     return answer(shapes.pairs_view(await settings.service.access.pairs(agent=wanted)))
 
 
 async def post_pair(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     said = decode(await read_body(request, settings.body_bytes_max), shapes.PairDecision)
     code = request.path_params["code"]
     found = await settings.service.access.pair(code, admit=said.decision == "admit", by=_by(request))
@@ -37,32 +37,32 @@ async def post_pair(request: Request, settings: Settings) -> Response:
 
 
 async def post_unpair(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     wish = decode(await read_body(request, settings.body_bytes_max), shapes.UnpairWish)
     gone = await settings.service.access.unpair(wish.principal, agent=wish.agent, by=_by(request))
     return answer(shapes.UnpairedOut(principal=wish.principal, agents=list(gone)))
 
 
 async def get_links(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     return answer(shapes.links_view(await settings.service.access.links()))
 
 
 async def post_link(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     wish = decode(await read_body(request, settings.body_bytes_max), shapes.LinkWish)
     return answer(shapes.link_view(await settings.service.access.link(wish.principal, wish.person, by=_by(request))))
 
 
 async def post_unlink(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     wish = decode(await read_body(request, settings.body_bytes_max), shapes.UnlinkWish)
     gone = await settings.service.access.unlink(wish.principal, by=_by(request))
     return answer(shapes.UnlinkedOut(principal=wish.principal, link=None if gone is None else shapes.link_view(gone)))
 
 
 async def post_move(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     wish = decode(await read_body(request, settings.body_bytes_max), shapes.MoveWish)
     return answer(shapes.moved_view(await settings.service.access.move(wish.old, wish.new, by=_by(request))))
 

@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import Endpoint, Param, Settings, answer
-from holdfast.api.request import Query
+from holdfast.api.request import QueryParameters
 from holdfast.api.shapes.actions import ActionList, actions_view
 from holdfast.audit.action import BY_NAME, ActionFilter, act_named
 from holdfast.kernel.ids import Instant
@@ -22,7 +22,7 @@ QUERY: dict[str, str | Param] = {
 
 
 async def get_actions(request: Request, settings: Settings) -> Response:
-    query = Query(request, QUERY)
+    query = QueryParameters(request, QUERY)
     limit = query.number("limit", LIMIT_DEFAULT, most=LIMIT_MAX)
     wanted = ActionFilter(
         actor=query.text("actor") or "",

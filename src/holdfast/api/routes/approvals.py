@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import AccessToken, Scope
 from holdfast.api.endpoint import Endpoint, Param, Settings, answer, caller_of
-from holdfast.api.request import Query, decode, read_body
+from holdfast.api.request import QueryParameters, decode, read_body
 from holdfast.api.shapes.approvals import (
     DECISIONS,
     ApprovalDecision,
@@ -64,7 +64,7 @@ class FencedApprovals:
 
 
 async def get_approvals(request: Request, settings: Settings) -> Response:
-    query = Query(request, QUERY)
+    query = QueryParameters(request, QUERY)
     state = query.text("state") or "open"
     if state not in STATES:
         raise InvalidInput(f"state = {state[:40]!r}: it is one of {', '.join(STATES)}", state=state[:40])
@@ -73,13 +73,13 @@ async def get_approvals(request: Request, settings: Settings) -> Response:
 
 
 async def get_approval(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     approval = ApprovalId(check_part("approval", request.path_params["approval"]))
     return answer(whole_approval_view(await settings.service.approvals.find(approval)))
 
 
 async def post_approval(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     approval = ApprovalId(check_part("approval", request.path_params["approval"]))
     said = decode(await read_body(request, settings.body_bytes_max), ApprovalDecision)
     token = caller_of(request).token

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import PRIVATE, Endpoint, Settings
-from holdfast.api.request import Query
+from holdfast.api.request import QueryParameters
 from holdfast.inbox.addressing import attachment_hash
 from holdfast.kernel.errors import AttachmentNotFound
 
@@ -27,7 +27,7 @@ HARMLESS = {**PRIVATE, "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
 async def get_attachment(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     wanted = attachment_hash(request.path_params["hash"])
     found = await settings.service.find_attachment(wanted)
     body = await settings.service.read_attachment(wanted) if found is not None else None

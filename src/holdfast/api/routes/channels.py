@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import Endpoint, Settings, answer
-from holdfast.api.request import Query
+from holdfast.api.request import QueryParameters
 from holdfast.api.shapes.channels import ChannelStandings, standings_view
 from holdfast.api.shapes.tool_servers import ToolServers, servers_view
 
@@ -13,13 +13,13 @@ QUERY = {"agent": "only this agent's"}
 
 
 async def get_channels(request: Request, settings: Settings) -> Response:
-    agent = Query(request, QUERY).text("agent")
+    agent = QueryParameters(request, QUERY).text("agent")
     found = [one for one in settings.service.channels() if agent is None or one.agent == agent]
     return answer(standings_view(found))
 
 
 async def get_tools(request: Request, settings: Settings) -> Response:
-    agent = Query(request, QUERY).text("agent")
+    agent = QueryParameters(request, QUERY).text("agent")
     found = [one for one in settings.service.tool_servers() if agent is None or one.agent == agent]
     return answer(servers_view(found))
 

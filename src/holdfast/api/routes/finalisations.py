@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import Endpoint, Param, Settings, answer
-from holdfast.api.request import Query
+from holdfast.api.request import QueryParameters
 from holdfast.api.shapes.finalisations import FinalisationOut, FinalisationsOut, finalisation_view, finalisations_view
 from holdfast.audit.action import Act
 from holdfast.inbox.address import check_part
@@ -22,7 +22,7 @@ QUERY = {
 
 
 async def get_finalisations(request: Request, settings: Settings) -> Response:
-    query = Query(request, QUERY)
+    query = QueryParameters(request, QUERY)
     session = query.text("session")
     found = await settings.service.finalisations.list(
         session=None if session is None else SessionId(check_part("session", session)),
@@ -34,7 +34,7 @@ async def get_finalisations(request: Request, settings: Settings) -> Response:
 
 
 async def post_retry(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     id_ = check_part("finalisation", request.path_params["finalisation"])
     return answer(finalisation_view(await settings.service.finalisations.retry(id_)), 202)
 

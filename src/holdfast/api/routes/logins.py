@@ -18,8 +18,8 @@ from holdfast.api.auth.guard import Guard
 from holdfast.api.auth.login import LoginEnd
 from holdfast.api.endpoint import ANY, JSON, OPEN, PRIVATE, Endpoint, Settings, answer, caller_of
 from holdfast.api.metrics import MEDIA_TYPE, Present
-from holdfast.api.request import Query, decode, read_body
-from holdfast.api.shapes.shapes import Out
+from holdfast.api.request import QueryParameters, decode, read_body
+from holdfast.api.shapes.shapes import Shape
 from holdfast.audit.action import Act
 from holdfast.audit.actor import acting, acting_as
 from holdfast.kernel.errors import InvalidInput
@@ -34,7 +34,7 @@ class LoginWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     token: str | None = None
 
 
-class Me(Out, frozen=True, kw_only=True):
+class Me(Shape, frozen=True, kw_only=True):
     """What the caller may do, and for whom. `csrf` goes into X-Holdfast-CSRF of whatever changes something."""
 
     token: str
@@ -47,12 +47,12 @@ class Me(Out, frozen=True, kw_only=True):
     csrf: str | None
 
 
-class LoggedOut(Out, frozen=True, kw_only=True):
+class LoggedOut(Shape, frozen=True, kw_only=True):
     ok: bool = True
 
 
 async def post_login(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     wish = decode(await read_body(request, LOGIN_BYTES_MAX), LoginWish)
     if (wish.code is None) == (wish.token is None):
         raise InvalidInput("say how to log in: either with a code or with a token")
@@ -68,14 +68,14 @@ async def post_login(request: Request, settings: Settings) -> Response:
 
 
 async def post_logout(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     guard: Guard = request.scope["guard"]
     await settings.logins.end(caller_of(request).cookie, LoginEnd.LOGOUT)
     return answer(LoggedOut(), 200, {"Set-Cookie": clear_cookie(guard.cookie_name(request.scope))})
 
 
 async def get_me(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     caller = caller_of(request)
     return answer(_me(caller.token, settings, caller.cookie))
 
@@ -94,7 +94,7 @@ def _me(token: AccessToken, settings: Settings, cookie: str) -> Me:
 
 
 async def get_metrics(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     present = Present(await settings.service.gauges(), await settings.service.health())
     return Response(settings.metrics.render(present), media_type=MEDIA_TYPE, headers=PRIVATE)
 
@@ -128,7 +128,7 @@ def _hash(block: str) -> str:
 
 
 async def get_page(request: Request, _settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     text, headers = page()
     return Response(text, media_type="text/html; charset=utf-8", headers=headers)
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import EVENTS, PART, Endpoint, Param, Settings, answer, caller_of
 from holdfast.api.origin import origin_of
-from holdfast.api.request import Query, decode, read_body
+from holdfast.api.request import QueryParameters, decode, read_body
 from holdfast.api.shapes import shapes
 from holdfast.api.shapes.conversation import Conversation, conversation_view
 from holdfast.api.streams.event_stream import EventStream, event, events_of
@@ -31,7 +31,7 @@ CONVERSATION_QUERY: dict[str, str | Param] = {
 
 async def post_message(request: Request, settings: Settings) -> Response:
     """202 only once the message is durable. Whoever asks for events hears the reply in the same response."""
-    Query(request, ())
+    QueryParameters(request, ())
     new = decode(await read_body(request, settings.body_bytes_max), shapes.NewMessage)
     await caller_of(request).speak_as(new.sender, check_part("chat", new.chat), settings.service)
     if EVENTS in request.headers.get("accept", ""):
@@ -70,13 +70,13 @@ async def _send_and_stream(new: shapes.NewMessage, settings: Settings, origin: O
 
 
 async def get_message(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     return answer(shapes.message_view(await settings.service.trace(_message(request))))
 
 
 async def stream_message(request: Request, settings: Settings) -> Response:
     """Resumes from what is durable: a reader that was cut off asks again and gets the rest, and the whole reply."""
-    Query(request, ())
+    QueryParameters(request, ())
     message = _message(request)
     await settings.service.trace(message)  # an error is an answer, not an event
     feed = settings.service.listen(message=message)
@@ -84,7 +84,7 @@ async def stream_message(request: Request, settings: Settings) -> Response:
 
 
 async def get_conversation(request: Request, settings: Settings) -> Response:
-    query = Query(request, CONVERSATION_QUERY)
+    query = QueryParameters(request, CONVERSATION_QUERY)
     agent = agent_name(query.text("agent") or settings.service.default_agent)
     chat, limit = query.text("chat"), query.number("limit", LINES_DEFAULT, most=LINES_MAX)
     if chat is None:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import AccessToken, Scope
 from holdfast.api.endpoint import Endpoint, Param, Settings, answer
-from holdfast.api.request import Query
+from holdfast.api.request import QueryParameters
 from holdfast.api.shapes.replies import OutgoingReplies, OutgoingReply, replies_view, reply_view
 from holdfast.audit.action import Act
 from holdfast.inbox.address import check_part
@@ -61,7 +61,7 @@ class FencedReplies:
 
 
 async def get_replies(request: Request, settings: Settings) -> Response:
-    query = Query(request, QUERY)
+    query = QueryParameters(request, QUERY)
     limit = query.number("limit", REPLIES_DEFAULT, most=REPLIES_MAX)
     found = await settings.service.replies.list(
         state=reply_state(query.text("state")),
@@ -74,7 +74,7 @@ async def get_replies(request: Request, settings: Settings) -> Response:
 
 
 async def post_resend(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     reply = ReplyId(check_part("reply", request.path_params["reply"]))
     return answer(reply_view(await settings.service.replies.resend(reply)), 202)
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import ANY, OPEN, Endpoint, Param, Settings, answer
-from holdfast.api.request import Query, decode, read_body, whole_number
+from holdfast.api.request import QueryParameters, decode, read_body, whole_number
 from holdfast.api.shapes import forget, memory, shapes
 from holdfast.audit.action import Act
 from holdfast.inbox.address import check_part
@@ -33,19 +33,19 @@ NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
 
 async def healthz(request: Request, settings: Settings) -> Response:
     """Anybody may ask, so it says whether it is well, and the code of what is wrong, and nothing else."""
-    Query(request, ())
+    QueryParameters(request, ())
     health = await settings.service.health()
     return answer(shapes.health_view(replace(health, why=None, wal_bytes=None)), 200 if health.ok else 503)
 
 
 async def readyz(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     health = await settings.service.health()
     return answer(shapes.health_view(health), 200 if health.ok else 503)
 
 
 async def get_sessions(request: Request, settings: Settings) -> Response:
-    query = Query(request, SESSIONS_QUERY)
+    query = QueryParameters(request, SESSIONS_QUERY)
     found = await settings.service.sessions(
         agent=query.text("agent"),
         chat=query.text("chat"),
@@ -56,7 +56,7 @@ async def get_sessions(request: Request, settings: Settings) -> Response:
 
 
 async def get_entries(request: Request, settings: Settings) -> Response:
-    query = Query(request, ENTRIES_QUERY)
+    query = QueryParameters(request, ENTRIES_QUERY)
     found = await settings.service.history(
         _session(request),
         after=query.number("after", 0),
@@ -66,25 +66,25 @@ async def get_entries(request: Request, settings: Settings) -> Response:
 
 
 async def get_context(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     return answer(shapes.context_view(await settings.service.prompt(_session(request))))
 
 
 async def get_snapshot(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     n = whole_number("the snapshot", request.path_params["n"])
     summary, covered = await settings.service.snapshot(_session(request), n)
     return answer(shapes.snapshot_view(summary, covered))
 
 
 async def post_compress(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     operation = await settings.service.begin_compression(_session(request))
     return answer(shapes.OperationStarted(operation=operation.id), 202)
 
 
 async def get_operations(request: Request, settings: Settings) -> Response:
-    query = Query(request, OPERATIONS_QUERY)
+    query = QueryParameters(request, OPERATIONS_QUERY)
     session = query.text("session")
     found = await settings.service.operations(
         session=SessionId(session) if session else None,
@@ -95,7 +95,7 @@ async def get_operations(request: Request, settings: Settings) -> Response:
 
 
 async def get_deliveries(request: Request, settings: Settings) -> Response:
-    query = Query(request, DELIVERIES_QUERY)
+    query = QueryParameters(request, DELIVERIES_QUERY)
     limit = query.number("limit", DELIVERIES_DEFAULT, most=DELIVERIES_MAX)
     found = await settings.service.deliveries(
         provider=query.text("provider"),
@@ -107,14 +107,14 @@ async def get_deliveries(request: Request, settings: Settings) -> Response:
 
 
 async def post_replay(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     delivery = DeliveryId(check_part("delivery", request.path_params["delivery"]))
     state = await settings.service.replay(delivery)
     return answer(memory.Replayed(delivery=delivery, state=state), 202)
 
 
 async def get_recall(request: Request, settings: Settings) -> Response:
-    query = Query(request, RECALL_QUERY)
+    query = QueryParameters(request, RECALL_QUERY)
     text = query.text("q")
     if not text:
         raise InvalidInput("the query parameter q is missing: what should be looked for?")
@@ -128,14 +128,14 @@ async def get_recall(request: Request, settings: Settings) -> Response:
 
 
 async def post_forget(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     wish = decode(await read_body(request, settings.body_bytes_max), forget.ForgetWish)
     found = await settings.service.forget(session=wish.session, person=wish.person, agent=wish.agent, id=wish.id)
     return answer(forget.forget_view(found), 202)
 
 
 async def get_forget(request: Request, settings: Settings) -> Response:
-    Query(request, ())
+    QueryParameters(request, ())
     return answer(forget.forget_view(await settings.service.forget_status(request.path_params["forget"])))
 
 

@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import Endpoint, Param, Settings, answer
-from holdfast.api.request import Query
+from holdfast.api.request import QueryParameters
 from holdfast.api.shapes.spend import Spending, spending_view
 from holdfast.inbox.address import agent_name
 from holdfast.kernel.errors import InvalidInput
@@ -18,7 +18,7 @@ QUERY = {
 
 
 async def get_spend(request: Request, settings: Settings) -> Response:
-    query = Query(request, QUERY)
+    query = QueryParameters(request, QUERY)
     days = query.number("days", 1, most=DAYS_MAX)
     if days < 1:
         raise InvalidInput("days = 0: it is 1 (today) or more", days=days)

@@ -12,15 +12,15 @@ from holdfast.inbox.identity import Link, Moved
 Part = Annotated[str, Meta(min_length=1, max_length=PART_CHARS_MAX)]
 
 
-class Out(Struct, frozen=True, kw_only=True):
+class AccessShape(Struct, frozen=True, kw_only=True):
     """Something that we answer."""
 
 
-class In(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AccessRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something that we are told."""
 
 
-class PairOut(Out, frozen=True, kw_only=True):
+class PairOut(AccessShape, frozen=True, kw_only=True):
     """Somebody who asked to be let in. `name` is what the platform shows and proves nothing."""
 
     code: str
@@ -33,66 +33,66 @@ class PairOut(Out, frozen=True, kw_only=True):
     decided_at: int | None
 
 
-class PairsOut(Out, frozen=True, kw_only=True):
+class PairsOut(AccessShape, frozen=True, kw_only=True):
     """Newest first."""
 
     pairs: list[PairOut]
 
 
-class PairDecision(In, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PairDecision(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     decision: Literal["admit", "deny"] = "admit"
 
 
-class UnpairWish(In, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UnpairWish(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Without an agent, all of them."""
 
     principal: Part
     agent: str | None = None
 
 
-class UnpairedOut(Out, frozen=True, kw_only=True):
+class UnpairedOut(AccessShape, frozen=True, kw_only=True):
     principal: str
     agents: list[str]
 
 
-class LinkWish(In, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LinkWish(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`principal` is `person` from now on."""
 
     principal: Part
     person: Part
 
 
-class UnlinkWish(In, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UnlinkWish(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     principal: Part
 
 
-class LinkOut(Out, frozen=True, kw_only=True):
+class LinkOut(AccessShape, frozen=True, kw_only=True):
     principal: str
     person: str
     at: int
 
 
-class LinksOut(Out, frozen=True, kw_only=True):
+class LinksOut(AccessShape, frozen=True, kw_only=True):
     """By person."""
 
     links: list[LinkOut]
 
 
-class UnlinkedOut(Out, frozen=True, kw_only=True):
+class UnlinkedOut(AccessShape, frozen=True, kw_only=True):
     """`link` is what was taken back; null when there was none."""
 
     principal: str
     link: LinkOut | None
 
 
-class MoveWish(In, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MoveWish(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Two addresses, as `agent:<agent>:<channel>:<type>:<chat>`."""
 
     old: str
     new: str
 
 
-class MovedOut(Out, frozen=True, kw_only=True):
+class MovedOut(AccessShape, frozen=True, kw_only=True):
     """The addresses that lead to the older mailbox now; none when they did already."""
 
     aliases: list[str]

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.api.shapes.shapes import Out
+from holdfast.api.shapes.shapes import Shape
 from holdfast.audit.action import Action
 
 
-class ActorOut(Out, frozen=True, kw_only=True):
+class ActorOut(Shape, frozen=True, kw_only=True):
     kind: str  # operator, token, principal, user, program, system or anonymous
     id: str
     label: str
     origin: str  # from where: an HTTP client, a process of the command line, a chat
 
 
-class ActionOut(Out, frozen=True, kw_only=True):
+class ActionOut(Shape, frozen=True, kw_only=True):
     """One privileged act, or an attempt that was refused with `code`."""
 
     n: int
@@ -29,7 +29,7 @@ class ActionOut(Out, frozen=True, kw_only=True):
     digest: str  # over this row and the digest of the one before
 
 
-class ActionList(Out, frozen=True, kw_only=True):
+class ActionList(Shape, frozen=True, kw_only=True):
     """Newest first; `next` is what to ask for as `after` to read on."""
 
     actions: list[ActionOut]

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from holdfast.api.shapes.shapes import Out
+from holdfast.api.shapes.shapes import Shape
 from holdfast.turns.approval import ApprovalView, Decision
 from holdfast.turns.call_view import full_arguments
 
@@ -24,7 +24,7 @@ class ApprovalDecision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     digest: str = ""
 
 
-class PendingApproval(Out, frozen=True, kw_only=True):
+class PendingApproval(Shape, frozen=True, kw_only=True):
     """A tool call that waits, or waited, for a human. `decision` is null while it is open.
 
     `digest` is the SHA-256, in hex, of the bytes of `salt` (which is hex too), the tool's name, a line feed and the
@@ -60,7 +60,7 @@ class WholeApproval(PendingApproval, frozen=True, kw_only=True):
     shown: str
 
 
-class ApprovalList(Out, frozen=True, kw_only=True):
+class ApprovalList(Shape, frozen=True, kw_only=True):
     """Those that wait, oldest first; all of them, newest first, where that was asked for."""
 
     approvals: list[PendingApproval]

@@ -1,23 +1,23 @@
 """The outside surface of the audit as JSON shapes."""
 
-from holdfast.api.shapes.shapes import Out
+from holdfast.api.shapes.shapes import Shape
 from holdfast.sessions.compression_audit import Report
 
 
-class AuditCheck(Out, frozen=True, kw_only=True):
+class AuditCheck(Shape, frozen=True, kw_only=True):
     name: str
     promise: str
     examined: int
     contradictions: int
 
 
-class AuditContradiction(Out, frozen=True, kw_only=True):
+class AuditContradiction(Shape, frozen=True, kw_only=True):
     check: str
     session: str
     what: str
 
 
-class AuditReport(Out, frozen=True, kw_only=True):
+class AuditReport(Shape, frozen=True, kw_only=True):
     ok: bool
     sessions: int
     entries: int

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from holdfast.api.shapes.shapes import Out
+from holdfast.api.shapes.shapes import Shape
 from holdfast.inbox.channel_status import ChannelStatus, ConnectionState
 from holdfast.kernel.ids import AgentName, Instant
 
 
-class ChannelStanding(Out, frozen=True, kw_only=True):
+class ChannelStanding(Shape, frozen=True, kw_only=True):
     """A bot account, and whether its platform is there."""
 
     agent: str
@@ -18,7 +18,7 @@ class ChannelStanding(Out, frozen=True, kw_only=True):
     attempts: int  # in a row that came to nothing
 
 
-class ChannelStandings(Out, frozen=True, kw_only=True):
+class ChannelStandings(Shape, frozen=True, kw_only=True):
     """In the order of the configuration."""
 
     channels: list[ChannelStanding]

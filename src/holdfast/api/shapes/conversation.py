@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from holdfast.api.shapes.shapes import Out
+from holdfast.api.shapes.shapes import Shape
 from holdfast.sessions.conversation import ChatLine
 
 
-class ConversationLine(Out, frozen=True, kw_only=True):
+class ConversationLine(Shape, frozen=True, kw_only=True):
     """What a sender or the agent said. `message_id` and `sender` are null on a reply."""
 
     id: str
@@ -22,7 +22,7 @@ class ConversationLine(Out, frozen=True, kw_only=True):
     undone: bool
 
 
-class Conversation(Out, frozen=True, kw_only=True):
+class Conversation(Shape, frozen=True, kw_only=True):
     """Oldest first. `before` continues with what was said earlier; null when there is nothing earlier."""
 
     lines: list[ConversationLine]

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from holdfast.api.shapes.shapes import Out
+from holdfast.api.shapes.shapes import Shape
 from holdfast.sessions.finalisation import Finalisation
 
 
-class FinalisationOut(Out, frozen=True, kw_only=True):
+class FinalisationOut(Shape, frozen=True, kw_only=True):
     """The end of one epoch of a session, and how far the extraction from it is."""
 
     id: str
@@ -26,7 +26,7 @@ class FinalisationOut(Out, frozen=True, kw_only=True):
     ended_at: int | None
 
 
-class FinalisationsOut(Out, frozen=True, kw_only=True):
+class FinalisationsOut(Shape, frozen=True, kw_only=True):
     """Newest first."""
 
     finalisations: list[FinalisationOut]

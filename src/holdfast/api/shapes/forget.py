@@ -5,9 +5,9 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from holdfast.api.shapes.shapes import Out
+from holdfast.api.shapes.shapes import Shape
 from holdfast.memory.delivery import OPEN, DeliveryState
-from holdfast.memory.forget import KEPT, KEPT_OF_PERSON, KEPT_OF_SESSION, ErasurePart, Forgetting, Kind
+from holdfast.memory.forget import KEPT, KEPT_OF_PERSON, KEPT_OF_SESSION, ErasurePart, ForgetKind, Forgetting
 
 PENDING = "forget_pending"
 
@@ -21,7 +21,7 @@ class ForgetWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str | None = None
 
 
-class ForgetPart(Out, frozen=True, kw_only=True):
+class ForgetPart(Shape, frozen=True, kw_only=True):
     """One place that held the words, and its receipt. A parked one waits for somebody to act on its reason."""
 
     what: Literal["journal", "files", "recalled", "provider"]
@@ -36,7 +36,7 @@ class ForgetPart(Out, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class ForgetKept(Out, frozen=True, kw_only=True):
+class ForgetKept(Shape, frozen=True, kw_only=True):
     """One kind of thing that is not erased, why, and how many there are where they were counted."""
 
     what: str
@@ -44,7 +44,7 @@ class ForgetKept(Out, frozen=True, kw_only=True):
     count: int | None = None
 
 
-class ForgetReport(Out, frozen=True, kw_only=True):
+class ForgetReport(Shape, frozen=True, kw_only=True):
     """Where a request to forget stands; `done` only when every part is. `code` is `forget_pending` until then."""
 
     forget: str
@@ -66,8 +66,8 @@ def forget_view(found: Forgetting) -> ForgetReport:
         code=None if found.done else PENDING,
         requested_at=found.requested_at,
         agent=found.agent,
-        session=found.subject if found.kind is Kind.SESSION else None,
-        person=found.subject if found.kind is Kind.PERSON else None,
+        session=found.subject if found.kind is ForgetKind.SESSION else None,
+        person=found.subject if found.kind is ForgetKind.PERSON else None,
         blanked=dict(found.blanked),
         kept=list(_kept(found)),
         parts=list(_parts(found)),
@@ -75,7 +75,7 @@ def forget_view(found: Forgetting) -> ForgetReport:
 
 
 def _kept(found: Forgetting) -> Iterator[ForgetKept]:
-    more = KEPT_OF_PERSON if found.kind is Kind.PERSON else KEPT_OF_SESSION
+    more = KEPT_OF_PERSON if found.kind is ForgetKind.PERSON else KEPT_OF_SESSION
     for what, why in (KEPT | more).items():
         yield ForgetKept(what=what, why=why, count=found.kept.get(what))
 

@@ -2,26 +2,26 @@
 
 from collections.abc import Sequence
 
-from holdfast.api.shapes.shapes import Delivery, Out, delivery_view
+from holdfast.api.shapes.shapes import Delivery, Shape, delivery_view
 from holdfast.memory.delivery import DeliveryView
 from holdfast.memory.recall import RecallOutcome
 
 
-class Deliveries(Out, frozen=True, kw_only=True):
+class Deliveries(Shape, frozen=True, kw_only=True):
     """Newest first; `next` is what to ask for as `after` to read on."""
 
     deliveries: list[Delivery]
     next: int | None
 
 
-class Replayed(Out, frozen=True, kw_only=True):
+class Replayed(Shape, frozen=True, kw_only=True):
     """A parked delivery is on its lane again."""
 
     delivery: str
     state: str
 
 
-class Memory(Out, frozen=True, kw_only=True):
+class Memory(Shape, frozen=True, kw_only=True):
     """One remembered thing, with where it is from."""
 
     provider: str
@@ -33,7 +33,7 @@ class Memory(Out, frozen=True, kw_only=True):
     ref: str
 
 
-class Memories(Out, frozen=True, kw_only=True):
+class Memories(Shape, frozen=True, kw_only=True):
     """Best first. `skipped` says which providers had to be left out."""
 
     memories: list[Memory]

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from holdfast.api.shapes.shapes import Out
+from holdfast.api.shapes.shapes import Shape
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import PostedReply
 
 ON_ITS_WAY = frozenset({ReplyState.PENDING.value, ReplyState.ATTEMPTING.value})
 
 
-class OutgoingReply(Out, frozen=True, kw_only=True):
+class OutgoingReply(Shape, frozen=True, kw_only=True):
     """One reply on its way to a platform."""
 
     id: str
@@ -28,7 +28,7 @@ class OutgoingReply(Out, frozen=True, kw_only=True):
     draft: str | None  # of the draft that was shown before: replaced, gone, unknown (it may still stand there)
 
 
-class OutgoingReplies(Out, frozen=True, kw_only=True):
+class OutgoingReplies(Shape, frozen=True, kw_only=True):
     """Newest first; `next` is what to ask for as `after` to read on."""
 
     replies: list[OutgoingReply]

@@ -24,7 +24,7 @@ from holdfast.turns.journal import AssistantSaid, EntryView, Observed, ToolCall,
 ON_ITS_WAY = frozenset(state.value for state in OPEN)
 
 
-class Out(Struct, frozen=True, kw_only=True):
+class Shape(Struct, frozen=True, kw_only=True):
     """Something that we answer."""
 
 
@@ -41,7 +41,7 @@ class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sender: Part | None = None  # the chat where nobody is named
 
 
-class AcceptedMessage(Out, frozen=True, kw_only=True):
+class AcceptedMessage(Shape, frozen=True, kw_only=True):
     """The message is durable. `message` is our id of it."""
 
     status: Literal["accepted"] = "accepted"
@@ -49,7 +49,7 @@ class AcceptedMessage(Out, frozen=True, kw_only=True):
     queued_behind: int
 
 
-class DuplicateMessage(Out, frozen=True, kw_only=True):
+class DuplicateMessage(Shape, frozen=True, kw_only=True):
     """The same message was accepted before; nothing happened now."""
 
     status: Literal["duplicate"] = "duplicate"
@@ -57,7 +57,7 @@ class DuplicateMessage(Out, frozen=True, kw_only=True):
     state: str
 
 
-class Reply(Out, frozen=True, kw_only=True):
+class Reply(Shape, frozen=True, kw_only=True):
     """What was answered, and what became of it on its platform. What is fetched here is delivered at once."""
 
     text: str
@@ -70,7 +70,7 @@ class Reply(Out, frozen=True, kw_only=True):
     draft: str | None  # of the draft that was shown before: replaced, gone, unknown (it may still stand there)
 
 
-class Delivery(Out, frozen=True, kw_only=True):
+class Delivery(Shape, frozen=True, kw_only=True):
     """One unit on its way to one provider."""
 
     id: str
@@ -90,7 +90,7 @@ class Delivery(Out, frozen=True, kw_only=True):
     means: str | None = None  # what `delivered` says at this provider, and what it does not
 
 
-class AttachmentOf(Out, frozen=True, kw_only=True):
+class AttachmentOf(Shape, frozen=True, kw_only=True):
     """Something that came with a message. `hash` is the SHA-256 of its bytes; name and type are the sender's words."""
 
     hash: str
@@ -99,7 +99,7 @@ class AttachmentOf(Out, frozen=True, kw_only=True):
     bytes: int
 
 
-class MessageStatus(Out, frozen=True, kw_only=True):
+class MessageStatus(Shape, frozen=True, kw_only=True):
     """What happened to one message."""
 
     message: str
@@ -120,7 +120,7 @@ class MessageStatus(Out, frozen=True, kw_only=True):
     awaiting: Awaited | None = None  # set while its turn, or the one that it stands behind, waits for a human
 
 
-class SessionView(Out, frozen=True, kw_only=True):
+class SessionView(Shape, frozen=True, kw_only=True):
     id: str
     agent: str
     title: str | None
@@ -135,13 +135,13 @@ class SessionView(Out, frozen=True, kw_only=True):
     chat: str | None = None
 
 
-class Sessions(Out, frozen=True, kw_only=True):
+class Sessions(Shape, frozen=True, kw_only=True):
     """Newest first."""
 
     sessions: list[SessionView]
 
 
-class JournalEntry(Out, frozen=True, kw_only=True, omit_defaults=True):
+class JournalEntry(Shape, frozen=True, kw_only=True, omit_defaults=True):
     """One entry of a journal. `message_id` is the sender's id, on what a sender said."""
 
     seq: int
@@ -156,16 +156,16 @@ class JournalEntry(Out, frozen=True, kw_only=True, omit_defaults=True):
     sender: str | None = None  # who said it, on what a sender said
 
 
-class Entries(Out, frozen=True, kw_only=True):
+class Entries(Shape, frozen=True, kw_only=True):
     entries: list[JournalEntry]
 
 
-class PromptMessage(Out, frozen=True, kw_only=True):
+class PromptMessage(Shape, frozen=True, kw_only=True):
     role: str
     content: str
 
 
-class SessionContext(Out, frozen=True, kw_only=True):
+class SessionContext(Shape, frozen=True, kw_only=True):
     """What the model would be sent now."""
 
     messages: list[PromptMessage]
@@ -173,7 +173,7 @@ class SessionContext(Out, frozen=True, kw_only=True):
     tokens: int
 
 
-class Snapshot(Out, frozen=True, kw_only=True):
+class Snapshot(Shape, frozen=True, kw_only=True):
     """What a compression covered: the summary, and the entries it stands for as they were then."""
 
     snapshot: str
@@ -189,11 +189,11 @@ class Snapshot(Out, frozen=True, kw_only=True):
     entries: list[JournalEntry]
 
 
-class OperationStarted(Out, frozen=True, kw_only=True):
+class OperationStarted(Shape, frozen=True, kw_only=True):
     operation: str
 
 
-class OperationView(Out, frozen=True, kw_only=True):
+class OperationView(Shape, frozen=True, kw_only=True):
     id: str
     kind: str
     session: str
@@ -203,11 +203,11 @@ class OperationView(Out, frozen=True, kw_only=True):
     detail: dict[str, Any] | None
 
 
-class Operations(Out, frozen=True, kw_only=True):
+class Operations(Shape, frozen=True, kw_only=True):
     operations: list[OperationView]
 
 
-class HealthReport(Out, frozen=True, kw_only=True, omit_defaults=True):
+class HealthReport(Shape, frozen=True, kw_only=True, omit_defaults=True):
     """`ok` is true only when a real write succeeded just now and no damaged page of the store was seen."""
 
     ok: bool
@@ -217,13 +217,13 @@ class HealthReport(Out, frozen=True, kw_only=True, omit_defaults=True):
     wal_bytes: int | None = None
 
 
-class ErrorDetail(Out, frozen=True, kw_only=True):
+class ErrorDetail(Shape, frozen=True, kw_only=True):
     code: str
     message: str
     hint: str
 
 
-class ErrorReport(Out, frozen=True, kw_only=True):
+class ErrorReport(Shape, frozen=True, kw_only=True):
     error: ErrorDetail
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from holdfast.api.shapes.shapes import Out
+from holdfast.api.shapes.shapes import Shape
 from holdfast.turns.spend import SpendTotal, dollars
 
 
-class SpendLine(Out, frozen=True, kw_only=True):
+class SpendLine(Shape, frozen=True, kw_only=True):
     """What one agent spent on one model for one kind of task: reply, summary or extract."""
 
     agent: str
@@ -18,7 +18,7 @@ class SpendLine(Out, frozen=True, kw_only=True):
     cost_micros: int
 
 
-class Spending(Out, frozen=True, kw_only=True):
+class Spending(Shape, frozen=True, kw_only=True):
     """The days are those of UTC, today included. A millionth of a dollar is the unit; `total` is for people."""
 
     days: int

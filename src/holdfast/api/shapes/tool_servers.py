@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from holdfast.api.shapes.shapes import Out
+from holdfast.api.shapes.shapes import Shape
 from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel.ids import AgentName, Instant
 
 
-class ToolServer(Out, frozen=True, kw_only=True):
+class ToolServer(Shape, frozen=True, kw_only=True):
     """An MCP server, and whether it is connected."""
 
     agent: str
@@ -23,7 +23,7 @@ class ToolServer(Out, frozen=True, kw_only=True):
     user: str = ""  # that the program runs as; empty: as Holdfast does
 
 
-class ToolServers(Out, frozen=True, kw_only=True):
+class ToolServers(Shape, frozen=True, kw_only=True):
     """In the order of the configuration."""
 
     servers: list[ToolServer]

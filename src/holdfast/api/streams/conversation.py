@@ -21,7 +21,7 @@ from holdfast.api.streams.frames import LOOK_EVERY_MS, Failed, Frame, State, liv
 from holdfast.api.streams.send_buffer import Outbox
 from holdfast.inbox.address import Address, check_part
 from holdfast.inbox.mailbox import MailboxView
-from holdfast.inbox.message import UNFINISHED, Accepted, Kind, kind_of
+from holdfast.inbox.message import UNFINISHED, Accepted, MessageKind, kind_of
 from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.kernel.ids import AgentName, MessageId
@@ -31,15 +31,15 @@ CHATS_MAX = 1_000
 CHECKED_MAX = 50  # messages that are looked up at once, whatever was heard of them
 
 
-class In(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+class ClientFrame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
     """Something that a client says; `type` says what."""
 
 
-class Auth(In, frozen=True, kw_only=True, tag="auth", forbid_unknown_fields=True):
+class Auth(ClientFrame, frozen=True, kw_only=True, tag="auth", forbid_unknown_fields=True):
     token: str
 
 
-class SendMessage(In, frozen=True, kw_only=True, tag="send", forbid_unknown_fields=True):
+class SendMessage(ClientFrame, frozen=True, kw_only=True, tag="send", forbid_unknown_fields=True):
     chat: str
     id: str
     text: str
@@ -48,18 +48,18 @@ class SendMessage(In, frozen=True, kw_only=True, tag="send", forbid_unknown_fiel
     hop: Hop = 0  # as the reply said that is passed on
 
 
-class Subscribe(In, frozen=True, kw_only=True, tag="subscribe", forbid_unknown_fields=True):
+class Subscribe(ClientFrame, frozen=True, kw_only=True, tag="subscribe", forbid_unknown_fields=True):
     chat: str
     agent: str | None = None
 
 
-class Follow(In, frozen=True, kw_only=True, tag="follow", forbid_unknown_fields=True):
+class Follow(ClientFrame, frozen=True, kw_only=True, tag="follow", forbid_unknown_fields=True):
     """Ask again what became of a message; nothing is ever lost with a connection."""
 
     message: str
 
 
-class Ping(In, frozen=True, kw_only=True, tag="ping", forbid_unknown_fields=True):
+class Ping(ClientFrame, frozen=True, kw_only=True, tag="ping", forbid_unknown_fields=True):
     pass
 
 
@@ -71,7 +71,7 @@ class Ready(Frame, frozen=True, kw_only=True, tag="ready"):
     agents: list[str]
 
 
-class Taken(Frame, frozen=True, kw_only=True, tag="accepted"):
+class AcceptedFrame(Frame, frozen=True, kw_only=True, tag="accepted"):
     """The message is durable."""
 
     id: str
@@ -106,14 +106,14 @@ def frame_in(text: str) -> InFrame:
 
 
 @dataclass
-class Chat:
+class WatchedChat:
     feed: Feed
     subscribed: bool = False
     # Messages, each with the last question that was told; the one that was looked up last stands last.
     awaited: dict[str, str] = field(default_factory=dict)
 
 
-class Talk:
+class SocketConversation:
     def __init__(
         self,
         caller: Caller,
@@ -127,7 +127,7 @@ class Talk:
         self._metrics = settings.metrics
         self._outbox = outbox
         self._start = start
-        self._chats: dict[str, Chat] = {}  # by mailbox
+        self._chats: dict[str, WatchedChat] = {}  # by mailbox
         self._coming: set[str] = set()  # addresses subscribed to before anybody said anything there
 
     async def act(self, frame: InFrame) -> None:
@@ -164,8 +164,10 @@ class Talk:
         place = {"id": frame.id, "chat": frame.chat, "agent": self._whom(frame.agent)}
         if isinstance(outcome, Accepted) and isinstance(told, AcceptedMessage):
             self._await(outcome.mailbox, outcome.message)  # before anything else runs, so that nothing is missed
-            self._outbox.put(Taken(**place, message=told.message, queued_behind=told.queued_behind))
-            if kind_of(frame.text, human=origin.human) is Kind.SIGNAL:  # answered when accepted; no event says so
+            self._outbox.put(AcceptedFrame(**place, message=told.message, queued_behind=told.queued_behind))
+            if (
+                kind_of(frame.text, human=origin.human) is MessageKind.SIGNAL
+            ):  # answered when accepted; no event says so
                 await self._look(self._chat(outcome.mailbox), [outcome.message])
         else:
             self._outbox.put(Known(**place, message=told.message, state=getattr(told, "state", "")))
@@ -224,7 +226,7 @@ class Talk:
     def _await(self, mailbox: str, message: str) -> None:
         self._chat(mailbox).awaited.setdefault(message, "")
 
-    def _ask(self, chat: Chat, trace: MessageTrace) -> None:
+    def _ask(self, chat: WatchedChat, trace: MessageTrace) -> None:
         """Tell what a message waits for: once, where this client awaits it."""
         asked = question_of(trace, chat.awaited.get(trace.message, ""))
         if asked is not None:
@@ -232,14 +234,14 @@ class Talk:
             if trace.message in chat.awaited:
                 chat.awaited[trace.message] = asked.approval
 
-    def _chat(self, mailbox: str) -> Chat:
+    def _chat(self, mailbox: str) -> WatchedChat:
         chat = self._chats.get(mailbox)
         if chat is None:
-            chat = self._chats[mailbox] = Chat(self._service.listen(mailbox=mailbox))
+            chat = self._chats[mailbox] = WatchedChat(self._service.listen(mailbox=mailbox))
             self._start(self._pump(mailbox, chat), "ws-chat")
         return chat
 
-    async def _pump(self, mailbox: str, chat: Chat) -> None:
+    async def _pump(self, mailbox: str, chat: WatchedChat) -> None:
         """Tell what happens in a chat, for as long as it is of interest.
 
         Another process may be the one that answers, so it looks for itself once in a while, however much is heard.
@@ -262,7 +264,7 @@ class Talk:
         chat.feed.close()
         del self._chats[mailbox]
 
-    async def _tell_of(self, chat: Chat, event: Event) -> None:
+    async def _tell_of(self, chat: WatchedChat, event: Event) -> None:
         about = set(event.messages)
         if not chat.subscribed:
             about &= chat.awaited.keys()
@@ -272,7 +274,7 @@ class Talk:
         for frame in frames if frames and about else ():
             self._outbox.put(frame)
 
-    async def _look(self, chat: Chat, about: Collection[str]) -> None:
+    async def _look(self, chat: WatchedChat, about: Collection[str]) -> None:
         """Tell what became of messages, or what they wait for."""
         awaited = chat.awaited.keys() & set(about)
         for message in sorted(about):

@@ -26,7 +26,7 @@ class Frame(Struct, frozen=True, kw_only=True, tag_field="type"):
     """Something that a client is told; `type` says what."""
 
 
-class Delta(Frame, frozen=True, kw_only=True, tag="delta"):
+class DeltaFrame(Frame, frozen=True, kw_only=True, tag="delta"):
     messages: list[str]
     text: str
 
@@ -104,7 +104,7 @@ def question_of(trace: MessageTrace, told: str) -> HumanAsked | None:
 def live_frames(event: Event) -> Iterable[Frame] | None:
     """What an event says by itself; None when the store must be asked."""
     if event.name == "turn.delta":
-        return [Delta(messages=list(event.messages), text=event.text)]
+        return [DeltaFrame(messages=list(event.messages), text=event.text)]
     if event.name in VOIDING:
         return [Restarted(messages=list(event.messages))]
     if event.name == "message.accepted":

@@ -31,7 +31,7 @@ from holdfast.api.errors import (
 )
 from holdfast.api.limits.admission import OpenRequest, Requester
 from holdfast.api.shapes.shapes import error_view
-from holdfast.api.streams.conversation import Auth, Ready, Talk, frame_in
+from holdfast.api.streams.conversation import Auth, Ready, SocketConversation, frame_in
 from holdfast.api.streams.frames import Failed
 from holdfast.api.streams.send_buffer import (
     ATTEMPTS,
@@ -118,7 +118,7 @@ class Connection:
         self._outbox = Outbox()
         self._over: asyncio.Future[Closing] = asyncio.get_running_loop().create_future()
         self._parts: list[Task] = []
-        self._talk: Talk | None = None
+        self._talk: SocketConversation | None = None
 
     async def run(self) -> None:
         """Until either side ends it."""
@@ -170,7 +170,7 @@ class Connection:
 
     async def _serve(self, caller: Caller) -> None:
         settings = self._fence(self._settings, caller, self._guard.client_of(self._scope))
-        talk = self._talk = Talk(caller, settings, self._outbox, self._start)
+        talk = self._talk = SocketConversation(caller, settings, self._outbox, self._start)
         scopes = sorted(scope.value for scope in TokenScope if caller.token.may(scope))
         agents = sorted(caller.token.agents) or list(settings.service.agents())
         self._outbox.put(Ready(scopes=scopes, agents=agents))
@@ -240,7 +240,7 @@ class Connection:
             raise Closing(UNSUPPORTED, "send text frames with JSON")
         return text
 
-    async def _hear(self, talk: Talk, text: str) -> None:
+    async def _hear(self, talk: SocketConversation, text: str) -> None:
         """One frame of the client. What is wrong with it is told, and the connection goes on."""
         about: str | None = None
         try:

@@ -10,7 +10,7 @@ from holdfast.eval.compression.conversation import DialogueTurn
 from holdfast.eval.local_provider import LOCAL
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.memory.delivery import Delivered, Line, Op, Parcel, SaidTurn
+from holdfast.memory.delivery import Delivered, Op, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import Configured
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, choose
@@ -34,8 +34,8 @@ class MeasuredMemory:
         """Deliver one turn. Raises `ProviderFailed` if it does not land: a score without it would mislead."""
         at = Instant(turn * TURN_MS)
         said = (
-            Line(role="user", speaker=PRINCIPAL, text=exchange.user, at=at, seq=2 * turn - 1),
-            Line(role="assistant", speaker=AGENT, text=exchange.assistant, at=at, seq=2 * turn),
+            SpokenLine(role="user", speaker=PRINCIPAL, text=exchange.user, at=at, seq=2 * turn - 1),
+            SpokenLine(role="assistant", speaker=AGENT, text=exchange.assistant, at=at, seq=2 * turn),
         )
         parcel = Parcel(
             id=DeliveryId(f"eval-{turn}"),

@@ -16,7 +16,7 @@ from holdfast.eval.local_provider import LOCAL, local_provider
 from holdfast.eval.recall.transcripts import Transcript, TranscriptQuestion
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.memory.delivery import Delivered, Line, Op, Parcel, SaidTurn
+from holdfast.memory.delivery import Delivered, Op, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import Provider
 from holdfast.memory.recall import RecallKey, RecallQuery
@@ -88,7 +88,9 @@ def _parcels(conversation: Transcript) -> Iterator[tuple[Parcel, str]]:
     """One delivery per turn, as the dispatcher makes it, with the turn's id in the file."""
     for s, session in enumerate(conversation.sessions, 1):
         for n, said in enumerate(session.turns, 1):
-            line = Line(role="user", speaker=said.speaker, text=said.words, at=Instant(session.at + n * TURN_MS), seq=n)
+            line = SpokenLine(
+                role="user", speaker=said.speaker, text=said.words, at=Instant(session.at + n * TURN_MS), seq=n
+            )
             inputs = _inputs(SessionId(f"ses_{s}"), Principal(said.speaker))
             parcel = Parcel(
                 id=DeliveryId(f"dlv_{s}_{n}"),

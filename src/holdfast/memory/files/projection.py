@@ -22,7 +22,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.files.disk import Content, Disk, FileFault, Signature, previous_of
 from holdfast.memory.files.state import FileState, load_state, save_state, state_path
-from holdfast.memory.notes import Capacity, Memory, MemoryBatch, NotApplied, NotesPort, Target
+from holdfast.memory.notes import AgentNotes, Capacity, MemoryBatch, NotApplied, NotesPort, Target
 from holdfast.memory.notes_text import (
     Version,
     arranged,
@@ -169,7 +169,7 @@ class Projection:
 
     # --- writing
 
-    def _write(self, path: Path, memory: Memory, target: Target, seen: _Seen) -> bool:
+    def _write(self, path: Path, memory: AgentNotes, target: Target, seen: _Seen) -> bool:
         """True if the file shows the notes; False if it changed meanwhile."""
         present = self._texts(path, seen.file) if seen.file else ()
         entries = arranged(memory.of(target), present, seen.state.versions)
@@ -198,7 +198,7 @@ class Projection:
         gone = self._disk.read(previous_of(path))
         return gone is None or now is None or gone.digest == now.digest
 
-    def _version(self, memory: Memory, target: Target, present: Sequence[str], seen: _Seen) -> Version | None:
+    def _version(self, memory: AgentNotes, target: Target, present: Sequence[str], seen: _Seen) -> Version | None:
         """The present content of the file, as a version that a later edit can be compared with."""
         if seen.file is None:
             return None
@@ -225,7 +225,7 @@ def _bases(state: FileState) -> tuple[Version, ...]:
     return tuple(version for version in (state.current, state.intended) if version is not None)
 
 
-def _origin(edit: _FileEdit, base: Version | None, memory: Memory) -> str:
+def _origin(edit: _FileEdit, base: Version | None, memory: AgentNotes) -> str:
     """Equal for every reading of the same edit of the same version."""
     head = f"head {base.head}" if base is not None else f"unknown, {memory.head}"
     return f"edit:{edit.target.value}:{digest(f'{edit.content.digest} {head}')}"

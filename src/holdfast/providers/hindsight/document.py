@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.memory.delivery import Line, MemoryNote, Parcel, SaidTurn
+from holdfast.memory.delivery import MemoryNote, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import Target
 from holdfast.memory.visibility import SHARED, is_agent, is_group, person_of
@@ -188,7 +188,7 @@ def _turn(turn: SaidTurn) -> str:
     return "\n".join(_line(line) for line in turn.lines)
 
 
-def _line(line: Line) -> str:
+def _line(line: SpokenLine) -> str:
     speaker = " ".join(visible(line.speaker).split())
     text = "\n    ".join(visible(line.text).splitlines()) or "(nothing)"
     return f"[{iso(line.at)}] {speaker} ({visible(line.role)}): {text}"

@@ -16,7 +16,7 @@ from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
 
 from holdfast.inbox.address import Address
 from holdfast.kernel.ids import Instant
-from holdfast.memory.delivery import Line, Parcel
+from holdfast.memory.delivery import Parcel, SpokenLine
 from holdfast.providers.honcho.naming import HonchoNames, chat_of
 
 RENDERER = "honcho/1"
@@ -72,7 +72,7 @@ def render(parcel: Parcel, names: HonchoNames) -> list[MessageCreateParams]:
     return messages
 
 
-def _peer(parcel: Parcel, line: Line, names: HonchoNames) -> str:
+def _peer(parcel: Parcel, line: SpokenLine, names: HonchoNames) -> str:
     agent = parcel.naming.agent
     return names.agent_peer(agent) if line.role == "assistant" else names.person_peer(agent, line.speaker)
 

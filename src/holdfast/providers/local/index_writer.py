@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import apsw
 
 from holdfast.kernel.dates import tells_time
-from holdfast.memory.delivery import Delivered, Erasure, Line, MemoryNote, Op, Outcome, Parcel, Refused
+from holdfast.memory.delivery import Delivered, Erasure, MemoryNote, Op, Outcome, Parcel, Refused, SpokenLine
 from holdfast.memory.visibility import is_group, person_scope
 from holdfast.providers.local.index_file import rows
 from holdfast.providers.local.scope_tokens import line_scopes
@@ -105,7 +105,9 @@ def _tail(db: apsw.Connection, session: str) -> SessionTail | None:
     return SessionTail(*found[0]) if found else None
 
 
-def _insert_said(db: apsw.Connection, parcel: Parcel, turn: int, line: Line, tail: SessionTail | None) -> SessionTail:
+def _insert_said(
+    db: apsw.Connection, parcel: Parcel, turn: int, line: SpokenLine, tail: SessionTail | None
+) -> SessionTail:
     inputs = parcel.naming
     goes_on = tail is not None and line.at - tail.at <= SCENE_GAP_MS and tail.position < SCENE_LINES_MAX
     scene, position = (tail.scene, tail.position + 1) if tail is not None and goes_on else (0, 1)

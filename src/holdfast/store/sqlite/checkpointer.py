@@ -15,7 +15,7 @@ from contextlib import suppress
 import apsw
 
 from holdfast.store.sqlite.connection import close_untouched
-from holdfast.store.sqlite.thread import Hand
+from holdfast.store.sqlite.thread import WorkerThread
 
 CHECKPOINT_AFTER_S = 0.5  # a page that many turns touch is moved once, not once per turn
 WAL_BYTES_MAX = 64 * 1024 * 1024
@@ -35,7 +35,7 @@ class Checkpointer:
         self._truncate_not_before = 0  # counts down checkpoints
         self.moving = threading.Lock()  # held while the log is moved; SQLite lets nobody wait for that
         self._untouched = False
-        self._hand = Hand("holdfast-checkpointer", self._work)
+        self._hand = WorkerThread("holdfast-checkpointer", self._work)
 
     def committed(self) -> None:
         """Something was committed: a checkpoint is due in a moment."""

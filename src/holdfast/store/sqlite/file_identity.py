@@ -8,7 +8,7 @@ again. SQLite cannot see it in WAL mode; two `stat` calls per batch can.
 from pathlib import Path
 
 
-class Anchor:
+class FileIdentity:
     """Remembers which files a database consists of; taken while the log exists."""
 
     def __init__(self, path: Path) -> None:

@@ -18,7 +18,7 @@ from holdfast.store.script import Call, R
 from holdfast.store.sqlite.batch import Probe, run_batch, run_read
 from holdfast.store.sqlite.connection import close_untouched
 from holdfast.store.sqlite.faults import translate
-from holdfast.store.sqlite.file_identity import Anchor
+from holdfast.store.sqlite.file_identity import FileIdentity
 from holdfast.store.sqlite.migrate import Migrations
 from holdfast.store.sqlite.opening import open_ready
 from holdfast.store.sqlite.scrub import scrub
@@ -53,7 +53,7 @@ class InlineDatabase:
         self._closed = False
         self.dead = False
         self._db = open_ready(path, migrations, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
-        self._anchor = Anchor(Path(path))
+        self._anchor = FileIdentity(Path(path))
 
     async def write(self, call: Call[R]) -> R:
         value: R = await self._submit(self._writes, call)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 
-class Hand:
+class WorkerThread:
     """Runs `work` once, on a thread of its own, from now on. What `work` raises is its own to handle."""
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:

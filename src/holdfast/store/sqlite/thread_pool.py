@@ -15,7 +15,7 @@ from holdfast.kernel.errors import HoldfastError, StoreUnavailable
 from holdfast.store.script import Call
 from holdfast.store.sqlite.batch import Outcome
 from holdfast.store.sqlite.faults import translate
-from holdfast.store.sqlite.thread import Hand
+from holdfast.store.sqlite.thread import WorkerThread
 
 
 class Pending:
@@ -29,7 +29,7 @@ class Pending:
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
 
-class Desk:
+class PoolWorker:
     """What one thread of a crew does: serve some calls at a time, and clear up at the end."""
 
     def serve(self, calls: Sequence[Call[Any]]) -> list[Outcome]:
@@ -42,15 +42,15 @@ class Desk:
         raise NotImplementedError
 
 
-class Crew:
+class ThreadPool:
     """One thread per desk, all taking from the same queue, at most `take_max` calls at a time."""
 
-    def __init__(self, name: str, desks: Sequence[Desk], *, take_max: int) -> None:
+    def __init__(self, name: str, desks: Sequence[PoolWorker], *, take_max: int) -> None:
         self._queue: SimpleQueue[Pending | None] = SimpleQueue()  # None sends one thread home
         self._take_max = take_max
         self._closed = False
         self._door = threading.Lock()  # no call may slip in behind the last None
-        self._hands = [Hand(f"{name}-{n}", partial(self._work, desk)) for n, desk in enumerate(desks)]
+        self._hands = [WorkerThread(f"{name}-{n}", partial(self._work, desk)) for n, desk in enumerate(desks)]
 
     def submit(self, call: Call[Any]) -> asyncio.Future[Any]:
         """Queue a call of the running event loop and return the future of its value."""
@@ -72,7 +72,7 @@ class Crew:
             await hand.ended(timeout_s)
         self._answer_the_rest()
 
-    def _work(self, desk: Desk) -> None:
+    def _work(self, desk: PoolWorker) -> None:
         going = True
         while going:
             calls, going = self._take()
@@ -102,7 +102,7 @@ class Crew:
             if call is not None:
                 answer([call], [Outcome(error=StoreUnavailable(f"{call.call.verb}: the store closed"))])
 
-    def _serve(self, desk: Desk, calls: Sequence[Call[Any]]) -> list[Outcome]:
+    def _serve(self, desk: PoolWorker, calls: Sequence[Call[Any]]) -> list[Outcome]:
         try:
             return desk.serve(calls)
         except BaseException as error:  # noqa: BLE001 - a dead thread would leave its callers waiting for ever

@@ -24,11 +24,11 @@ from holdfast.store.sqlite.batch import Outcome, roll_back, run_batch, run_read
 from holdfast.store.sqlite.checkpointer import Checkpointer
 from holdfast.store.sqlite.connection import close_untouched, open_connection
 from holdfast.store.sqlite.faults import translate
-from holdfast.store.sqlite.file_identity import Anchor
+from holdfast.store.sqlite.file_identity import FileIdentity
 from holdfast.store.sqlite.migrate import Migrations
 from holdfast.store.sqlite.opening import open_ready
 from holdfast.store.sqlite.scrub import scrub
-from holdfast.store.sqlite.thread_pool import Crew, Desk, refuse
+from holdfast.store.sqlite.thread_pool import PoolWorker, ThreadPool, refuse
 
 BATCH_MAX = 512  # calls in one commit
 READERS = 2
@@ -43,11 +43,11 @@ CHECKED_BYTES_MAX = 4_000_000_000  # of a database whose pages are checked while
 class ThreadedDatabase:
     """Implements `Database`. Made with `open`, which blocks; every other method is safe on any event loop."""
 
-    def __init__(self, writing: "WriterDesk", reading: Sequence["ReaderDesk"], checkpointer: Checkpointer) -> None:
+    def __init__(self, writing: "WriterWorker", reading: Sequence["ReaderWorker"], checkpointer: Checkpointer) -> None:
         self._checkpointer = checkpointer
         self._desk = writing
-        self._writers = Crew("holdfast-writer", [writing], take_max=BATCH_MAX)
-        self._readers = Crew("holdfast-reader", reading, take_max=READ_BATCH_MAX)
+        self._writers = ThreadPool("holdfast-writer", [writing], take_max=BATCH_MAX)
+        self._readers = ThreadPool("holdfast-reader", reading, take_max=READ_BATCH_MAX)
         self._data_version: int | None = None
 
     @classmethod
@@ -68,13 +68,13 @@ class ThreadedDatabase:
         """
         db = open_ready(path, migrations, key=key)
         try:
-            readers = [ReaderDesk(open_connection(path, readonly=True, key=key), clock) for _ in range(READERS)]
-            anchor = Anchor(path)
+            readers = [ReaderWorker(open_connection(path, readonly=True, key=key), clock) for _ in range(READERS)]
+            anchor = FileIdentity(path)
             checkpointer = Checkpointer(open_connection(path, key=key), anchor.wal_bytes)
         except BaseException:
             close_untouched(db)
             raise
-        writer = WriterDesk(db, clock, anchor, checkpointer, shared=shared, on_broken=on_broken)
+        writer = WriterWorker(db, clock, anchor, checkpointer, shared=shared, on_broken=on_broken)
         return cls(writer, readers, checkpointer)
 
     async def write(self, call: Call[R]) -> R:
@@ -114,14 +114,14 @@ class ThreadedDatabase:
         await self._checkpointer.close(CLOSE_TIMEOUT_S, untouched=self._desk.broken is not None)
 
 
-class WriterDesk(Desk):
+class WriterWorker(PoolWorker):
     """Owns the writing connection; everything here runs on the writer thread."""
 
     def __init__(
         self,
         db: apsw.Connection,
         clock: Clock,
-        anchor: Anchor,
+        anchor: FileIdentity,
         checkpointer: Checkpointer,
         *,
         shared: bool,
@@ -198,7 +198,7 @@ class WriterDesk(Desk):
         return polls < WRITE_LOCK_POLLS_MAX
 
 
-class ReaderDesk(Desk):
+class ReaderWorker(PoolWorker):
     """Owns one reading connection."""
 
     def __init__(self, db: apsw.Connection, clock: Clock) -> None:
