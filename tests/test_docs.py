@@ -160,7 +160,7 @@ def test_every_relative_link_leads_somewhere(path):
 SYNONYMS = {
     r"dead[- ]letter\w*": "parked",
     r"(message|mail|the) queue\b": "mailbox",
-    r"inbox(es)?\b(?!/)": "mailbox",
+    r"(?<!\.)inbox(es)?\b(?!/)": "mailbox",
     r"compaction|compacted": "compression",
     r"message log|event log": "journal",
     r"conversation id": "session",
