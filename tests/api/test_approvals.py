@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.api.auth.access_token import AccessToken, Scope
-from holdfast.api.routes.approvals import FencedApprovals
+from holdfast.api.routes.approvals import AgentScopedApprovals
 from holdfast.cli.commands import app
 from holdfast.kernel.errors import ApprovalNotFound
 from holdfast.kernel.ids import ApprovalId, MessageId, TokenId
@@ -90,9 +90,9 @@ async def test_a_token_for_some_agents_sees_and_decides_theirs_only(tmp_path):
         scopes = frozenset({Scope.OPERATE})
         others = AccessToken(id=TokenId("t"), scopes=scopes, agents=frozenset({"other"}))
         theirs = AccessToken(id=TokenId("t"), scopes=scopes, agents=frozenset({"main"}))
-        fenced = FencedApprovals(live.runtime.approvals, others)
-        assert await fenced.list() == []
+        scoped = AgentScopedApprovals(live.runtime.approvals, others)
+        assert await scoped.list() == []
         with pytest.raises(ApprovalNotFound):
-            await fenced.decide(approval, Decision.APPROVED)
+            await scoped.decide(approval, Decision.APPROVED)
         assert (await live.runtime.approvals.find(approval)).decision is None
-        assert [one.id for one in await FencedApprovals(live.runtime.approvals, theirs).list()] == [approval]
+        assert [one.id for one in await AgentScopedApprovals(live.runtime.approvals, theirs).list()] == [approval]

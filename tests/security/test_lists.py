@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token, find_token
-from holdfast.api.auth.scoped_service import FencedService
+from holdfast.api.auth.scoped_service import AgentScopedService
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.inbox.access import PairingAsk
 from holdfast.inbox.access_sql import ask_pairing
@@ -287,7 +287,7 @@ async def test_sessions_of_several_agents_are_one_list_by_age_and_not_by_id():
 
     parts = dict.fromkeys(("approvals", "replies", "access"))
     token = AccessToken(id=TokenId("both"), scopes=frozenset(Scope), agents=frozenset(begun))
-    service = FencedService(cast("Any", SimpleNamespace(**parts, sessions=sessions)), token)
+    service = AgentScopedService(cast("Any", SimpleNamespace(**parts, sessions=sessions)), token)
     assert [one.id for one in await service.sessions(limit=3)] == ["aa", "mm", "bb"]
 
 
@@ -307,7 +307,7 @@ async def test_what_is_forgotten_by_all_agents_is_not_for_a_token_of_one(live):
 async def test_the_service_of_a_token_keeps_to_its_agents_by_itself(live):
     """Whatever a route looks up first: each question is closed on its own."""
     token = AccessToken(id=TokenId("bobs"), scopes=frozenset(Scope), agents=frozenset({OURS}))
-    service = FencedService(live.runtime, token)
+    service = AgentScopedService(live.runtime, token)
     ours, theirs = [sha256(f"of {agent} {n}".encode()).hexdigest() for agent, n in ((OURS, 1), (THEIRS, 0))]
     assert await service.read_attachment(ours) is not None
     assert await service.read_attachment(theirs) is None

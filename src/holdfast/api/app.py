@@ -1,4 +1,4 @@
-"""The ASGI application: guard, route, answer. Whatever happens, the answer is JSON of one shape."""
+"""The ASGI application: guard, route, handler. Every error is answered as JSON of one shape."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from holdfast.api.auth.caller import Caller, Keyring
 from holdfast.api.auth.cookie import clear_cookie
 from holdfast.api.auth.guard import Guard, Names
 from holdfast.api.auth.logins import Logins
-from holdfast.api.auth.scoped_service import FencedService
+from holdfast.api.auth.scoped_service import AgentScopedService
 from holdfast.api.endpoint import Endpoint, Settings, answer, caller_of
 from holdfast.api.errors import (
     AuthRequired,
@@ -57,7 +57,7 @@ HEALTH, READY = "/healthz", "/readyz"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a server is made of. `token` is the operator's, which may do everything."""
+    """The dependencies and limits of a server. `token` is the operator's token, which holds every scope."""
 
     token: str
     version: str
@@ -72,7 +72,7 @@ class Setup:
 
 
 def make_app(service: Runtime, setup: Setup, endpoints: Iterable[Endpoint] = ENDPOINTS) -> "HttpApp":
-    """The application over a service."""
+    """Build the ASGI application of a service."""
     every = tuple(endpoints)
     logins = Logins(setup.token, service.db, setup.clock, setup.entropy)
     guard = Guard(Keyring(setup.token, service.db, setup.clock), logins, setup.clock, setup.names)
@@ -104,7 +104,7 @@ def _route(endpoint: Endpoint, settings: Settings, guard: Guard) -> Route:
 
 
 class _Handling:
-    """A route's own application: what is raised goes straight to `HttpApp`, which answers every error."""
+    """The ASGI application of one route. It does not catch errors: `HttpApp` answers them."""
 
     def __init__(self, endpoint: Endpoint, settings: Settings, guard: Guard) -> None:
         self._endpoint = endpoint
@@ -119,7 +119,7 @@ class _Handling:
             await response(scope, receive, send)
 
     async def _attempt(self, request: Request) -> Response:
-        """Respond. A refused attempt at a privileged act is on record before the client hears of it."""
+        """Run the handler. A refused attempt at a privileged act is recorded before the client gets the error."""
         try:
             return await self._respond(request)
         except HoldfastError as error:
@@ -135,24 +135,24 @@ class _Handling:
     async def _respond(self, request: Request) -> Response:
         settings = self._settings
         if not self._endpoint.is_open:
-            caller = caller_of(request)  # without one nothing that needs a token is ever run
+            caller = caller_of(request)  # raises unless the request is authenticated
             if isinstance(self._endpoint.scope, TokenScope):
                 caller.require(self._endpoint.scope)
             self._refuse_robots(caller)
             self._guard.check_cookie_use(caller, request.scope)
-            settings = fenced(settings, caller, self._guard.client_of(request.scope))
+            settings = scoped(settings, caller, self._guard.client_of(request.scope))
         if self._endpoint.body is not None:
             check_content_type(request)
         response = await self._endpoint.handler(request, settings)
-        request.scope["opened"].free()  # a stream may go on for long, and needs nothing of the body
+        request.scope["opened"].free()  # a stream can run for long and no longer needs the body
         return response
 
 
-def fenced(settings: Settings, caller: Caller, client: str) -> Settings:
-    """The settings as the caller may see them, and may use them: the token's agents first, then its chats."""
+def scoped(settings: Settings, caller: Caller, client: str) -> Settings:
+    """The settings with the service limited to the caller's agents, its rate of new chats, and its chats."""
     service = settings.service
     if caller.is_limited:
-        service = cast("Runtime", FencedService(service, caller.token))
+        service = cast("Runtime", AgentScopedService(service, caller.token))
     who = Requester.of(client, caller)
     if not who.is_operator:
         service = cast("Runtime", ChatLimitedService(service, settings.admission, who))
@@ -179,12 +179,12 @@ class HttpApp:
         self._guard = guard
         self._settings = settings
         self._public = public
-        self._sockets = Sockets(guard, settings, fenced)
+        self._sockets = Sockets(guard, settings, scoped)
         self.logins = settings.logins
         self.connections = connections
 
     def refused(self, error: HoldfastError) -> None:
-        """Count an error that was answered before the application was asked."""
+        """Count an error that the server answered without calling the application."""
         self._settings.metrics.refused(error.code)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -194,12 +194,12 @@ class HttpApp:
         sending = _Sending(send)
         try:
             who = await self._check(scope)
-            scope["app"] = self  # the router raises what is wrong instead of answering in plain text
+            scope["app"] = self  # makes the router raise errors instead of answering them in plain text
             with self._settings.admission.open(who) as opened:
                 scope["opened"] = opened
                 await self._router(scope, receive, sending)
         except (ClientDisconnect, SlowReader):
-            return  # nobody is left to answer; what was accepted before is durable, the rest was not acknowledged
+            return  # the client is gone; accepted messages are durable, and anything else was not acknowledged
         except Exception as error:
             if sending.started:
                 raise
@@ -212,7 +212,7 @@ class HttpApp:
             await response(scope, receive, send)
 
     async def _check(self, scope: Scope) -> Requester:
-        """Whom the request counts for; all from its head. Raises what it deserves."""
+        """Check the head of a request. Returns the requester; raises the error of the first failed check."""
         headers = scope["headers"]
         self._guard.check_host(headers)
         self._guard.check_query(scope["query_string"])
@@ -229,7 +229,7 @@ class HttpApp:
 
 
 class _Sending:
-    """Remembers whether the answer has begun."""
+    """Records whether the response has started."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -241,7 +241,7 @@ class _Sending:
 
 
 def _problem(error: Exception, scope: Scope) -> HoldfastError:
-    """The error in our words. What we did not foresee is logged once, here, and told without details."""
+    """The error to answer with. An unexpected error is logged here, once, and answered without details."""
     if isinstance(error, HTTPException):
         if error.status_code == 405:
             return MethodNotAllowed(f"{scope['path'][:200]} does not take {scope['method']}")
@@ -253,6 +253,6 @@ def _problem(error: Exception, scope: Scope) -> HoldfastError:
 
 
 def _allowed(router: Router, scope: Scope) -> dict[str, str]:
-    """Every method of a path: several routes may share it."""
+    """The `Allow` header of a path; several routes may share the path."""
     there = [route for route in router.routes if isinstance(route, Route) and route.matches(scope)[0] is Match.PARTIAL]
     return {"Allow": ", ".join(sorted({method for route in there for method in route.methods or ()}))}

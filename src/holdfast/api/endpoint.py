@@ -1,8 +1,8 @@
-"""One route as a value: what it takes, what it answers, who may ask. The server and the document are made from these.
+"""One route as a value: its parameters, its answers and the scope it needs. The router and the OpenAPI document use it.
 
-A handler reads the request, asks the service one thing and returns a response; what is wrong is raised. A handler that
-streams returns an `EventStream` (stream.py). Whatever belongs to an agent that the caller may not see is hidden by the
-service itself (fence.py), so a handler need not think of it.
+A handler reads the request, calls the service once and returns a response; it raises its errors. A streaming handler
+returns an `EventStream` (streams/event_stream.py). The service hides data of agents that the caller may not see
+(auth/scoped_service.py), so handlers do not check for it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,14 +28,14 @@ from holdfast.runtime.runtime import Runtime
 PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 JSON = "application/json"
 EVENTS = "text/event-stream"
-OPEN: Literal["open"] = "open"  # no token at all
-ANY: Literal["any"] = "any"  # any valid token, whatever its scopes
+OPEN: Literal["open"] = "open"  # no token
+ANY: Literal["any"] = "any"  # any valid token, with any scope
 Need: TypeAlias = Scope | Literal["open", "any"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the handlers work with."""
+    """The dependencies and limits that handlers use."""
 
     service: Runtime
     body_bytes_max: int
@@ -50,7 +50,7 @@ class Settings:
 Handler: TypeAlias = Callable[[Request, Settings], Awaitable[Response]]
 
 
-# Schemas that say what inbox/address.py checks.
+# Schemas that describe the checks of inbox/address.py.
 PRINTABLE = "^[^\\u0000-\\u001f\\u007f]*$"
 PART: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": PART_CHARS_MAX, "pattern": PRINTABLE}
 NAME: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
@@ -59,10 +59,10 @@ NAMES = frozenset({"agent", "channel"})
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter of a query. Its JSON schema is told in the document and kept to by `Query`."""
+    """A query parameter. The OpenAPI document shows its JSON schema, and `QueryParameters` enforces it."""
 
     what: str
-    schema: Mapping[str, Any] = field(default_factory=dict)  # that of a name or an id, unless said
+    schema: Mapping[str, Any] = field(default_factory=dict)  # empty: the schema of a name or an id
     required: bool = False
 
 
@@ -73,15 +73,15 @@ class Endpoint:
     handler: Handler
     summary: str
     answers: Mapping[int, type[msgspec.Struct] | None]
-    scope: Need = Scope.ADMIN  # whoever forgets to say gets the strictest
+    scope: Need = Scope.ADMIN  # the default is the strictest scope
     body: type[msgspec.Struct] | None = None
     query: Mapping[str, str | Param] = field(default_factory=dict)
-    path_schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of parameters that are no plain names
+    path_schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of parameters that are not plain ids
     errors: tuple[int, ...] = ()
-    media_type: str = JSON  # of a good answer
-    also: str | None = None  # a second media type that a client may ask for with Accept
+    media_type: str = JSON  # of a successful response
+    also: str | None = None  # a second media type that a client can request with Accept
     takes: str = JSON  # the media type of the body
-    act: Act | None = None  # the privileged act that it is for: a refused attempt is put on record under this name
+    act: Act | None = None  # the privileged act of this endpoint; a refused attempt is recorded under its name
 
     @property
     def is_open(self) -> bool:
@@ -99,5 +99,5 @@ def answer(value: object, status: int = 200, headers: Mapping[str, str] | None =
 
 def caller_of(request: Request) -> Caller:
     found = request.scope["caller"]
-    assert isinstance(found, Caller)  # noqa: S101 - the app puts it there before any handler runs
+    assert isinstance(found, Caller)  # noqa: S101 - the app sets the caller before any handler runs
     return found

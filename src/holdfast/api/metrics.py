@@ -1,7 +1,7 @@
-"""Numbers for Prometheus: what happened in this process since it began, and how much there is to do now.
+"""Prometheus metrics: counters since the start of this process, and gauges of its current state.
 
-Rule 1: counters are told by the live feed and the log as things happen; gauges are read when somebody asks.
-Rule 2: labels are agents, providers, channels, states and codes. Nothing that people make up as they talk is a label.
+Rule 1: the live feed and the log update counters as events happen; gauges are read at each scrape.
+Rule 2: labels are agents, providers, channels, states and codes. No text that a user writes becomes a label.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,16 +25,16 @@ TURN_ENDS = {"turn.answered": "answered", "turn.failed": "failed", "turn.interru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What only whoever runs the process can tell."""
+    """Metrics that only the running process can supply."""
 
     wal_bytes: Callable[[], int | None] = lambda: None
-    channels: Callable[[], Mapping[tuple[str, str], bool]] = dict  # (agent, channel) to whether it is connected
+    channels: Callable[[], Mapping[tuple[str, str], bool]] = dict  # by (agent, channel): whether it is connected
     servers: Callable[[], Sequence[ToolServerStatus]] = tuple  # MCP servers
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What a scrape shows beside the counters."""
+    """The values that a scrape shows beside the counters."""
 
     gauges: Gauges
     health: Health
@@ -90,15 +90,15 @@ class Metrics:
             self._compressions.labels(str(event.fields.get("outcome"))).inc()
 
     def refused(self, code: str) -> None:
-        """Count one error; codes come from our own table of errors."""
+        """Count one error. Codes come from Holdfast's own table of errors."""
         self._refusals.labels(code).inc()
 
     def dropped(self, reason: str) -> None:
-        """Count one connection that made room: `half_open`, `connections`, `slow` or `drain`."""
+        """Count one connection that was closed to free capacity: `half_open`, `connections`, `slow` or `drain`."""
         self._drops.labels(reason).inc()
 
     def count_held(self, bodies: BodyMemory, connections: Connections) -> None:
-        """Show what the server holds at the time of a scrape."""
+        """Register gauges for the memory of request bodies and for open connections."""
         held = Gauge("holdfast_http_body_bytes", "Bytes of request bodies in memory", registry=self.registry)
         held.set_function(lambda: bodies.held)
         opened = Gauge("holdfast_http_connections", "Open connections", registry=self.registry)
@@ -109,7 +109,7 @@ class Metrics:
         return generate_latest(self.registry)
 
     def now(self) -> Iterable[Metric]:
-        """The gauges of the present scrape."""
+        """The gauges of the current scrape."""
         if self._present is None:
             return
         gauges, health = self._present.gauges, self._present.health
@@ -137,7 +137,7 @@ class Metrics:
 
 
 class _Now:
-    """What the registry asks for gauges."""
+    """The collector that the registry calls for gauges."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of routes and the shapes themselves."""
+"""The OpenAPI document, generated from the table of routes and from the shapes."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from holdfast.kernel.errors import InvariantBroken
 
 REFERENCE = "#/components/schemas/{name}"
 PATH = "/openapi.json"
-# A parameter that is given and empty counts as missing.
+# An empty parameter counts as missing.
 EMPTY_OR_PART = {name: value for name, value in PART.items() if name != "minLength"}
 EMPTY_OR_NAME = {**NAME, "pattern": "^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$"}
 ERRORS = {

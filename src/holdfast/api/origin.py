@@ -1,8 +1,9 @@
-"""Whose words a request brings: a human's, or those of a program that passes on what an agent said (D12).
+"""The origin of a request's message: a human, or a program that passes on an agent's reply (D12).
 
-Rule 1: what comes with a robot's token is a program's. So is what says that it was passed on, whatever its token.
-Rule 2: whoever may administrate may give every command, as a named operator does.
-Rule 3: whoever passes a reply on says so, with the `hop` that came with it; so a circle of agents ends at `hops_max`.
+Rule 1: a message sent with a robot's token comes from a program. So does a message with a hop above zero, with any
+        token.
+Rule 2: a token with the scope `admin` may use every command, like a named operator.
+Rule 3: a program that passes a reply on sends the `hop` that came with it, so a loop of agents ends at `hops_max`.
 """
 
 from typing import Annotated
@@ -22,7 +23,7 @@ Hop = Annotated[int, Meta(ge=0, le=10**15 - 1)]
 
 
 def origin_of(request: Request) -> Origin:
-    """Raises `InvalidInput` for a header that is no number."""
+    """The origin of a request. Raises `InvalidInput` if the hop header is not a number."""
     told = request.headers.get(HEADER)
     return origin_by(caller_of(request), 0 if told is None else whole_number(f"the header {HEADER}", told))
 

@@ -1,4 +1,4 @@
-"""Reading a request: its body within a limit and in strict UTF-8 JSON, its query with known names only."""
+"""Request parsing: a body of limited size in strict UTF-8 JSON, and a query with known parameters only."""
 
 import asyncio
 import re
@@ -31,15 +31,15 @@ def has_body(request: Request) -> bool:
 
 
 def check_content_type(request: Request) -> None:
-    """Raises `UnsupportedMediaType` for a body that is not JSON in UTF-8; all from the head."""
+    """Raises `UnsupportedMediaType` if the head announces a body that is not JSON in UTF-8."""
     if has_body(request):
         check_json_type(", ".join(request.headers.getlist("content-type")))
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:
-    """The whole body; `MessageTooLarge` as soon as it is seen to exceed the limit, whatever length was announced.
+    """The whole body. Raises `MessageTooLarge` once the body exceeds the limit, regardless of the announced length.
 
-    Nothing is read before the bytes have a place in memory. Raises what `OpenRequest.hold` raises.
+    No byte is read before memory for the body is reserved. Raises the errors of `OpenRequest.hold`.
     """
     announced = request.headers.get("content-length", "0")
     length = int(announced[:20]) if announced.isascii() and announced.isdigit() else 0
@@ -66,7 +66,7 @@ def _too_large(bytes_max: int) -> MessageTooLarge:
 
 
 def decode(body: bytes, shape: type[T]) -> T:
-    """The body as a `shape`; the error says which field is missing, unknown or of the wrong type."""
+    """The body as a `shape`. The error names the field that is missing, unknown or of the wrong type."""
     try:
         found = msgspec.json.decode(body, type=shape, strict=True)
     except msgspec.ValidationError as error:
@@ -82,8 +82,8 @@ def decode(body: bytes, shape: type[T]) -> T:
 
 
 def has_lone_surrogate(body: bytes) -> bool:
-    """Whether an escape names one half of a surrogate pair without the other."""
-    second_at = -1  # where a second half must begin
+    """Whether an escape names one half of a surrogate pair without the other half."""
+    second_at = -1  # where the second half must begin
     for found in _ESCAPE.finditer(body):
         unit = int(found[1], 16) if found[1] else 0
         is_second, is_due = 0xDC00 <= unit <= 0xDFFF, found.start() == second_at
@@ -94,7 +94,7 @@ def has_lone_surrogate(body: bytes) -> bool:
 
 
 class QueryParameters:
-    """The parameters of a URL; a name that the route does not know is an error, not a silence."""
+    """The parameters of a query. A parameter that the route does not know is an error."""
 
     def __init__(self, request: Request, known: Collection[str] | Mapping[str, str | Param]) -> None:
         self._known = known if isinstance(known, Mapping) else {}
@@ -117,7 +117,7 @@ class QueryParameters:
             raise InvalidInput("a parameter is given twice")
 
     def text(self, name: str) -> str | None:
-        """The value; None when it is missing or empty. It is an id, or a name, unless its schema says otherwise."""
+        """The value; None if it is missing or empty. It is checked as an id or a name unless it has a schema."""
         value = self._values.get(name) or None
         if value is None:
             return None
@@ -130,7 +130,7 @@ class QueryParameters:
         return value
 
     def number(self, name: str, default: int, *, most: int | None = None) -> int:
-        """A whole number within its schema; more than `most` counts as `most`."""
+        """A whole number within its schema. A number above `most` becomes `most`."""
         given = self._values.get(name, "")
         if not given:
             return default

@@ -1,12 +1,13 @@
-"""The server: a socket and uvicorn on the running event loop, without handlers or logs of its own.
+"""The server: a listening socket and uvicorn on the running event loop, without uvicorn's signal handlers and logs.
 
-Rule 1: loopback, unless whoever starts it says that the public may come.
-Rule 2: a connection must show the whole head of a request within ten seconds and 64 KiB; one that is told to close must
-        go within five, whether its client reads or not.
-Rule 3: a request is judged by its head. What a chunked body has behind it (trailers) is no part of that and is dropped.
-Rule 4: whoever was answered before the body had come has five seconds to send the rest, and is let go then.
-Rule 5: nothing of a body is taken from the socket before a handler asks for it, except what came with the head.
-        A WebSocket that has not said who it is may send one small frame.
+Rule 1: the server listens on loopback unless the operator allows a public address.
+Rule 2: a connection must send the whole head of a request within ten seconds and 64 KiB. A connection that is told to
+        close must close within five seconds, even if its client does not read.
+Rule 3: a request is checked by its head. Trailers of a chunked body are dropped.
+Rule 4: a client that is answered before its body has arrived has five seconds to send the rest; then the connection is
+        closed.
+Rule 5: no body bytes are read from the socket before a handler asks for them, except those that came with the head.
+        A WebSocket that is not authenticated may send one small frame.
 """
 
 import errno
@@ -29,30 +30,30 @@ from holdfast.api.limits.connections import Connections
 from holdfast.api.shapes.shapes import error_view
 from holdfast.kernel.clock import Clock
 
-BACKLOG = 2_048  # connections that the system holds until they are accepted
-ACCEPTED_AT_ONCE = 64  # before anything else runs
-READ_BYTES = 16 * 1024  # that one connection may bring in at once
-REST_BYTES_MAX = 4 * 1024 * 1024  # of a body that was answered before it had come
+BACKLOG = 2_048  # connections that the operating system queues until they are accepted
+ACCEPTED_AT_ONCE = 64  # connections that one iteration of the event loop accepts
+READ_BYTES = 16 * 1024  # that one read of a connection returns at most
+REST_BYTES_MAX = 4 * 1024 * 1024  # of a body that arrives after its answer
 FIRST_FRAME_BYTES_MAX = 8 * 1024
 KEEP_ALIVE_S = 30
 GRACE_S = 5
 HEAD_WAIT_MS = 10_000
 HEAD_BYTES_MAX = 64 * 1024
-LINE_BYTES = 4  # what stands between and behind a name and its value
+LINE_BYTES = 4  # the separators of one header line
 CLOSE_WAIT_MS = 5_000
 SWEEP_EVERY_S = 1
 
 
 def bind(host: str, port: int, *, public: bool = False) -> socket.socket:
-    """A listening socket. Raises `PublicBindRefused` for anything but loopback unless `public`, and `PortInUse`."""
+    """A listening socket. Raises `PublicBindRefused` for a non-loopback address unless `public`, and `PortInUse`."""
     address = address_of(host)
     if not (public or address.is_loopback):
         raise PublicBindRefused(f"{host} can be reached from other machines", host=host)
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
-    # The protocol is named because asyncio turns Nagle's algorithm off only then: without it an answer waits 40 ms.
+    # asyncio disables Nagle's algorithm only if the protocol is named; with Nagle's algorithm an answer waits 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        if os.name == "posix":  # elsewhere it would let two programs share a port
+        if os.name == "posix":  # on other systems the option lets two programs share a port
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((str(address), port))
         listening.listen(BACKLOG)
@@ -65,7 +66,7 @@ def bind(host: str, port: int, *, public: bool = False) -> socket.socket:
 
 
 def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Raises `PublicBindRefused` for a name: it might mean another machine tomorrow."""
+    """Raises `PublicBindRefused` for a host name, because a name can resolve to another machine later."""
     try:
         return ipaddress.ip_address("127.0.0.1" if host.lower() == "localhost" else host.strip("[]"))
     except ValueError as error:
@@ -78,16 +79,16 @@ def url_of(listening: socket.socket) -> str:
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """A connection that knows since when it has been silent, and how much head it has shown."""
+    """An HTTP connection that tracks the time and size of its head, of the rest of its body, and of its close."""
 
-    in_head = True  # until the first head is whole, and again when the next one begins
+    in_head = True  # until the first head is complete, and again from the start of the next head
     in_body = False  # from the end of a head to the end of its request
     head_since: int | None = None
     rest_since: int | None = None
     closing_since: int | None = None
-    plain_bytes = 0  # that brought neither the end of a head nor a body: the parser keeps them
-    shown_bytes = 0  # of the present head
-    rest_bytes = 0  # of a body, after its answer
+    plain_bytes = 0  # received since the last complete head or body part; the parser buffers them
+    shown_bytes = 0  # of the current head
+    rest_bytes = 0  # of a body, received after its answer
 
     @property
     def held(self) -> Connections:
@@ -130,7 +131,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.send_400_response("The head of the request is too large.")
 
     def send_400_response(self, msg: str) -> None:
-        """In the shape of every other error."""
+        """Answer in the shape of every other error."""
         error = InvalidHttp(msg)
         self.config.app.refused(error)  # type: ignore[union-attr]
         body = msgspec.json.encode(error_view(error))
@@ -158,7 +159,7 @@ class HttpProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def _show(self, size: int) -> None:
-        """What the parser hears raised it answers with 400."""
+        """Count head bytes. The parser answers the `ValueError` with status 400."""
         self.shown_bytes += size
         if self.shown_bytes > HEAD_BYTES_MAX:
             raise ValueError("the head of the request is too large")
@@ -168,7 +169,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.held.works(self)
         super().on_headers_complete()
         if any(name in {b"content-length", b"transfer-encoding"} and value != b"0" for name, value in self.headers):
-            self.flow.pause_reading()  # until the handler asks for the body, or has answered without it
+            self.flow.pause_reading()  # until the handler asks for the body or has answered without it
 
     def on_body(self, body: bytes) -> None:
         self.plain_bytes = 0
@@ -184,19 +185,19 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         if not self.pipeline:
-            self.cycle.body = bytearray()  # what came of the body and was not asked for
+            self.cycle.body = bytearray()  # drops body bytes that the handler did not read
             self.held.rests(self)
         super().on_response_complete()
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """A WebSocket whose close goes out behind what is waiting, instead of waiting for a client that never reads.
+    """A WebSocket that sends its close after buffered data, without waiting for a client that never reads.
 
-    It reads nothing before the application asks for a frame, and small frames only until it is told who is there.
+    It reads nothing before the application asks for a frame, and only small frames before the client is authenticated.
     """
 
     closing_since: int | None = None
-    meter: Callable[[int], bool] | None = None  # told how many bytes of unfinished frames there are; False: too many
+    meter: Callable[[int], bool] | None = None  # takes the size of unfinished frames; False: too many bytes
     _is_begun = False
 
     @property
@@ -226,7 +227,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
 
     def admit(self, meter: Callable[[int], bool]) -> None:
-        """The application knows who is there: frames may have their full size, and are counted."""
+        """Allow frames of full size and meter them; the application calls this once the client is authenticated."""
         self.conn.max_message_size = self.config.ws_max_size
         self.meter = meter
 
@@ -253,13 +254,13 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:  # noqa: ANN401
         if message["type"] == "websocket.close":
             self.writable.set()
-            self.transport.resume_reading()  # for the client's own close
+            self.transport.resume_reading()  # to receive the client's own close
         await super().send(message)
         if message["type"] == "websocket.http.response.body":
-            self.handshake_complete = True  # refused, which is no fault of ours to be logged
+            self.handshake_complete = True  # keeps uvicorn from logging a refused handshake as an error
 
     def send_receive_event_to_app(self) -> None:
-        """What is not UTF-8 ends the connection, without a line in anybody's log."""
+        """Close the connection with code 1007, unlogged, if a text frame is not UTF-8."""
         if self.curr_msg_data_type == "text" and not _is_utf8(self.frames):
             self.frames = []
             self.conn.fail(1007, "invalid_unicode")
@@ -277,7 +278,7 @@ def _is_utf8(frames: list[bytes]) -> bool:
 
 
 class HttpServer(uvicorn.Server):
-    """Serves until `stop`. Signals belong to the command that runs it."""
+    """Serves until `stop`. The command that runs the server handles signals."""
 
     def __init__(self, app: HttpApp, listening: socket.socket, clock: Clock, *, frame_bytes_max: int) -> None:
         super().__init__(
@@ -286,11 +287,11 @@ class HttpServer(uvicorn.Server):
                 http=HttpProtocol,
                 ws=SocketProtocol,
                 ws_max_size=frame_bytes_max,
-                ws_per_message_deflate=False,  # a small frame can unfold to a very large one
+                ws_per_message_deflate=False,  # a small compressed frame can expand to a very large one
                 lifespan="off",
                 log_config=None,
                 access_log=False,
-                proxy_headers=False,  # guard.py judges who may say who the client is
+                proxy_headers=False,  # auth/guard.py decides which proxies are trusted
                 server_header=False,
                 backlog=ACCEPTED_AT_ONCE,
                 timeout_keep_alive=KEEP_ALIVE_S,
@@ -307,7 +308,7 @@ class HttpServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._listening.listen(BACKLOG)  # asyncio takes one number for what the system holds and what is taken at once
+        self._listening.listen(BACKLOG)  # asyncio has one number for this and for ACCEPTED_AT_ONCE
 
     def stop(self) -> None:
         self.should_exit = True
@@ -317,7 +318,7 @@ class HttpServer(uvicorn.Server):
         yield
 
     async def sweep(self) -> None:
-        """Let go of connections that dawdle: over the head of a request, over its rest, or over their own end."""
+        """Abort connections that take too long: for a head, for the rest of a body, or for closing."""
         now = self._clock.now()
         for connection in list(self.server_state.connections):
             transport = cast("Transport | None", connection.transport)

@@ -1,1 +1,1 @@
-"""Who may call the API: the guard, access tokens, logins of browsers, and what a token may see."""
+"""Authentication and authorization: the guard, access tokens, browser logins, and the service as a token sees it."""

@@ -1,9 +1,11 @@
-"""Access tokens: who may ask over the network, for what, and about which agents.
+"""Access tokens: the scopes of an API client, and the agents that it may reach.
 
-Rule 1: a token is 256 bits of chance, shown once. What is kept is its SHA-256: whoever reads the store cannot use it.
-Rule 2: a scope says what for. `GRANTS` is the one table of what each scope stands for.
-Rule 3: what comes with a robot's token was said by a program, whoever it says it is; the loop guard counts it (D12).
-Rule 4: a token that names agents sees and reaches those only; whatever belongs to another agent does not exist for it.
+Rule 1: a token is 256 random bits and is shown once. The store keeps its SHA-256, so a reader of the store cannot use
+        the token.
+Rule 2: a scope grants a set of rights. `GRANTS` is the only table of them.
+Rule 3: a message sent with a robot's token comes from a program, regardless of its sender; the loop guard counts it
+        (D12).
+Rule 4: a token that names agents sees and reaches only those; data of any other agent does not exist for it.
 Rule 5: a token that sends is bound to a sender or to chats, or is a relay (token_binding.py).
 """
 
@@ -28,8 +30,8 @@ _SHAPE = re.compile(r"hf_[0-9a-f]{64}\Z", re.ASCII)
 
 
 class Scope(Enum):
-    SEND = "send"  # messages, and hear the replies to them
-    READ = "read"  # whatever was said and happened
+    SEND = "send"  # send messages and receive their replies
+    READ = "read"  # read conversations, sessions and deliveries
     OPERATE = "operate"  # compress, replay, approve, forget
     ADMIN = "admin"  # tokens, pairing, identities, and everything else
 
@@ -49,11 +51,11 @@ class AccessToken:
     id: TokenId
     label: str = ""
     scopes: frozenset[Scope]
-    agents: frozenset[str] = frozenset()  # empty: all
+    agents: frozenset[str] = frozenset()  # empty: all agents
     made_at: Instant = Instant(0)
     revoked_at: Instant | None = None
-    expires_at: Instant | None = None  # from then on it is refused
-    robot: bool = False  # a program holds it: another agent, a job, a bridge
+    expires_at: Instant | None = None  # the token is refused from then on
+    robot: bool = False  # a program holds the token: another agent, a job, a bridge
     binding: Binding = UNSAID
 
     def __post_init__(self) -> None:
@@ -79,24 +81,24 @@ class AccessToken:
 
     @property
     def is_unconfirmed(self) -> bool:
-        """Made before tokens were bound: it speaks for anybody, and its owner never said so."""
+        """Whether the token was made before bindings existed: it speaks for any sender, unconfirmed by its owner."""
         return self.may(Scope.SEND) and not self.may(Scope.ADMIN) and self.binding == UNSAID
 
     @property
     def finds_all(self) -> bool:
-        """Whether it finds messages by id that another token sent: one that oversees or only reads does.
+        """Whether the token finds messages by id that other tokens sent: a token that operates or only reads does.
 
-        A bound token finds what its chats hold, whoever sent it.
+        A bound token finds every message of its chats, from any sender.
         """
         return self.binding.is_bound or self.may(Scope.OPERATE) or not self.may(Scope.SEND)
 
     def finds(self, sent_with: str) -> bool:
-        """Whether it finds a message that was sent with a token; "" when that was none."""
+        """Whether the token finds a message that the token `sent_with` sent; "" if it was sent without a token."""
         return self.finds_all or sent_with in {"", self.id}
 
 
 def expiry_of(lasts: str, now: Instant) -> Instant | None:
-    """When a token ends that lasts so long, as in `90d`, `12h` or `30m`; None for `never`. Raises `InvalidInput`."""
+    """The expiry of a token with a lifetime such as `90d`, `12h` or `30m`; None for `never`. Raises `InvalidInput`."""
     if lasts == "never":
         return None
     found = _LASTS.match(lasts)
@@ -106,12 +108,12 @@ def expiry_of(lasts: str, now: Instant) -> Instant | None:
 
 
 def spell_token(chance: int) -> str:
-    """The token that 256 bits of chance spell."""
+    """The token made of 256 random bits."""
     return f"hf_{chance:064x}"
 
 
 def is_token(text: str) -> bool:
-    """Whether it can be one of ours; anything else need not be looked for."""
+    """Whether the text has the form of a Holdfast token; other text is not looked up."""
     return _SHAPE.match(text) is not None
 
 
@@ -120,7 +122,7 @@ def hash_token(text: str) -> bytes:
 
 
 def parse_scopes(words: Iterable[str]) -> frozenset[Scope]:
-    """Raises `InvalidInput` for a word that is no scope, with those that are."""
+    """Raises `InvalidInput` for an unknown scope; the message lists the known ones."""
     known = {scope.value: scope for scope in Scope}
     wanted = list(words)
     unknown = next((word for word in wanted if word not in known), None)

@@ -1,4 +1,4 @@
-"""Access tokens, by their hash. A revoked one keeps its row, so that the list says when."""
+"""Access tokens in the store, by hash. A revoked token keeps its row, so that the list shows when it was revoked."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from holdfast.kernel.ids import Instant, TokenId
 from holdfast.store.script import Row, Script, one, plain, rows, verb
 
 FIELDS = "id, label, scopes, agents, made_at, revoked_at, robot, sender, chats, relay, expires_at"
-CHATS_BETWEEN = "\n"  # no chat has a control character in its name
+CHATS_BETWEEN = "\n"  # the name of a chat contains no control character
 ADD = """
 insert into token (id, hash, label, scopes, agents, robot, sender, chats, relay, made_at, expires_at)
 values (:id, :hash, :label, :scopes, :agents, :robot, :sender, :chats, :relay, :now, :expires_at)
@@ -49,7 +49,7 @@ def add_token(token: AccessToken, hash_: bytes, by: By = PROGRAM) -> Script[Acce
 
 @verb
 def revoke_token(id_: TokenId, by: By = PROGRAM) -> Script[AccessToken]:
-    """Revoking again changes nothing: the first time stands. The token's logins end with it."""
+    """Revoke a token and end its logins. A second call keeps the time of the first."""
     if (yield from one(REVOKE, id=id_)) is not None:
         yield from action_sql.record(Act.TOKEN_REVOKED, by, id_)
     yield from end_logins(LoginEnd.REVOKED, token=id_)

@@ -1,4 +1,4 @@
-"""Who acts over HTTP, for the audit trail: the token that a request came with, and where it came from."""
+"""The actor of an HTTP request for the audit trail: its token, and its origin."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from holdfast.kernel.errors import HoldfastError
 
 AGENT_CHARS_MAX = 60
 SUBJECT_CHARS_MAX = 80
-NOT_REFUSED = frozenset({408, 413, 429})  # the request was cut off or put off before it was judged
+NOT_REFUSED = frozenset({408, 413, 429})  # the request was cut off or postponed before it was judged
 
 
 def actor_of(scope: Any, guard: Guard) -> By:  # noqa: ANN401 - an ASGI scope
-    """The caller of a request; ANONYMOUS for one without a valid token."""
+    """The caller of a request; ANONYMOUS if it has no valid token."""
     origin = f"http {guard.client_of(scope)} {_user_agent(scope)}".strip()
     caller = scope.get("caller")
     if not isinstance(caller, Caller):
@@ -32,13 +32,13 @@ def caller_as_actor(caller: Caller, origin: str) -> By:
 
 
 def is_refusal(error: HoldfastError) -> bool:
-    """Whether an error says that the attempt was judged and refused, and not that it failed or may be repeated."""
+    """Whether an error refuses the attempt, in contrast to a failure or a request to retry."""
     status = status_of(error)
     return 400 <= status < 500 and status not in NOT_REFUSED
 
 
 def subject_of(request: Request) -> str:
-    """What the path names. A body is not looked into: it may hold a secret."""
+    """The parameters of the path. The body is not used: it may contain a secret."""
     return " ".join(short(str(value), SUBJECT_CHARS_MAX) for value in request.path_params.values())
 
 

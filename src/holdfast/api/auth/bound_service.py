@@ -1,11 +1,11 @@
-"""The service as a token sees it that is bound to a sender or to chats, and as a relay sees it (token_binding.py).
+"""The service as seen by a token that is bound to a sender or to chats, and by a relay (token_binding.py).
 
 Rule 1: for a bound token only its own chats exist. Messages, sessions and approvals of other chats are not found; a
         request that names another chat or sender is refused by the name alone (`TokenBound`).
-Rule 2: what is not listed here is refused, as is everything that concerns more than the token's chats.
-Rule 3: of a chat in which others speak too, a bound token is shown what was said there. What the model was shown and
-        what its tools did is not part of the chat.
-Rule 4: a relay speaks anywhere, and does not find by id what another token sent.
+Rule 2: a method that is not listed here is refused, and so is a request that concerns more than the token's chats.
+Rule 3: in a chat with several senders, a bound token reads the messages and replies. The model's context and the tool
+        calls are not part of the chat.
+Rule 4: a relay may use any sender and any chat, and does not find messages of other tokens by id.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -45,7 +45,7 @@ PAGE = 1_000
 
 
 class BoundApprovals:
-    """Implements `Approvals` for a bound token: those of other chats do not exist."""
+    """Implements `Approvals` for a bound token; approvals of other chats do not exist."""
 
     def __init__(self, inner: Approvals, token: AccessToken) -> None:
         self._inner = inner
@@ -54,7 +54,7 @@ class BoundApprovals:
     async def list(
         self, *, decided: bool = False, agent: str | None = None, limit: int = 100
     ) -> Sequence[ApprovalView]:
-        """As many are read as it takes: those of other chats hide none."""
+        """Read as many approvals as it takes to find `limit` of the token's chats."""
         wanted = max(PAGE, limit)
         while True:
             page = await self._inner.list(decided=decided, agent=agent, limit=wanted)
@@ -121,7 +121,7 @@ class BoundService:
         return None if found is None else (await self.trace(found)).message
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
-        """Ids are not guessable, and a caller who has one was shown it."""
+        """Ids cannot be guessed; a caller that has one was shown it."""
         if message is None and mailbox is None:
             refuse(self._token, "events")
         return self._inner.listen(message=message, mailbox=mailbox)
@@ -149,7 +149,7 @@ class BoundService:
         after: str = "",
         limit: int = 100,
     ) -> Sequence[Session]:
-        """Newest first. Another's chat has no sessions, like a chat that does not exist."""
+        """Sessions, newest first. A chat of another token has no sessions, like a chat that does not exist."""
         await self._check_place(after)
         if chat is not None:
             if not self._binding.allows(check_part("chat", chat)):
@@ -165,7 +165,7 @@ class BoundService:
         return found[:limit]
 
     async def _check_place(self, after: str) -> None:
-        """Raises `SessionNotFound` for a session of another chat, as for one that is not there."""
+        """Raises `SessionNotFound` for a session of another chat, as for a session that does not exist."""
         if after:
             try:
                 await self.session(SessionId(after))
@@ -203,7 +203,7 @@ class BoundService:
     async def recall(
         self, text: str, *, agent: str | None = None, chat: str = "", sender: str | None = None, channel: str = "http"
     ) -> RecallOutcome:
-        """As the token's sender would ask, or the chat."""
+        """Recall on behalf of the token's sender, or of the chat if the token has no sender."""
         place = chat if chat or self._binding.sender is not None else self._binding.usual_chat("")
         if place:
             self._binding.check_chat(place)
@@ -238,7 +238,7 @@ class BoundService:
         return await self._inner.conversation(address, before=before, limit=limit)
 
     async def linked(self, principal: Principal) -> Sequence[Principal]:
-        """For judging who may speak for whom, not for showing."""
+        """Used to check for whom a caller may speak; the links are not shown."""
         return await self._inner.linked(principal)
 
     async def session(self, session: SessionId) -> Session:
@@ -248,7 +248,7 @@ class BoundService:
         return found
 
     async def find_attachment(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:  # noqa: ARG002
-        """None: attachments come with messages of platforms, whose chats are never a token's."""
+        """None: only messages of platforms have attachments, and a platform's chat never belongs to a token."""
         return None
 
     async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
@@ -257,7 +257,7 @@ class BoundService:
         return summary, covered if is_own else said_in(covered)
 
     async def _is_own(self, session: SessionId) -> bool:
-        """Whether nobody but the token's own person has spoken in the session and in its chat."""
+        """Whether only the token's own person has spoken in the session and in its chat."""
         found = await self.session(session)
         speaker = self._token.binding.speaker(None, parse(found.address or "").chat)
         context = await self._inner.context(session)
@@ -273,13 +273,13 @@ class BoundService:
 
 
 class RelayService:
-    """The whole service, but for the messages of other tokens."""
+    """The whole service except for the messages of other tokens."""
 
     def __init__(self, service: Runtime, token: AccessToken) -> None:
         self._inner = service
         self._token = token
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the service has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of the service
         return getattr(self._inner, name)
 
     async def trace(self, message: MessageId) -> MessageTrace:
@@ -311,7 +311,7 @@ def bound(service: Runtime, token: AccessToken) -> object:
 
 
 def said_in(entries: Sequence[EntryView]) -> list[EntryView]:
-    """What was said, without what the model was shown and what its tools did."""
+    """The messages and replies, without the model's context and the tool calls."""
     kept = [view for view in entries if not isinstance(view.entry.body, Recalled | ToolStarted | ToolReturned)]
     return [
         replace(view, entry=replace(view.entry, body=bodies.replace(view.entry.body, calls=())))

@@ -1,9 +1,9 @@
-"""Who asks: a token's rights, found for every request, and how they came (a header, a first frame, a cookie).
+"""The caller of a request: the rights of its token, and how it was presented (a header, a first frame, a cookie).
 
-Rule 1: a token is looked up in the store for every request; what was found is believed for a second at most, so a
-        token that another process revokes is refused within a second.
-Rule 2: the operator's own token (HOLDFAST_TOKEN, or the file in the data folder) is compared in constant time and may
-        do everything. It is not in the store.
+Rule 1: a token is looked up in the store for every request. The result is cached for one second, so a token that
+        another process revokes is refused within a second.
+Rule 2: the operator's own token (HOLDFAST_TOKEN, or the file in the data folder) is compared in constant time and holds
+        every scope. It is not in the store.
 """
 
 import hmac
@@ -28,7 +28,7 @@ OPERATOR = AccessToken(id=TokenId("operator"), label="the operator's token", sco
 @dataclass(frozen=True, slots=True)
 class Caller:
     token: AccessToken
-    cookie: str = ""  # the cookie it came with, when it came with one
+    cookie: str = ""  # the cookie of the request; empty if it used a token
 
     def require(self, scope: Scope) -> None:
         """Raises `ScopeRequired`."""
@@ -37,10 +37,10 @@ class Caller:
             raise ScopeRequired(f"this needs the scope {scope.value}; the token has: {held}", scope=scope.value)
 
     async def speak_as(self, sender: str | None, chat: str, service: Runtime) -> str:
-        """Who says a message in a chat; `sender` is who the request names, and no chat is one that is chosen later.
+        """The sender of a message in a chat. `sender` is the one that the request names; an empty chat is chosen later.
 
-        Raises `TokenBound`, and `ScopeRequired` for somebody on another channel (known by <channel>:<id>, or by a name
-        that such an account is linked to), unless the operator bound the token to that very sender.
+        Raises `TokenBound`. Raises `ScopeRequired` for a sender on another channel (named as <channel>:<id>, or by a name that
+        such an account is linked to), unless the operator bound the token to exactly that sender.
         """
         binding = self.token.binding
         if sender is None and not chat and binding.sender is None:
@@ -70,7 +70,7 @@ class Keyring:
         return hmac.compare_digest(hash_token(secret), self._operator)
 
     async def by_secret(self, secret: str) -> AccessToken | None:
-        """The token that a caller shows; None for one that is unknown or revoked. Raises `TokenExpired`."""
+        """The token of a secret; None if it is unknown or revoked. Raises `TokenExpired`."""
         hashed = hash_token(secret)
         if hmac.compare_digest(hashed, self._operator):
             return OPERATOR
@@ -80,7 +80,7 @@ class Keyring:
         return self._valid(hashed, found)
 
     async def by_id(self, id: str) -> AccessToken:
-        """The token that a cookie stands for. Raises `AuthRequired`, and `TokenExpired`, which is one."""
+        """The token of a login. Raises `AuthRequired` and its subclass `TokenExpired`."""
         if id == OPERATOR.id:
             return OPERATOR
         try:

@@ -1,13 +1,13 @@
-"""Who may ask: the host that is named, then the origin, then the credentials. All before anything of a body is read.
+"""The guard checks the host of a request, then its origin, then its credentials, before any of the body is read.
 
 Rule 1: a browser that was tricked into resolving a foreign name to this machine names that host, and is refused.
 Rule 2: tokens are compared by their hashes, and never taken from a URL.
-Rule 3: wrong tokens are counted per client and slowed down in words only: the right token always passes, since on
-        loopback every program is the same client and must not be able to lock the owner out. The strength lies in
-        the token's length.
-Rule 4: who the client is, is told by the connection; a forwarded address is believed from trusted proxies only.
-Rule 5: a cookie never counts for a page of another origin. It changes something only when the request names an origin,
-        this server's own: every browser does, and a program with a stolen cookie need not.
+Rule 3: wrong tokens are counted per client, but the count only changes the error: the right token always passes. On
+        loopback every program is the same client and must not be able to lock the owner out. The length of the token
+        protects it against guessing.
+Rule 4: the client is the peer of the connection; a forwarded address is accepted from trusted proxies only.
+Rule 5: a cookie never counts for a page of another origin. A cookie request that changes data must name this server's
+        own origin: every browser sends it, while a program with a stolen cookie might not.
 """
 
 import asyncio
@@ -46,21 +46,21 @@ ATTEMPTS_WINDOW_MS = 60_000
 CLIENTS_MAX = 1_000
 FORWARDED_MAX = 32
 RECHECK_EVERY_MS = 1_000
-OWN_SITES = frozenset({b"same-origin", b"none"})  # what a browser says of our page, and of an address typed in
+OWN_SITES = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site of this server's page and of a typed address
 
 Headers = Iterable[tuple[bytes, bytes]]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Attempts:
-    """Wrong tokens per client within a window. RAM that can vanish."""
+    """Counts of wrong tokens per client within a window. They are in memory only and may be lost."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._windows: OrderedDict[str, tuple[Instant, int]] = OrderedDict()
 
     def count(self, client: str) -> int | None:
-        """Note one more; the milliseconds to wait when there were too many."""
+        """Count one wrong token; returns the milliseconds to wait if there were too many."""
         now = self._clock.now()
         began, failed = self._windows.pop(client, (now, 0))
         if not 0 <= now - began < ATTEMPTS_WINDOW_MS:
@@ -73,7 +73,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What this server is called, and whose word on others it takes. Raises `ConfigInvalid`."""
+    """The host names of this server and the proxies that it trusts. Raises `ConfigInvalid`."""
 
     public_hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Names:
 
 
 class Guard:
-    """Raises the error that a request deserves; returns when it may pass."""
+    """Each check raises the error of the request, or returns if the request may pass."""
 
     def __init__(self, keyring: Keyring, logins: Logins, clock: Clock, names: Names) -> None:
         self._keyring = keyring
@@ -110,7 +110,7 @@ class Guard:
         self._hosts = re.compile(rf"({known})(:\d{{1,5}})?\Z".encode(), re.IGNORECASE)
         self._proxies = names.networks()
 
-    # --- who is named
+    # --- host and origin
 
     def check_host(self, headers: Headers) -> str:
         hosts = [value for name, value in headers if name == b"host"]
@@ -127,10 +127,10 @@ class Guard:
             raise TokenInUrl("the URL carries a token")
 
     def check_origin(self, scope: Any) -> bool:  # noqa: ANN401 - an ASGI scope
-        """Whether the request names an origin; it must be this server's own. Raises `OriginNotAllowed`."""
+        """Whether the request names an origin, which must be this server's own. Raises `OriginNotAllowed`."""
         headers, host = scope["headers"], self.check_host(scope["headers"]).lower()
         origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
-        # A proxy that is not trusted may speak TLS without our knowing; where we know, only that origin is ours.
+        # An untrusted proxy may use TLS without this server's knowledge. If TLS is known, only that origin is accepted.
         own = {f"https://{host}"} if self.is_secure(scope) else {f"http://{host}", f"https://{host}"}
         if len(origins) > 1 or (origins and origins[0].lower() not in own):
             raise OriginNotAllowed(f"{origins[0][:80]!r} is not an origin of this server")
@@ -140,7 +140,7 @@ class Guard:
         return bool(origins)
 
     def client_of(self, scope: Any) -> str:  # noqa: ANN401 - an ASGI scope
-        """The address of whoever asks: the last one that no trusted proxy speaks for."""
+        """The address of the client: the last forwarded address that does not belong to a trusted proxy."""
         peer = scope["client"][0] if scope.get("client") else ""
         if not self.is_trusted(peer):
             return peer
@@ -149,7 +149,7 @@ class Guard:
         return next((hop for hop in reversed(hops) if hop and not self.is_trusted(hop)), peer)
 
     def is_secure(self, scope: Any) -> bool:  # noqa: ANN401
-        """Whether the browser came over TLS, as far as one can know."""
+        """Whether the browser used TLS, as far as the connection or a trusted proxy shows."""
         if scope.get("scheme") in {"https", "wss"}:
             return True
         peer = scope["client"][0] if scope.get("client") else ""
@@ -157,7 +157,7 @@ class Guard:
         return self.is_trusted(peer) and told == [b"https"]
 
     def is_trusted(self, address: str) -> bool:
-        """Whether a proxy that is trusted has this address."""
+        """Whether the address belongs to a trusted proxy."""
         if not self._proxies:
             return False
         try:
@@ -166,10 +166,10 @@ class Guard:
             return False
         return any(known in network for network in self._proxies)
 
-    # --- who asks
+    # --- credentials
 
     async def identify(self, scope: Any) -> Caller | None:  # noqa: ANN401 - an ASGI scope
-        """Who asks, by header or cookie; None when neither is there."""
+        """The caller, by header or cookie; None if the request has neither."""
         headers, client = scope["headers"], self.client_of(scope)
         given = [value for name, value in headers if name == b"authorization"]
         if len(given) > 1:
@@ -181,7 +181,7 @@ class Guard:
         return await self._by_cookie(cookie) if cookie else None
 
     async def _by_cookie(self, cookie: str, *, used: bool = True) -> Caller:
-        """Raises `LoginEnded`, also when it is the token of the login that is not good any more."""
+        """Raises `LoginEnded`, also if the token of the login is no longer valid."""
         login = await self._logins.read(cookie, used=used)
         try:
             return Caller(await self._keyring.by_id(login.token), cookie)
@@ -192,17 +192,17 @@ class Guard:
         return cookie_name(self.check_host(scope["headers"]), secure=self.is_secure(scope))
 
     def cookie_of(self, scope: Any) -> str:  # noqa: ANN401
-        """The cookie of this server that the request carries; empty when there is none."""
+        """This server's cookie in the request; empty if there is none."""
         return read_cookie(scope["headers"], self.cookie_name(scope))
 
     def is_operator(self, headers: Headers) -> bool:
-        """Whether the request shows the operator's own token. Nothing is counted."""
+        """Whether the request carries the operator's own token. A wrong token is not counted."""
         given = [value for name, value in headers if name == b"authorization"]
         scheme, _, secret = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
         return scheme.lower() == b"bearer" and self._keyring.is_operator(secret.strip().decode("latin-1"))
 
     async def by_secret(self, secret: str, client: str) -> Caller:
-        """Raises `AuthRequired`, and `TooManyAttempts` when there were too many before it."""
+        """Raises `AuthRequired`, and `TooManyAttempts` after too many wrong tokens."""
         found = await self._keyring.by_secret(secret)
         if found is None:
             self.failed(client)
@@ -217,42 +217,45 @@ class Guard:
         return Caller(OPERATOR)
 
     async def recheck(self, caller: Caller) -> None:
-        """Raises `AuthRequired` when the caller's token was revoked meanwhile, or its login is over."""
+        """Raises `AuthRequired` if the caller's token was revoked or its login has ended."""
         if caller.cookie:
             await self._by_cookie(caller.cookie, used=False)
         else:
             await self._keyring.by_id(caller.token.id)
 
     async def note_use(self, caller: Caller) -> None:
-        """A frame of an open connection counts as a use of its login. Raises `LoginEnded`."""
+        """Count a frame of an open connection as a use of its login. Raises `LoginEnded`."""
         if caller.cookie:
             await self._logins.read(caller.cookie)
 
     async def until_over(self, caller: Caller) -> AuthRequired:
-        """Wait until the caller's token or login ends, and return why: what was open until then must close."""
+        """Wait until the caller's token or login ends. Returns the error to close its connections with."""
         with self._logins.watching(caller.cookie) as ended:
             while True:
                 try:
                     async with asyncio.timeout(RECHECK_EVERY_MS / 1000):
                         await ended.wait()
                 except TimeoutError:
-                    pass  # nobody ended it here; another process may have
+                    pass  # this process did not end the login; another process may have
                 try:
                     await self.recheck(caller)
                 except AuthRequired as error:
                     return error
                 except StoreUnavailable:
-                    continue  # while the store is away nobody can revoke anything either
+                    continue  # no process can revoke a token while the store is unavailable
 
     def failed(self, client: str) -> None:
-        """Count one more wrong token or code. Raises `TooManyAttempts`."""
+        """Count one wrong token or code. Raises `TooManyAttempts`."""
         wait_ms = self._attempts.count(client)
         if wait_ms is not None:
             raise TooManyAttempts(f"{ATTEMPTS_MAX} wrong tokens within a minute", retry_after_ms=wait_ms)
         log.warning("auth.refused", client=client)
 
     def check_cookie_use(self, caller: Caller, scope: Any) -> None:  # noqa: ANN401
-        """What changes something must be made by our own page. Raises `CsrfTokenMissing` and `OriginNotAllowed`."""
+        """A cookie request that changes data must come from this server's page.
+
+        Raises `CsrfTokenMissing` and `OriginNotAllowed`.
+        """
         if not caller.cookie:
             return
         if scope["method"] not in SAFE:

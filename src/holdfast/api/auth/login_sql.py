@@ -1,4 +1,4 @@
-"""Logins of browsers, by the hash of their cookie. One that ended keeps its row, so that the list says why."""
+"""Browser logins in the store, by the hash of their cookie. An ended login keeps its row, so the list shows why."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ LOGINS = f"select {FIELDS} from login order by id desc limit :limit"
 
 @verb
 def add_login(login: Login, hash_: bytes, by: By = PROGRAM) -> Script[None]:
-    """Keep a login, and drop what is out of date and what one token has too many of."""
+    """Add a login. Outdated logins, and those beyond the limit of one token, are deleted."""
     times = {"made_at": login.made_at, "seen_at": login.seen_at, "ends_at": login.ends_at}
     yield from run(OLD, before=login.made_at - KEPT_MS)
     added = yield from one(ADD, id=login.id, hash=hash_, token=login.token, proof=login.proof, **times)
@@ -45,7 +45,7 @@ def see_login(hash_: bytes, at: Instant) -> Script[None]:
 
 @verb
 def end_login(hash_: bytes, reason: LoginEnd, by: By = PROGRAM) -> Script[None]:
-    """Ending again changes nothing: the first time stands."""
+    """End a login. A second call keeps the time of the first."""
     ended = yield from one(END, hash=hash_, reason=reason.value)
     if ended is not None and reason is LoginEnd.LOGOUT:
         yield from action_sql.record(Act.LOGOUT, by, ended[0])
@@ -55,7 +55,7 @@ def end_login(hash_: bytes, reason: LoginEnd, by: By = PROGRAM) -> Script[None]:
 def end_logins(
     reason: LoginEnd, *, id: LoginId | None = None, token: TokenId | None = None, by: By = PROGRAM
 ) -> Script[Sequence[LoginId]]:
-    """End the login of an id, those of a token, or all; the ids of those that had not ended before."""
+    """End the login with an id, those of a token, or all; returns the ids of those that had not ended before."""
     ended = yield from rows(END_SOME, reason=reason.value, id=id or "", token=token or "")
     if ended and reason is LoginEnd.OPERATOR:
         yield from action_sql.record(Act.LOGINS_ENDED, by, id or token or "all", logins=len(ended))

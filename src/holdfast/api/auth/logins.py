@@ -1,12 +1,12 @@
-"""Logins of a browser: a one-time code or a token is exchanged for a cookie (D43).
+"""Browser logins: a one-time code or a token is exchanged for a cookie (D43).
 
-Rule 1: a cookie is random and stands for a row in the store (api/auth/login.py). A login survives a restart, and every
+Rule 1: a cookie is random and identifies a row in the store (api/auth/login.py). A login survives a restart, and every
         process that shares the store knows it. Nothing is signed, so no key has to be kept or rotated.
-Rule 2: what was found in the store is believed for a second. A login that this process ends is over at once, and so
-        are the connections that came with it.
-Rule 3: a browser sends cookies for any page that makes it ask. So a request that changes something must carry, beside
-        the cookie, a header that only a page of this very origin can know (`X-Holdfast-CSRF`).
-Rule 4: a code is good once and for ten minutes, and lives in RAM only.
+Rule 2: a login read from the store is cached for one second. A login that this process ends is over at once, and so are
+        the connections that used it.
+Rule 3: a browser sends cookies with requests that any page makes. A request that changes data must therefore also carry
+        a header that only a page of this origin can know (`X-Holdfast-CSRF`).
+Rule 4: a code is valid once, for ten minutes, and is kept in memory only.
 """
 
 import asyncio
@@ -62,13 +62,13 @@ class Logins:
         self._entropy = entropy
         self._codes: OrderedDict[bytes, Instant] = OrderedDict()
         self._known: OrderedDict[bytes, tuple[Instant, Login]] = OrderedDict()
-        self._ended: OrderedDict[bytes, LoginEnd] = OrderedDict()  # by this process: no belief outlives that
+        self._ended: OrderedDict[bytes, LoginEnd] = OrderedDict()  # by this process; they override the cache
         self._watched: dict[bytes, set[asyncio.Event]] = {}
 
     # --- codes
 
     def new_code(self) -> str:
-        """A code that stands for the operator, once."""
+        """A one-time code that logs the operator in."""
         code = f"{self._entropy.bits(CODE_BITS):032x}"
         self._codes[hash_token(code)] = Instant(self._clock.now() + CODE_LASTS_MS)
         while len(self._codes) > CODES_MAX:
@@ -76,14 +76,14 @@ class Logins:
         return code
 
     def take_code(self, code: str) -> bool:
-        """Whether the code is good; it is not any more afterwards."""
+        """Whether the code is valid. The code is used up."""
         ends_at = self._codes.pop(hash_token(code), None)
         return ends_at is not None and self._clock.now() < ends_at
 
     # --- logins
 
     async def begin(self, token: AccessToken, *, replaces: str = "") -> tuple[str, int]:
-        """A new cookie for a token, and for how long it is good. The cookie that the browser had before ends."""
+        """A new cookie for a token, and its lifetime. The browser's previous cookie ends."""
         now = self._clock.now()
         cookie = spell_cookie(self._entropy.bits(COOKIE_BITS))
         ends_at = Instant(min(now + LASTS_MS, token.expires_at or now + LASTS_MS))
@@ -101,7 +101,7 @@ class Logins:
         return cookie, ends_at - now
 
     async def read(self, cookie: str, *, used: bool = True) -> Login:
-        """The login that a cookie stands for. Raises `LoginEnded`, and `LoginExpired`, which is one."""
+        """The login of a cookie. Raises `LoginEnded` and its subclass `LoginExpired`."""
         if not is_cookie(cookie):
             raise LoginEnded("this server does not know the login")
         hashed, now = hash_cookie(cookie), self._clock.now()
@@ -120,7 +120,7 @@ class Logins:
         return login
 
     async def end(self, cookie: str, reason: LoginEnd) -> None:
-        """End the login of a cookie, and every connection that came with it. Unknown cookies are left alone."""
+        """End the login of a cookie and every connection that used it. An unknown cookie is ignored."""
         if not is_cookie(cookie):
             return
         hashed = hash_cookie(cookie)
@@ -136,7 +136,7 @@ class Logins:
     def watching(self, cookie: str) -> Iterator[asyncio.Event]:
         """An event that is set when this process ends the login of the cookie."""
         event = asyncio.Event()
-        if not is_cookie(cookie):  # the caller came with a token
+        if not is_cookie(cookie):  # the caller used a token
             yield event
             return
         hashed = hash_cookie(cookie)
@@ -150,7 +150,7 @@ class Logins:
                 self._watched.pop(hashed, None)
 
     def csrf(self, cookie: str) -> str:
-        """What the page must send beside this cookie."""
+        """The CSRF token that the page must send with this cookie."""
         return csrf_of(cookie)
 
     def check_csrf(self, cookie: str, given: str) -> None:
@@ -158,7 +158,7 @@ class Logins:
         if not hmac.compare_digest(given.encode(), csrf_of(cookie).encode()):
             raise CsrfTokenMissing("the request came with a cookie and without the header X-Holdfast-CSRF that fits it")
 
-    # --- what was found before
+    # --- cached logins
 
     def _proof(self, cookie: str, token: str) -> bytes:
         return prove_token(cookie, self._operator) if token == OPERATOR.id else b""
@@ -168,7 +168,7 @@ class Logins:
         return login if at is not None and 0 <= self._clock.now() - at < BELIEVED_MS else None
 
     def _believe(self, hashed: bytes, login: Login, now: Instant) -> None:
-        """What is believed already is not believed for longer by being asked for again."""
+        """Cache a login. Reading a cached login does not extend its time in the cache."""
         if hashed in self._ended:
             return
         since = self._known.pop(hashed, (now, login))[0]
@@ -177,7 +177,7 @@ class Logins:
             self._known.popitem(last=False)
 
     async def _see(self, hashed: bytes, login: Login, now: Instant) -> Login:
-        """Note the use. A store that cannot write at present ends no login: the next use is noted instead."""
+        """Record the use. If the store cannot write, the login stays valid and its next use is recorded instead."""
         try:
             await self._db.write(see_login(hashed, now))
         except (StoreUnavailable, StoreFull):

@@ -1,6 +1,6 @@
-"""The operator's token: given in HOLDFAST_TOKEN, or made once and kept for this user alone.
+"""The operator's token: set in HOLDFAST_TOKEN, or created once in a file that only this user can read.
 
-A token that could be guessed is refused on every address, loopback included: a proxy may stand before it.
+A token that can be guessed is refused on every address, including loopback, because a proxy may forward to it.
 """
 
 import os
@@ -17,26 +17,26 @@ VARIABLE = "HOLDFAST_TOKEN"
 TOKEN_BITS = 256
 TOKEN_CHARS_MIN = 32
 TOKEN_CHARS_MAX = 1_024
-CHARS_DISTINCT_MIN = 8  # 32 random digits of base 16 have fewer once in twenty million times
+CHARS_DISTINCT_MIN = 8  # 32 random hex digits have fewer distinct ones once in twenty million times
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     value: str
-    file: Path | None  # where it is kept; None when the operator gave it
+    file: Path | None  # where the token is kept; None if the operator set it
 
     def __repr__(self) -> str:
         return f"Token(file={self.file})"
 
 
 def load_token(folder: Path, given: str | None, entropy: Entropy) -> Token:
-    """The token to use. Called under the owner lock, so no second process makes one meanwhile."""
+    """The token to use. The caller holds the owner lock, so no second process creates a token at the same time."""
     if given:
         return Token(_checked(given, VARIABLE), None)
     file = folder / FILE
     try:
         kept = _kept(file)
-        if not kept:  # there is none, or a crash left an empty file
+        if not kept:  # the file is missing, or a crash left it empty
             file.unlink(missing_ok=True)
             kept = f"{entropy.bits(TOKEN_BITS):064x}"
             _keep(file, kept)
@@ -46,7 +46,7 @@ def load_token(folder: Path, given: str | None, entropy: Entropy) -> Token:
 
 
 def check_token(folder: Path, given: str | None) -> None:
-    """Raise what `load_token` would raise about the token, without making or changing anything."""
+    """Raise the errors of `load_token` about the token, without creating or changing it."""
     if given:
         _checked(given, VARIABLE)
         return
@@ -74,7 +74,7 @@ def _read(file: Path) -> str:
 
 
 def _keep(file: Path, token: str) -> None:
-    """O_EXCL: a file or link that somebody else put there is not written through."""
+    """Write the token. O_EXCL prevents writing through a file or link that another user put there."""
     handle = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with os.fdopen(handle, "w", encoding="ascii") as opened:
         opened.write(token + "\n")
@@ -96,5 +96,5 @@ def _checked(token: str, where: str) -> str:
 
 
 def _repeats(token: str) -> bool:
-    """Whether the token is one part, at most half as long, over and over."""
+    """Whether the token repeats one part that is at most half as long."""
     return any(token[size:] == token[:-size] for size in range(1, len(token) // 2 + 1))

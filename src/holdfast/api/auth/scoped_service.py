@@ -1,7 +1,7 @@
-"""The service as a token that names agents sees it: whatever belongs to another agent does not exist.
+"""The service as seen by a token that names agents: data of any other agent does not exist.
 
-Rule 1: what is not listed here is refused (`ScopeRequired`): a new question is closed until somebody opens it.
-Rule 2: what exists elsewhere and what exists nowhere get the same answer.
+Rule 1: a method that is not listed here is refused (`ScopeRequired`), so a new method is closed by default.
+Rule 2: data of another agent and data that does not exist get the same answer.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from holdfast.api.auth.access_token import AccessToken
-from holdfast.api.routes.approvals import FencedApprovals
-from holdfast.api.routes.replies import FencedReplies
+from holdfast.api.routes.approvals import AgentScopedApprovals
+from holdfast.api.routes.replies import AgentScopedReplies
 from holdfast.inbox.access import PairingView
 from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import agent_name, check_part, parse
@@ -43,11 +43,11 @@ from holdfast.turns.spend import SpendTotal
 PAGE = 1_000
 
 
-class FencedAccess:
-    """Implements the part of `AccessControl` that is about one agent: its strangers, and whom it lets in."""
+class AgentScopedAccess:
+    """Implements the part of `AccessControl` that concerns single agents: their pairing requests and the decisions."""
 
-    def __init__(self, desk: AccessControl, token: AccessToken) -> None:
-        self._inner = desk
+    def __init__(self, access: AccessControl, token: AccessToken) -> None:
+        self._inner = access
         self._token = token
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -61,26 +61,26 @@ class FencedAccess:
         return await self._inner.pair(code, admit=admit, by=by, agents=self._token.agents)
 
     async def unpair(self, principal: str, *, agent: str | None = None, by: str = "operator") -> Sequence[str]:
-        """Without an agent, for each of the token's own."""
+        """Without an agent, for each of the token's agents."""
         who = check_part("principal", principal)
         return [gone for name in self._wanted(agent) for gone in await self._inner.unpair(who, agent=name, by=by)]
 
     def _wanted(self, agent: str | None) -> Sequence[str]:
-        """Raises `InvalidName` for what no agent can be called, as the desk does."""
+        """The agents that a request concerns. Raises `InvalidName` for an invalid name, as `AccessControl` does."""
         if agent is None:
             return sorted(self._token.agents)
         return [one for one in [agent_name(agent)] if self._token.sees(one)]
 
 
-class FencedService:
+class AgentScopedService:
     """Implements the part of `Runtime` that a token for some agents may use."""
 
     def __init__(self, service: Runtime, token: AccessToken) -> None:
         self._inner = service
         self._token = token
-        self.approvals = FencedApprovals(service.approvals, token)
-        self.replies = FencedReplies(service.replies, token)
-        self.access = FencedAccess(service.access, token)
+        self.approvals = AgentScopedApprovals(service.approvals, token)
+        self.replies = AgentScopedReplies(service.replies, token)
+        self.access = AgentScopedAccess(service.access, token)
 
     def __getattr__(self, name: str) -> NoReturn:
         refuse(name)
@@ -90,7 +90,7 @@ class FencedService:
 
     @property
     def default_agent(self) -> str:
-        """The service's own, or the token's only one. Among several others nobody chooses."""
+        """The service's default agent, or the token's only agent if the token does not see the default one."""
         usual = self._inner.default_agent
         only = next(iter(self._token.agents))
         return only if len(self._token.agents) == 1 and not self._token.sees(usual) else usual
@@ -127,7 +127,7 @@ class FencedService:
         request: str = "",
     ) -> AcceptOutcome:
         whom = self._whom(agent)
-        with hushed(whom):
+        with hiding_other_agents(whom):
             return await self._inner.accept(
                 chat,
                 text,
@@ -146,7 +146,7 @@ class FencedService:
         return await self._inner.unanswered(chat, request, agent=self._whom(agent), channel=channel)
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
-        """Ids are not guessable, and whoever has one was let see it."""
+        """Ids cannot be guessed; a caller that has one was allowed to see it."""
         if message is None and mailbox is None:
             refuse("events")
         return self._inner.listen(message=message, mailbox=mailbox)
@@ -174,7 +174,7 @@ class FencedService:
         after: str = "",
         limit: int = 100,
     ) -> Sequence[Session]:
-        """Newest first, over all the agents that the token names."""
+        """Sessions of the token's agents, newest first."""
         await self._check_place(after)
         if agent is not None or chat is not None:
             wanted = [name for name in [self.default_agent if agent is None else agent] if self._token.sees(name)]
@@ -187,7 +187,7 @@ class FencedService:
         return found[:limit]
 
     async def _check_place(self, after: str) -> None:
-        """Raises `SessionNotFound`: another agent's session is no place to read on from, as one that is not there."""
+        """Raises `SessionNotFound` for another agent's session, as for a session that does not exist."""
         if after:
             try:
                 await self.session(SessionId(after))
@@ -204,25 +204,25 @@ class FencedService:
 
     async def prompt(self, session: SessionId) -> Prompt:
         found = await self.session(session)
-        with hushed(found.agent):
+        with hiding_other_agents(found.agent):
             return await self._inner.prompt(session)
 
     async def begin_compression(self, session: SessionId) -> Operation:
         found = await self.session(session)
-        with hushed(found.agent):
+        with hiding_other_agents(found.agent):
             return await self._inner.begin_compression(session)
 
     async def recall(
         self, text: str, *, agent: str | None = None, chat: str = "", sender: str | None = None, channel: str = "http"
     ) -> RecallOutcome:
         whom = self._whom(agent)
-        with hushed(whom):
+        with hiding_other_agents(whom):
             return await self._inner.recall(text, agent=whom, chat=chat, sender=sender, channel=channel)
 
     async def deliveries(
         self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
     ) -> Sequence[DeliveryView]:
-        """The token's own, from as many pages as that takes."""
+        """Deliveries of the token's agents, from as many pages as it takes to find `limit`."""
         found: list[DeliveryView] = []
         while len(found) < limit:
             page = await self._inner.deliveries(provider=provider, state=state, after=after, limit=PAGE)
@@ -261,7 +261,7 @@ class FencedService:
         return await self._inner.conversation(address, before=before, limit=limit)
 
     async def linked(self, principal: Principal) -> Sequence[Principal]:
-        """For judging who may speak for whom, not for showing: links are of no agent."""
+        """Used to check for whom a caller may speak; links belong to no agent and are not shown."""
         return await self._inner.linked(principal)
 
     async def session(self, session: SessionId) -> Session:
@@ -271,7 +271,7 @@ class FencedService:
         return found
 
     async def find_attachment(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:
-        """As the first of the token's agents that was sent it calls it."""
+        """The attachment under the name that it has for the first of the token's agents that received it."""
         for name in sorted(self._token.agents if agent is None else self._token.agents & {agent}):
             found = await self._inner.find_attachment(hash, agent=name)
             if found is not None:
@@ -306,8 +306,8 @@ def check_agent(token: AccessToken, agent: str) -> None:
 
 
 @contextmanager
-def hushed(agent: str) -> Iterator[None]:
-    """An agent that a token names and nobody configured is not there, whoever else is."""
+def hiding_other_agents(agent: str) -> Iterator[None]:
+    """Reword `AgentNotFound` for an agent that the token names but that is not configured: other agents stay hidden."""
     try:
         yield
     except AgentNotFound as error:

@@ -1,12 +1,13 @@
-"""Token bindings: for whom an access token speaks over HTTP, and in which chats (D46).
+"""Token bindings: the sender and the chats that an access token may use over HTTP (D46).
 
 Rule 1: a token that sends names one sender, or a set of chats, or is a relay. A relay is a backend that speaks for its
-        users: it names any sender and any chat.
+        users: it may name any sender and any chat.
 Rule 2: a bound sender has the chat of its own name, every chat below it (`ada`, `ada/...`), and those that the token
-        names. The name of a chat alone decides, so a refusal does not tell whether the chat exists.
-Rule 3: in a chat of a token without a sender the chat itself speaks. Two senders share a chat only through a relay, or
-        because both their tokens name it.
-Rule 4: a token made before bindings existed is an unconfirmed relay: it works, and the operator is told to replace it.
+        names. The name of a chat alone decides, so a refusal does not reveal whether the chat exists.
+Rule 3: for a token without a sender, the sender of a message is its chat. Two senders share a chat only through a
+        relay, or if both their tokens name it.
+Rule 4: a token made before bindings existed is an unconfirmed relay: it works, and a warning asks the operator to
+        replace it.
 """
 
 from collections.abc import Iterable
@@ -17,9 +18,9 @@ from holdfast.kernel.errors import BindingRequired, InvalidInput, TokenBound
 
 CHATS_MAX = 64
 SENDER_CHARS_MAX = 256
-TOLD_MAX = 5  # chats that an error names
+TOLD_MAX = 5  # chats that an error lists
 BELOW = "/"
-CHANNELS = frozenset({"http", "openai"})  # over which tokens speak; the chats of other channels are never a token's
+CHANNELS = frozenset({"http", "openai"})  # the channels of tokens; a chat of any other channel never belongs to a token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class Binding:
         return self.sender is not None and (chat == self.sender or chat.startswith(self.sender + BELOW))
 
     def holds(self, address: str | None) -> bool:
-        """Whether the chat of an address is one that the token may read and speak in."""
+        """Whether the token may read and send in the chat of an address."""
         if not self.is_bound:
             return True
         if address is None:
@@ -57,13 +58,13 @@ class Binding:
         return place.channel in CHANNELS and place.thread is None and place.user is None and self.allows(place.chat)
 
     def check_chat(self, chat: str) -> str:
-        """The chat, unchanged. Raises `TokenBound` when it is not one of the token's."""
+        """The chat, unchanged. Raises `TokenBound` if the token may not use it."""
         if not self.allows(chat):
             raise TokenBound(f"this token may not use the chat {chat[:80]!r}; it is for {self.told}", chat=chat[:80])
         return chat
 
     def speaker(self, sender: str | None, chat: str) -> str:
-        """Who says a message; `sender` is who the request names. Raises `TokenBound` when that is somebody else."""
+        """The sender of a message. Raises `TokenBound` if the request names a `sender` other than the token's."""
         if sender is not None:
             check_part("sender", sender)
         if not self.is_bound:
@@ -75,7 +76,7 @@ class Binding:
         return own
 
     def usual_chat(self, otherwise: str) -> str:
-        """The chat of a request that names none. Raises `TokenBound` when the token names several."""
+        """The chat of a request that names none. Raises `TokenBound` if the token names several."""
         if not self.is_bound:
             return otherwise
         if self.sender is not None:
@@ -85,12 +86,12 @@ class Binding:
         return next(iter(self.chats))
 
     def new_chat(self, name: str) -> str:
-        """The name of a chat that is begun for one request, where the token may use it."""
+        """The name of a new chat for one request, placed where the token may use it."""
         return name if self.sender is None else f"{self.sender}{BELOW}{name}"
 
     @property
     def told(self) -> str:
-        """As people read it."""
+        """The binding in words, for error messages and lists."""
         shown = sorted(self.chats)[:TOLD_MAX]
         chats = ", ".join(repr(chat[:80]) for chat in shown) + (", ..." if len(self.chats) > TOLD_MAX else "")
         if self.sender is not None:
@@ -103,11 +104,11 @@ class Binding:
         return "any sender in any chat (relay)" if self.relay else "any sender in any chat"
 
 
-UNSAID = Binding()  # of a token that does not send, and of one made before bindings existed
+UNSAID = Binding()  # the binding of a token that does not send, and of one made before bindings existed
 
 
 def make_binding(*, sender: str | None, chats: Iterable[str], relay: bool, sends: bool, is_admin: bool) -> Binding:
-    """The binding of a new token. Raises `BindingRequired` for one that sends and says for nobody whom."""
+    """The binding of a new token. Raises `BindingRequired` for a token that sends without sender, chats or relay."""
     made = Binding(sender=sender, chats=frozenset(chats), relay=relay)
     if is_admin and made.is_bound:
         raise InvalidInput("a token with the scope admin may do everything: leave out --sender and --chat")
@@ -119,7 +120,7 @@ def make_binding(*, sender: str | None, chats: Iterable[str], relay: bool, sends
 
 
 def unconfirmed_text(token: str, label: str) -> str:
-    """What the operator is told of a token from before bindings existed."""
+    """The warning about a token made before bindings existed."""
     named = f"{token} ({label})" if label else token
     return (
         f"token {named} speaks for anybody in any chat, as a relay, because it was made before tokens were bound; "

@@ -33,7 +33,7 @@ QUERY = {
 }
 
 
-class FencedApprovals:
+class AgentScopedApprovals:
     """Implements `Approvals` for a token that names agents: those of others do not exist."""
 
     def __init__(self, inner: Approvals, token: AccessToken) -> None:

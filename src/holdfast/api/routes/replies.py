@@ -27,7 +27,7 @@ QUERY = {
 }
 
 
-class FencedReplies:
+class AgentScopedReplies:
     """Implements `Replies` for a token that names agents: those of others do not exist."""
 
     def __init__(self, inner: Replies, token: AccessToken) -> None:

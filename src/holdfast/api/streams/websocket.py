@@ -53,16 +53,16 @@ PATH = "/v1/ws"
 SOCKETS_MAX = 500
 AUTH_WAIT_MS = 10_000
 
-Fence = Callable[[Settings, Caller, str], Settings]  # for a caller at an address
+ScopeForCaller = Callable[[Settings, Caller, str], Settings]  # for a caller at an address
 
 
 class Sockets:
     """The open connections of this server."""
 
-    def __init__(self, guard: Guard, settings: Settings, fence: Fence) -> None:
+    def __init__(self, guard: Guard, settings: Settings, scope_for: ScopeForCaller) -> None:
         self._guard = guard
         self._settings = settings
-        self._fence = fence
+        self._scope_for = scope_for
         self._open = 0
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +78,7 @@ class Sockets:
         self._open += 1
         self._settings.metrics.sockets.inc()
         try:
-            await Connection((scope, receive, send), self._guard, self._settings, self._fence, opened).run()
+            await Connection((scope, receive, send), self._guard, self._settings, self._scope_for, opened).run()
         finally:
             self._open -= 1
             self._settings.metrics.sockets.dec()
@@ -107,13 +107,13 @@ class Connection:
         asgi: tuple[Scope, Receive, Send],
         guard: Guard,
         settings: Settings,
-        fence: Fence,
+        scope_for: ScopeForCaller,
         opened: OpenRequest,
     ) -> None:
         self._scope, self._receive, self._send = asgi
         self._guard = guard
         self._settings = settings
-        self._fence = fence
+        self._scope_for = scope_for
         self._opened = opened
         self._outbox = Outbox()
         self._over: asyncio.Future[Closing] = asyncio.get_running_loop().create_future()
@@ -169,7 +169,7 @@ class Connection:
             await self._serve(caller)
 
     async def _serve(self, caller: Caller) -> None:
-        settings = self._fence(self._settings, caller, self._guard.client_of(self._scope))
+        settings = self._scope_for(self._settings, caller, self._guard.client_of(self._scope))
         talk = self._talk = SocketConversation(caller, settings, self._outbox, self._start)
         scopes = sorted(scope.value for scope in TokenScope if caller.token.may(scope))
         agents = sorted(caller.token.agents) or list(settings.service.agents())
