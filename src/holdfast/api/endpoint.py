@@ -44,7 +44,7 @@ class Settings:
     logins: Logins
     hooks: Webhooks
     admission: Admission
-    turnstile: KeyedLock = field(default_factory=KeyedLock)
+    request_lock: KeyedLock = field(default_factory=KeyedLock)
 
 
 Handler: TypeAlias = Callable[[Request, Settings], Awaitable[Response]]

@@ -39,8 +39,8 @@ class Caller:
     async def speak_as(self, sender: str | None, chat: str, service: Runtime) -> str:
         """The sender of a message in a chat. `sender` is the one that the request names; an empty chat is chosen later.
 
-        Raises `TokenBound`. Raises `ScopeRequired` for a sender on another channel (named as <channel>:<id>, or by a name that
-        such an account is linked to), unless the operator bound the token to exactly that sender.
+        Raises `TokenBound`. Raises `ScopeRequired` for a sender on another channel (named as <channel>:<id>, or by a
+        name that such an account is linked to), unless the operator bound the token to exactly that sender.
         """
         binding = self.token.binding
         if sender is None and not chat and binding.sender is None:

@@ -1,1 +1,1 @@
-"""How much of the HTTP server one client, one token and all of them together may use."""
+"""Limits of the HTTP server: per client, per token and in total."""

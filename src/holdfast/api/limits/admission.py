@@ -1,8 +1,8 @@
-"""Admission: what a request may use is decided from its head, before anything of its body is read.
+"""Admission: the head of a request decides what the request may use, before any of its body is read.
 
-Rule 1: a request counts for its client and for its token. The operator is counted with neither.
-Rule 2: the operator's share of the connections stays free: everybody else is refused before it is touched.
-Rule 3: what is refused is told a code and when to come back.
+Rule 1: a request counts for its client and for its token. The operator's requests count for neither.
+Rule 2: the operator's share of the connections stays free: other requests are refused before they use it.
+Rule 3: a refusal has an error code and the time to retry after.
 """
 
 from collections import Counter, OrderedDict
@@ -26,10 +26,10 @@ CHATS_KNOWN_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Whom a request counts for."""
+    """The client and the token that a request counts for."""
 
     client: str
-    token: str = ""  # none yet, or none at all
+    token: str = ""  # empty: not yet known, or none
     is_operator: bool = False
 
     @classmethod
@@ -40,7 +40,7 @@ class Requester:
         return cls(client_key(address), caller.token.id, is_operator or admin)
 
     def keys(self, client_max: int, token_max: int) -> list[tuple[str, int]]:
-        """What is counted, each with its limit."""
+        """The keys that the request counts for, each with its limit."""
         if self.is_operator:
             return []
         found = [(f"client {self.client}", client_max)]
@@ -48,7 +48,7 @@ class Requester:
 
 
 class Admission:
-    """The requests of this server that are under way."""
+    """Counts the open requests of this server."""
 
     def __init__(self, limits: ServerLimits, clock: Clock, *, body_bytes_max: int) -> None:
         self.limits = limits
@@ -59,11 +59,11 @@ class Admission:
         self._chats_made = Allowance(clock, HOUR_MS)
         self._chats_known: OrderedDict[bytes, None] = OrderedDict()
         self._open: Counter[str] = Counter()
-        self._others = 0  # requests of anybody but the operator
+        self._others = 0  # requests of clients other than the operator
 
     @contextmanager
     def open(self, who: Requester) -> "Iterator[OpenRequest]":
-        """Count a request for as long as it runs. Raises `TooManyRequests` and `TooManyConnections`."""
+        """Count a request while it runs. Raises `TooManyRequests` and `TooManyConnections`."""
         opened = OpenRequest(self)
         try:
             opened.count_for(who)
@@ -96,7 +96,7 @@ class Admission:
     # --- chats
 
     async def admit_chat(self, who: Requester, address: str, exists: Callable[[], Awaitable[bool]]) -> None:
-        """Count a chat that is not there yet. Raises `TooManyChats`."""
+        """Count a chat that does not exist yet. Raises `TooManyChats`."""
         name = blake2b(address.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         if name in self._chats_known:
             self._chats_known.move_to_end(name)
@@ -115,7 +115,7 @@ class Admission:
 
 
 class OpenRequest:
-    """One request under way, and the bytes that it holds."""
+    """One open request, and the body bytes that it holds."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
@@ -123,13 +123,13 @@ class OpenRequest:
         self._held = 0
 
     def count_for(self, who: Requester) -> None:
-        """Count it for somebody, instead of whom it was counted for before. Raises what `Admission.enter` raises."""
+        """Count the request for `who` instead of its previous requester. Raises the errors of `Admission.enter`."""
         self.close()
         self._admission.enter(who)
         self._who = who
 
     async def hold(self, size: int) -> None:
-        """Before a body of `size` bytes is read. Raises `ByteRateExceeded`, `TooManyBytes` and `BodyMemoryFull`."""
+        """Reserve `size` bytes for a body. Raises `ByteRateExceeded`, `TooManyBytes` and `BodyMemoryFull`."""
         self.free()
         wait_ms = self._byte_rate_wait_ms(size)
         if wait_ms:
@@ -139,14 +139,14 @@ class OpenRequest:
         self._held = size
 
     def read(self, size: int) -> None:
-        """The body is there, and has `size` bytes: what was held beyond that is free again."""
+        """Record that the body has arrived with `size` bytes, and free the rest of the reservation."""
         kept = min(size, self._held)
         self._admission.bodies.give_back(self._held - kept, self._caps())
         self._held = kept
         self._use(size)
 
     def keep(self, size: int) -> bool:
-        """Hold exactly `size` bytes from now on, of frames that are not whole yet; False when they do not fit."""
+        """Hold exactly `size` bytes of unfinished frames from now on; False if they do not fit."""
         more = size - self._held
         if more > 0 and self._byte_rate_wait_ms(more):
             return False
@@ -171,7 +171,7 @@ class OpenRequest:
             self._admission.bytes_used.use(key, size)
 
     def free(self) -> None:
-        """Nothing of the body is needed any more."""
+        """Free the bytes of the body."""
         if self._held:
             self._admission.bodies.give_back(self._held, self._caps())
             self._held = 0

@@ -1,4 +1,4 @@
-"""How much each client and each token has used within a window of time. RAM that can vanish."""
+"""Use per client and per token within a window of time. The counts are in memory only and may be lost."""
 
 from collections import OrderedDict
 
@@ -15,7 +15,7 @@ class Allowance:
         self._used: OrderedDict[str, tuple[Instant, int]] = OrderedDict()
 
     def wait_ms(self, key: str, more: int, most: int) -> int:
-        """How long until `more` fits below `most`; 0 when it does now. An empty window takes anything once."""
+        """Milliseconds until `more` fits below `most`; 0 if it fits now. An empty window accepts any amount once."""
         began, used = self._window(key)
         return 0 if used == 0 or used + more <= most else max(1, began + self._window_ms - self._clock.now())
 

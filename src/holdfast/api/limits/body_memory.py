@@ -1,7 +1,8 @@
-"""The bytes of request bodies that are in memory, in total and by client and token.
+"""The bytes of request bodies in memory, in total and per client and token.
 
-A request asks for the bytes of its body before it reads any of them, waits a moment for others to end, and is refused
-then. The operator has bytes of its own on top of the total, and is counted with no client and no token.
+A request reserves the bytes of its body before it reads any of them. If they do not fit, it waits up to `WAIT_MS` for
+other requests to end, and is then refused. The operator has extra bytes beyond the total, and its requests count for no
+client and no token.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ class BodyMemory:
         return self._held
 
     async def hold(self, size: int, caps: Sequence[tuple[str, int]]) -> None:
-        """Wait until `size` more bytes fit; without `caps` it is the operator who asks.
+        """Wait until `size` more bytes fit. A request without `caps` is the operator's.
 
         Raises `TooManyBytes` and `BodyMemoryFull`.
         """

@@ -1,4 +1,4 @@
-"""The service as a caller sees it who may begin a limited number of new chats. Everything else is passed on."""
+"""The service for a caller with a limited rate of new chats. All other methods are passed through."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ class ChatLimitedService:
         self._admission = admission
         self._who = who
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the service has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of the service
         return getattr(self._inner, name)
 
     async def accept(
@@ -26,7 +26,7 @@ class ChatLimitedService:
         channel: str = "http",
         **more: Any,  # noqa: ANN401
     ) -> AcceptOutcome:
-        """As the service does. Raises `TooManyChats` before a chat too many is made."""
+        """Accept a message as the service does. Raises `TooManyChats` before a chat beyond the limit is created."""
         whom = agent_name(self._inner.default_agent if agent is None else agent)
         address = str(Address(agent=whom, channel=channel, type="dm", chat=chat))
 

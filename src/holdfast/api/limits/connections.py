@@ -1,13 +1,14 @@
-"""Connections: how many are open, by client, and which of them make room for a new one.
+"""Connections: how many are open, per client, and which are closed to admit a new one.
 
-Rule 1: a new connection is never refused while another one is idle; the one that has been idle longest makes room. Idle
-        is a connection that has not shown the whole head of a request, waits for the next one, or was answered.
-Rule 2: a connection with a request under way is never cut off here. Requests are limited by admission.py, which leaves
-        the operator's share of the connections free; so one of the others is always idle.
-Rule 3: room is made only after every connection that was opened meanwhile has been read once: a client whose head has
-        already arrived is not taken for one that sends nothing.
-Rule 4: behind a trusted proxy, and on this machine, many clients share one address; only what has not shown its head is
-        counted per address there, and behind a proxy not even that.
+Rule 1: a new connection is never refused while another one is idle; the connection that has been idle longest is
+        closed. A connection is idle if it has not sent the whole head of a request, waits for the next request, or was
+        answered.
+Rule 2: a connection with a request in progress is never closed here. admission.py limits requests and leaves the
+        operator's share of the connections free, so one of the other connections is always idle.
+Rule 3: connections are closed only after every connection that was opened meanwhile has been read once, so a client
+        whose head has already arrived does not count as one that sends nothing.
+Rule 4: behind a trusted proxy, and on this machine, many clients share one address. On this machine only connections
+        without a complete head are counted per address; behind a proxy none are.
 """
 
 import asyncio
@@ -20,18 +21,18 @@ from holdfast.api.limits.server_limits import ServerLimits
 
 
 class OpenConnection(Protocol):
-    """What is counted. `peer` is the address at the other end of the socket."""
+    """A connection that is counted. `peer` is the address of the remote end of the socket."""
 
     @property
     def peer(self) -> str: ...
 
     @property
     def has_unsent(self) -> bool:
-        """Whether an answer is still on its way."""
+        """Whether part of a response is not sent yet."""
         ...
 
     def drop(self) -> None:
-        """End it at once."""
+        """Close the connection immediately."""
         ...
 
 
@@ -42,10 +43,10 @@ class Connections:
         self._limits = limits
         self._is_proxy = is_proxy
         self._dropped = dropped
-        self._open: dict[OpenConnection, str] = {}  # with its client
+        self._open: dict[OpenConnection, str] = {}  # connection to client
         self._by_client: Counter[str] = Counter()
-        self._idle: dict[OpenConnection, None] = {}  # the one that has been idle longest first
-        self._half_open: dict[OpenConnection, None] = {}  # of these, the ones that have not shown a whole head
+        self._idle: dict[OpenConnection, None] = {}  # longest idle first
+        self._half_open: dict[OpenConnection, None] = {}  # the idle ones without a complete head
         self._half_open_by_client: Counter[str] = Counter()
         self._is_due = False
 
@@ -56,7 +57,7 @@ class Connections:
     def half_open(self) -> int:
         return len(self._half_open)
 
-    # --- what connections tell
+    # --- events of connections
 
     def opened(self, one: OpenConnection) -> None:
         client = client_key(one.peer)
@@ -68,14 +69,14 @@ class Connections:
             self._after_reading(self._make_room)
 
     def awaits_head(self, one: OpenConnection) -> None:
-        """The connection has begun, or begins another request, and has not shown the whole head of it."""
+        """The connection is new, or a new request has begun, and its head is not complete."""
         if one in self._open and one not in self._half_open:
             self._idle.setdefault(one)
             self._half_open[one] = None
             self._half_open_by_client[self._open[one]] += 1
 
     def works(self, one: OpenConnection) -> None:
-        """A request is under way."""
+        """A request is in progress."""
         self._idle.pop(one, None)
         if one in self._half_open:
             del self._half_open[one]
@@ -92,10 +93,10 @@ class Connections:
         if client is not None:
             _less(self._by_client, client)
 
-    # --- making room
+    # --- closing connections
 
     def _after_reading(self, then: Callable[[], None]) -> None:
-        """Two turns of the event loop later: what has arrived on new connections has been read by then."""
+        """Call `then` two event loop iterations later, when data that arrived on new connections has been read."""
         loop = asyncio.get_running_loop()
         loop.call_soon(loop.call_soon, then)
 
@@ -121,7 +122,7 @@ class Connections:
         if count <= 0:
             return
         found = [one for one in among if client is None or self._open[one] == client]
-        found.sort(key=lambda one: one.has_unsent)  # an answer that is still on its way goes last
+        found.sort(key=lambda one: one.has_unsent)  # connections with an unsent response go last
         for one in found[:count]:
             self._drop(one, why)
 
@@ -132,7 +133,7 @@ class Connections:
 
 
 def client_key(address: str) -> str:
-    """What counts as one client: the address, or the /64 network of an IPv6 address."""
+    """The key of a client: its address, or the /64 network of an IPv6 address."""
     try:
         known = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

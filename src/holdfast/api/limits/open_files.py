@@ -1,4 +1,4 @@
-"""How many connections fit into the open files that the system allows this process."""
+"""The number of connections that fit into the open files of this process."""
 
 from dataclasses import replace
 
@@ -10,11 +10,11 @@ try:
 except ImportError:  # Windows has no such limit
     resource = None  # type: ignore[assignment]
 
-FILES_FOR_OTHERS = 200  # the store, its log, connections to models and platforms, and connections not yet cut off
+FILES_FOR_OTHERS = 200  # the store, its log, connections to models and platforms, and connections not yet closed
 
 
 def fitted(limits: ServerLimits) -> ServerLimits:
-    """The limits, with as many connections as fit. A process may raise its own limit up to the system's."""
+    """The limits, with as many connections as fit. The process raises its own soft limit up to the hard limit."""
     wanted = limits.connections_max
     allowed = _allowed(wanted + FILES_FOR_OTHERS)
     if allowed is None:
@@ -25,7 +25,7 @@ def fitted(limits: ServerLimits) -> ServerLimits:
 
 
 def _allowed(needed: int) -> int | None:
-    """How many files this process may open, if those are fewer than needed."""
+    """The number of files that this process may open, if it is less than needed."""
     if resource is None:
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

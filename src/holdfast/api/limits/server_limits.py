@@ -1,8 +1,8 @@
-"""How much of the HTTP server one client, one token and all of them together may use. Pure.
+"""Limits of the HTTP server: per client, per token and in total. Pure.
 
-A client is an address (an IPv6 address counts as its /64 network, which one machine may use as a whole), as a trusted
-proxy tells it. The operator (a token with the scope admin for all agents, and health checks from this machine) is not
-counted against a client or a token, and has connections that no one else may use.
+A client is an address, as reported by a trusted proxy if there is one. An IPv6 address counts as its /64 network, which
+one machine may use as a whole. The operator (a token with the scope admin for all agents, and health checks from this
+machine) does not count for a client or a token, and has connections reserved for it.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ MEGABYTE = 1024 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
     connections_max: int = 800  # below the usual limit of 1,024 open files, which the store needs too
-    operator_connections: int = 32  # of these, for the operator alone
+    operator_connections: int = 32  # of these, reserved for the operator
     client_connections_max: int = 400
-    half_open_max: int = 256  # connections that have not shown a whole head
+    half_open_max: int = 256  # connections without a complete head
     client_half_open_max: int = 128
     client_requests_max: int = 400  # open at once; a stream or a WebSocket is open until it ends
     token_requests_max: int = 400
@@ -28,7 +28,7 @@ class ServerLimits:
     token_chats_per_hour: int = 1_000
 
     def fault(self) -> tuple[str, str] | None:
-        """The first setting that contradicts another, and what would be right."""
+        """The first setting that contradicts another, and its valid value."""
         if self.operator_connections >= self.connections_max:
             return "operator_connections", f"it must be below connections_max, which is {self.connections_max}"
         pairs = (

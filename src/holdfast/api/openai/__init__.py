@@ -1,1 +1,1 @@
-"""The OpenAI-compatible API: clients that speak to OpenAI speak to agents, unchanged."""
+"""The OpenAI-compatible API: OpenAI's clients talk to agents without changes."""

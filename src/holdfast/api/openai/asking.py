@@ -1,13 +1,13 @@
-"""What an OpenAI-compatible request asks: which agent, in which chat, which words; and the durable message it becomes.
+"""OpenAI-compatible requests: the agent, chat and text of a request, and the durable message that it becomes.
 
-Rule 1: `model` is the agent. The chat is named by a header or by `user`; history is ours, so of `messages` the last
-        one only is taken, and it must be the user's.
-Rule 2: a client that repeats a request repeats its key: `Idempotency-Key`, or sender and body while those have not
-        been answered. Their hash stands beside the message until then, and is no part of any id or name. The same
-        words said again after an answer, or by somebody else, are another message.
-        Requests that come at the same time are looked at one after another, so equal ones are one message.
-Rule 3: nobody hangs on a human. A question about a dangerous tool is the answer, and ends the request. The request that
-        decides it is answered with what came of the turn that it released.
+Rule 1: `model` is the agent. A header or `user` names the chat. Holdfast keeps the history, so only the last of
+        `messages` is used, and it must be the user's.
+Rule 2: a client that repeats a request repeats its key: `Idempotency-Key`, or sender and body until the request is
+        answered. Until then their hash is stored beside the message; it is part of no id or name. The same text sent
+        again after an answer, or by another sender, is another message.
+        Equal requests that arrive at the same time are handled one after another, so they become one message.
+Rule 3: no request waits for a human. A question about a dangerous tool is the answer and ends the request. The request
+        that decides it is answered with the outcome of the turn that it released.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ class Part(Struct, frozen=True):
 
 
 class InputItem(Struct, frozen=True):
-    """One message. Whatever else a client sends along is passed over."""
+    """One message. Other fields are ignored."""
 
     role: str = ""
     content: str | list[Part] | None = None
@@ -58,24 +58,24 @@ class OpenAiRequest:
     chat: str
     sender: str
     text: str
-    key: str  # what makes a repetition the same question; empty when the body does
+    key: str  # the idempotency key; empty if the body identifies the request
     body_hash: str
     origin: Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What the body of a request asks."""
+    """The question in the body of a request."""
 
     agent: str
-    chat: str  # empty: one of its own
+    chat: str  # empty: a new chat for this request
     user: str | None
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class TakenMessage:
-    """The durable message, and a feed from before it."""
+    """The durable message, and a feed that was opened before it."""
 
     message: MessageId
     feed: Feed
@@ -97,7 +97,7 @@ def last_words(items: list[InputItem]) -> str:
 
 
 def chat_of(request: Request, user: str | None) -> str:
-    """The chat that a header names, else that of the `user`, else the token's own. Raises `TokenBound`."""
+    """The chat that a header names, else that of `user`, else the token's usual one. Raises `TokenBound`."""
     named = [request.headers[name] for name in CHAT_HEADERS if request.headers.get(name)]
     if named or user:
         return (named or [user or ""])[0]
@@ -106,11 +106,11 @@ def chat_of(request: Request, user: str | None) -> str:
 
 
 async def take(request: Request, settings: Settings, body: bytes, question: Question) -> TakenMessage:
-    """Make the question durable, or find it when it is being answered already."""
+    """Make the question durable, or find it if it is already being answered."""
     service = settings.service
     caller = caller_of(request)
     named = request.headers.get(SENDER_HEADER) or question.user or None
-    sender = await caller.speak_as(named, question.chat, service)  # empty: it is known with the chat
+    sender = await caller.speak_as(named, question.chat, service)  # empty: it follows from the chat
     asked = OpenAiRequest(
         agent=question.agent,
         chat=question.chat,
@@ -123,7 +123,7 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
     wanted = service.new_message()
     feed = service.listen(message=wanted)
     try:
-        async with settings.turnstile.alone(repr((asked.agent, asked.chat, asked.key or asked.body_hash))):
+        async with settings.request_lock.alone(repr((asked.agent, asked.chat, asked.key or asked.body_hash))):
             if not asked.chat:
                 chat = await _own_chat(asked, caller.token, settings)
                 asked = replace(asked, chat=chat, sender=sender or sender_of_chat(chat))
@@ -140,7 +140,7 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
 
 
 async def _released(message: MessageId, settings: Settings) -> MessageId:
-    """The message whose turn went on because of this one, where the token finds it; else this one."""
+    """The message whose turn this one released, if the token finds it; else this one."""
     other = (await settings.service.trace(message)).released
     if other is None:
         return message
@@ -151,7 +151,7 @@ async def _released(message: MessageId, settings: Settings) -> MessageId:
 
 
 async def _own_chat(asked: OpenAiRequest, token: AccessToken, settings: Settings) -> str:
-    """The chat of a request that names none: that of the same request before, if it is repeated, else a new one."""
+    """The chat of a request that names none: the chat of the request that it repeats, else a new one."""
     if asked.key:
         return token.binding.new_chat(f"response-{_digest(token.id.encode(), asked.key.encode())}")
     again = await _unanswered(asked, settings)
@@ -190,12 +190,12 @@ async def _accept(asked: OpenAiRequest, settings: Settings, wanted: MessageId) -
 
 
 def decode_loosely(body: bytes, shape: type[Any]) -> Any:  # noqa: ANN401
-    """Clients send fields that we have no use for; what is used is checked."""
+    """Decode a body and ignore unknown fields, which clients send; known fields are checked."""
     return decode(body, shape)
 
 
 async def over(taken: TakenMessage, settings: Settings) -> MessageTrace:
-    """What became of the message, once that is known or a human is asked."""
+    """The message once it has ended or waits for a human."""
     async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
         async for frame in frames:
             if isinstance(frame, HumanAsked):
@@ -204,12 +204,12 @@ async def over(taken: TakenMessage, settings: Settings) -> MessageTrace:
 
 
 def text_of(trace: MessageTrace) -> str:
-    """The answer: the question that it waits for, or the reply."""
+    """The text of the answer: the pending question, or the reply."""
     return trace.awaiting.text if trace.awaiting else trace.reply.text if trace.reply else ""
 
 
 async def words(taken: TakenMessage, settings: Settings) -> AsyncGenerator[str]:
-    """The reply in pieces. What was shown cannot be taken back in this protocol, so one that starts again says so."""
+    """The reply in pieces. The protocol cannot retract text, so a reply that starts again says so."""
     heard = ""
     async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
         async for frame in frames:

@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions: one question, one answer, whole or in pieces."""
+"""POST /v1/chat/completions: one question and one answer, whole or as a stream."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -47,10 +47,10 @@ class StreamOptions(Struct, frozen=True):
 
 
 class CompletionRequest(Struct, frozen=True):
-    """The parts of OpenAI's request that say what is asked; the rest is passed over."""
+    """The parts of OpenAI's request that define the question; other fields are ignored."""
 
     messages: Annotated[list[InputItem], Meta(min_length=1)]
-    model: Name | None = None  # the default agent
+    model: Name | None = None  # null: the default agent
     n: int | None = None  # an agent has one history, and so one answer
     stream: bool = False
     stream_options: StreamOptions | None = None
@@ -68,7 +68,7 @@ async def post_completion(request: Request, settings: Settings) -> Response:
         agent=agent, chat=chat_of(request, wanted.user), user=wanted.user, text=last_words(wanted.messages)
     )
     taken = await take(request, settings, body, question)
-    wanted, body = structs.replace(wanted, messages=[]), b""  # the answer may take long, and the question is durable
+    wanted, body = structs.replace(wanted, messages=[]), b""  # frees memory while the answer is awaited
     request.scope["opened"].free()
     if wanted.stream:
         has_usage = wanted.stream_options is not None and wanted.stream_options.include_usage

@@ -1,4 +1,4 @@
-"""GET /v1/models: the agents, as OpenAI's clients list models."""
+"""GET /v1/models: the agents as a list of models."""
 
 from starlette.requests import Request
 from starlette.responses import Response

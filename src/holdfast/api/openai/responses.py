@@ -1,7 +1,7 @@
-"""POST /v1/responses and what became of one: the Responses API over durable messages.
+"""POST /v1/responses and GET of one response: the Responses API over durable messages.
 
-A response is a message's answer, so its id is the message's. `previous_response_id` goes on in the same chat; without
-it, and without a chat that a header or `user` names, each response begins a chat of its own.
+A response is the answer to a message, so it has the message's id. `previous_response_id` continues in the same chat.
+Without it, and without a chat named by a header or by `user`, each response starts a new chat.
 """
 
 from collections.abc import AsyncGenerator
@@ -49,10 +49,10 @@ FAILED = frozenset({MessageState.FAILED, MessageState.REFUSED, MessageState.HELD
 
 
 class ResponseRequest(Struct, frozen=True):
-    """The parts of OpenAI's request that say what is asked; the rest is passed over."""
+    """The parts of OpenAI's request that define the question; other fields are ignored."""
 
     input: str | list[InputItem]
-    model: Name | None = None  # the default agent, or that of the response before
+    model: Name | None = None  # null: the default agent, or that of the previous response
     stream: bool = False
     previous_response_id: str | None = None
     user: Name | None = None
@@ -70,7 +70,7 @@ async def post_response(request: Request, settings: Settings) -> Response:
         text=wanted.input if isinstance(wanted.input, str) else last_words(wanted.input),
     )
     taken = await take(request, settings, body, question)
-    wanted, body = structs.replace(wanted, input=""), b""  # the answer may take long, and the question is durable
+    wanted, body = structs.replace(wanted, input=""), b""  # frees memory while the answer is awaited
     request.scope["opened"].free()
     if wanted.stream:
         return EventStream(_events(wanted, taken, settings), settings.tasks)
@@ -83,7 +83,7 @@ async def get_response(request: Request, settings: Settings) -> Response:
 
 
 async def _place(request: Request, wanted: ResponseRequest, settings: Settings) -> tuple[str, str]:
-    """The agent that is asked, and the chat."""
+    """The agent and the chat of a request."""
     if wanted.previous_response_id is not None:
         before = await _found(wanted.previous_response_id, settings)
         if wanted.model is not None and before.agent != wanted.model:
@@ -105,7 +105,7 @@ async def _found(id: str, settings: Settings) -> MessageTrace:
 
 
 def _response(trace: MessageTrace, previous: str | None = None, *, is_answer: bool = False) -> ResponseObject:
-    """A question is an answer, even if it has been decided since; the rest comes under the same id."""
+    """A response. A question counts as an answer even after it was decided; the reply follows under the same id."""
     is_over = is_answer or trace.is_over or trace.awaiting is not None
     text = text_of(trace)
     failed = trace.state in FAILED
@@ -132,8 +132,8 @@ def _output(message: str, text: str, status: str = "completed") -> OutputMessage
     return OutputMessage(id=f"msg_{message}", status=status, content=[OutputText(text=text)])
 
 
-class _Script:
-    """The events of one response, numbered."""
+class _EventSequence:
+    """The numbered events of one response."""
 
     def __init__(self, message: str) -> None:
         self._number = -1
@@ -148,23 +148,23 @@ class _Script:
 
 
 async def _events(wanted: ResponseRequest, taken: TakenMessage, settings: Settings) -> AsyncGenerator[bytes]:
-    script, previous = _Script(taken.message), wanted.previous_response_id
+    sequence, previous = _EventSequence(taken.message), wanted.previous_response_id
     begun = _response(await settings.service.trace(taken.message), previous)
-    yield script.event("response.created", response=begun)
-    yield script.event("response.in_progress", response=begun)
-    empty = {"id": script.item, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
-    yield script.event("response.output_item.added", output_index=0, item=empty)
-    yield script.part("response.content_part.added", part=OutputText(text=""))
+    yield sequence.event("response.created", response=begun)
+    yield sequence.event("response.in_progress", response=begun)
+    empty = {"id": sequence.item, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
+    yield sequence.event("response.output_item.added", output_index=0, item=empty)
+    yield sequence.part("response.content_part.added", part=OutputText(text=""))
     shown = ""
     async with aclosing(words(taken, settings)) as pieces:
         async for text in pieces:
             shown += text
-            yield script.part("response.output_text.delta", delta=text, logprobs=[])
-    yield script.part("response.output_text.done", text=shown, logprobs=[])
-    yield script.part("response.content_part.done", part=OutputText(text=shown))
-    yield script.event("response.output_item.done", output_index=0, item=_output(taken.message, shown))
+            yield sequence.part("response.output_text.delta", delta=text, logprobs=[])
+    yield sequence.part("response.output_text.done", text=shown, logprobs=[])
+    yield sequence.part("response.content_part.done", part=OutputText(text=shown))
+    yield sequence.event("response.output_item.done", output_index=0, item=_output(taken.message, shown))
     ended = _response(await settings.service.trace(taken.message), previous, is_answer=True)
-    yield script.event("response.failed" if ended.error else "response.completed", response=ended)
+    yield sequence.event("response.failed" if ended.error else "response.completed", response=ended)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

@@ -1,4 +1,4 @@
-"""OpenAI's shapes, as far as its clients look at them."""
+"""The parts of OpenAI's shapes that its clients use."""
 
 import msgspec
 from msgspec import Struct, field
@@ -10,7 +10,7 @@ STARTED_AGAIN = "\n\n[the answer was interrupted and starts again]\n\n"
 
 
 class OpenAiShape(Struct, frozen=True, kw_only=True):
-    """Something that is answered."""
+    """Base of the answers."""
 
 
 class CompletionUsage(OpenAiShape, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class CompletionChoice(OpenAiShape, frozen=True, kw_only=True):
 
 
 class Completion(OpenAiShape, frozen=True, kw_only=True):
-    """A whole answer."""
+    """A complete answer."""
 
     id: str
     object: str = "chat.completion"
@@ -64,7 +64,7 @@ class Chunk(OpenAiShape, frozen=True, kw_only=True):
 
 
 class ModelCard(OpenAiShape, frozen=True, kw_only=True):
-    """An agent, as a model."""
+    """An agent as a model."""
 
     id: str
     object: str = "model"
@@ -73,7 +73,7 @@ class ModelCard(OpenAiShape, frozen=True, kw_only=True):
 
 
 class ModelCards(OpenAiShape, frozen=True, kw_only=True):
-    """The agents, as models."""
+    """The agents as models."""
 
     object: str = "list"
     data: list[ModelCard]
@@ -135,6 +135,6 @@ def usage_of(trace: MessageTrace) -> CompletionUsage:
 
 
 def piece_of(value: object, name: str = "") -> bytes:
-    """One server-sent event, as OpenAI writes them."""
+    """One server-sent event in OpenAI's format."""
     head = f"event: {name}\n".encode() if name else b""
     return head + b"data: " + msgspec.json.encode(value) + b"\n\n"

@@ -1,1 +1,1 @@
-"""Replies while they are made: frames, server-sent events, WebSocket."""
+"""Streaming of replies: frames, server-sent events, WebSocket."""

@@ -1,7 +1,7 @@
-"""A conversation over one WebSocket: what a client may say, and the chats that it is told about.
+"""A conversation over one WebSocket: the frames of a client, and the chats whose events it receives.
 
-A chat is told about while a message that this client sent or asked for is unanswered, or for as long as it subscribes.
-Without a subscription it hears of its own messages only.
+A client receives events of a chat while a message that it sent or followed is unanswered, or while it subscribes.
+Without a subscription it receives events of its own messages only.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from holdfast.kernel.ids import AgentName, MessageId
 from holdfast.kernel.notifier import Event, Feed
 
 CHATS_MAX = 1_000
-CHECKED_MAX = 50  # messages that are looked up at once, whatever was heard of them
+CHECKED_MAX = 50  # messages that one check looks up at most, regardless of their events
 
 
 class ClientFrame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
-    """Something that a client says; `type` says what."""
+    """A frame of the client; `type` is its kind."""
 
 
 class Auth(ClientFrame, frozen=True, kw_only=True, tag="auth", forbid_unknown_fields=True):
@@ -43,9 +43,9 @@ class SendMessage(ClientFrame, frozen=True, kw_only=True, tag="send", forbid_unk
     chat: str
     id: str
     text: str
-    agent: str | None = None  # the default one
+    agent: str | None = None  # null: the default agent
     sender: str | None = None
-    hop: Hop = 0  # as the reply said that is passed on
+    hop: Hop = 0  # the `hop` of the reply that is passed on
 
 
 class Subscribe(ClientFrame, frozen=True, kw_only=True, tag="subscribe", forbid_unknown_fields=True):
@@ -54,7 +54,7 @@ class Subscribe(ClientFrame, frozen=True, kw_only=True, tag="subscribe", forbid_
 
 
 class Follow(ClientFrame, frozen=True, kw_only=True, tag="follow", forbid_unknown_fields=True):
-    """Ask again what became of a message; nothing is ever lost with a connection."""
+    """Ask for the state of a message; no state is lost with a connection."""
 
     message: str
 
@@ -90,7 +90,7 @@ class Known(Frame, frozen=True, kw_only=True, tag="duplicate"):
 
 
 class Subscribed(Frame, frozen=True, kw_only=True, tag="subscribed"):
-    """Told at once, and again when the first message of a chat that was not there yet has come in."""
+    """Sent at once, and again when a chat that did not exist yet receives its first message."""
 
     chat: str
     agent: str
@@ -109,7 +109,7 @@ def frame_in(text: str) -> InFrame:
 class WatchedChat:
     feed: Feed
     subscribed: bool = False
-    # Messages, each with the last question that was told; the one that was looked up last stands last.
+    # Message to the last approval sent to the client; the message that was looked up last comes last.
     awaited: dict[str, str] = field(default_factory=dict)
 
 
@@ -128,7 +128,7 @@ class SocketConversation:
         self._outbox = outbox
         self._start = start
         self._chats: dict[str, WatchedChat] = {}  # by mailbox
-        self._coming: set[str] = set()  # addresses subscribed to before anybody said anything there
+        self._coming: set[str] = set()  # subscribed addresses that have no mailbox yet
 
     async def act(self, frame: InFrame) -> None:
         match frame:
@@ -150,7 +150,7 @@ class SocketConversation:
         for chat in self._chats.values():
             chat.feed.close()
 
-    # --- what a client says
+    # --- frames of the client
 
     async def _send(self, frame: SendMessage) -> None:
         self._check_room()
@@ -163,11 +163,11 @@ class SocketConversation:
         told = accepted_view(outcome)
         place = {"id": frame.id, "chat": frame.chat, "agent": self._whom(frame.agent)}
         if isinstance(outcome, Accepted) and isinstance(told, AcceptedMessage):
-            self._await(outcome.mailbox, outcome.message)  # before anything else runs, so that nothing is missed
+            self._await(outcome.mailbox, outcome.message)  # before the next await, so that no event is missed
             self._outbox.put(AcceptedFrame(**place, message=told.message, queued_behind=told.queued_behind))
             if (
                 kind_of(frame.text, human=origin.human) is MessageKind.SIGNAL
-            ):  # answered when accepted; no event says so
+            ):  # a signal is answered on acceptance, without an event
                 await self._look(self._chat(outcome.mailbox), [outcome.message])
         else:
             self._outbox.put(Known(**place, message=told.message, state=getattr(told, "state", "")))
@@ -191,7 +191,7 @@ class SocketConversation:
         self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
 
     async def _until_there(self, address: Address) -> None:
-        """Nobody has said anything there yet: look once in a while, and say so when somebody has."""
+        """Poll until the address has a mailbox, then subscribe to it and notify the client."""
         while (found := await self._found(address)) is None:
             await self._tasks.sleep(LOOK_EVERY_MS)
         self._coming.discard(str(address))
@@ -199,7 +199,7 @@ class SocketConversation:
         self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
 
     async def _found(self, address: Address) -> MailboxView | None:
-        """None while nobody has said anything there, or the store is away."""
+        """The mailbox; None while it does not exist or the store is unavailable."""
         try:
             return await self._service.mailbox(str(address))
         except StoreUnavailable:
@@ -210,7 +210,7 @@ class SocketConversation:
         await self._tell(message)
 
     async def _tell(self, message: MessageId) -> None:
-        """What is known of a message, and the rest as it happens."""
+        """Send the current state of a message, and its events from now on."""
         trace = await self._service.trace(message)
         if trace.state not in UNFINISHED:
             self._outbox.put(reply_of(trace))
@@ -221,13 +221,13 @@ class SocketConversation:
             self._await(found.mailbox, message)
             self._ask(self._chat(found.mailbox), trace)
 
-    # --- what a client is told
+    # --- frames to the client
 
     def _await(self, mailbox: str, message: str) -> None:
         self._chat(mailbox).awaited.setdefault(message, "")
 
     def _ask(self, chat: WatchedChat, trace: MessageTrace) -> None:
-        """Tell what a message waits for: once, where this client awaits it."""
+        """Send the approval that a message waits for. An awaited message gets each approval once."""
         asked = question_of(trace, chat.awaited.get(trace.message, ""))
         if asked is not None:
             self._outbox.put(asked)
@@ -242,9 +242,9 @@ class SocketConversation:
         return chat
 
     async def _pump(self, mailbox: str, chat: WatchedChat) -> None:
-        """Tell what happens in a chat, for as long as it is of interest.
+        """Send the events of a chat while it is subscribed or has awaited messages.
 
-        Another process may be the one that answers, so it looks for itself once in a while, however much is heard.
+        Another process may answer, so the store is also polled, regardless of how many events arrive.
         """
         time = asyncio.get_running_loop().time
         looked_at = time()
@@ -256,7 +256,7 @@ class SocketConversation:
                 if event is None or time() - looked_at >= LOOK_EVERY_MS / 1000:
                     await self._look(chat, list(chat.awaited)[:CHECKED_MAX])
                     looked_at = time()
-            except HoldfastError as error:  # too far behind the feed, or the store is busy: from what is durable
+            except HoldfastError as error:  # too far behind the feed, or the store is busy: resume from durable state
                 self._outbox.put(Failed(error=error_view(error).error))
                 chat.feed.close()
                 chat.feed = self._service.listen(mailbox=mailbox)
@@ -275,12 +275,12 @@ class SocketConversation:
             self._outbox.put(frame)
 
     async def _look(self, chat: WatchedChat, about: Collection[str]) -> None:
-        """Tell what became of messages, or what they wait for."""
+        """Send the final state of messages, or the approvals that they wait for."""
         awaited = chat.awaited.keys() & set(about)
         for message in sorted(about):
-            trace = await self._service.message(MessageId(message))  # of a chat that the token may hear
+            trace = await self._service.message(MessageId(message))  # of a chat that the token may read
             if message in awaited and message not in chat.awaited:
-                continue  # somebody else has looked, and told, meanwhile
+                continue  # another task has looked it up and sent the result meanwhile
             if trace.state not in UNFINISHED:
                 chat.awaited.pop(message, None)
                 self._outbox.put(reply_of(trace))

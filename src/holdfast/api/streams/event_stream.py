@@ -1,7 +1,7 @@
-"""A response that is made while it is sent: server-sent events, with a heartbeat, for readers that may be slow or gone.
+"""A response that is generated while it is sent: server-sent events with a heartbeat, for slow or vanished readers.
 
-Rule 1: what is made ahead of the reader is bounded; the source waits.
-Rule 2: a reader that takes nothing for half a minute is let go. Nothing is lost: it may ask again.
+Rule 1: the data generated ahead of the reader is bounded; beyond the bound the source waits.
+Rule 2: a reader that takes nothing for half a minute is disconnected. Nothing is lost: it can ask again.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class EventStream(Response):
         self._over: Callable[[], Awaitable[HoldfastError]] | None = None
 
     def ends_with(self, over: Callable[[], Awaitable[HoldfastError]]) -> None:
-        """End the stream with an error event as soon as `over` returns one."""
+        """End the stream with an error event when `over` returns an error."""
         self._over = over
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,7 +56,7 @@ class EventStream(Response):
                 if isinstance(piece, Exception):
                     raise piece
                 await _send(send, piece, more=True)
-            await _send(send, b"", more=False)  # the last piece may stand before it, unread
+            await _send(send, b"", more=False)  # the last piece may still be unread in the buffer
         except TimeoutError as error:
             raise SlowReader(f"the client took nothing for {STALL_MS} ms") from error
         finally:
@@ -72,7 +72,7 @@ class EventStream(Response):
                     await ahead.put(piece)
         except HoldfastError as error:
             await ahead.put(event("error", error_view(error)))
-        except Exception as error:  # noqa: BLE001 - raised where the stream is sent
+        except Exception as error:  # noqa: BLE001 - raised again where the stream is sent
             await ahead.put(error)
         await ahead.put(None)
 
@@ -91,7 +91,7 @@ async def _next(ahead: asyncio.Queue[bytes | Exception | None]) -> bytes | Excep
 
 
 async def _until_gone(receive: Receive, making: Task, ahead: asyncio.Queue[bytes | Exception | None]) -> None:
-    """Stop making what nobody reads."""
+    """Stop generating when the reader has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
     _cut(making, ahead)
@@ -100,7 +100,7 @@ async def _until_gone(receive: Receive, making: Task, ahead: asyncio.Queue[bytes
 async def _until_over(
     over: Callable[[], Awaitable[HoldfastError]], making: Task, ahead: asyncio.Queue[bytes | Exception | None]
 ) -> None:
-    """Tell a reader who may not read any more why the stream ends, instead of what was waiting."""
+    """When the reader loses its access, replace the waiting pieces with an error event."""
     error = await over()
     _cut(making, ahead, event("error", error_view(error)))
 

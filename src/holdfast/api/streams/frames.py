@@ -1,10 +1,10 @@
-"""What is told about a message while it is answered, over WebSocket and as server-sent events.
+"""Frames about a message while it is answered, sent over WebSocket and as server-sent events.
 
-Rule 1: a delta is a preview. `restarted` voids the deltas before it, and `reply` has the whole durable text: whoever
-        missed deltas, or joined late, has lost nothing.
-Rule 2: nothing is told that is not durable, except deltas.
-Rule 3: a message that waits for a human, in its turn or behind one, says so once for each question: nobody waits for a
-        day without knowing why.
+Rule 1: a delta is a preview. `restarted` voids the deltas before it, and `reply` has the whole durable text, so a
+        client that missed deltas or joined late has lost nothing.
+Rule 2: every frame reports durable state, except deltas.
+Rule 3: a message that waits for a human, in its turn or behind another one, reports each approval once, so a client
+        knows why it waits.
 """
 
 from collections.abc import AsyncGenerator, Iterable
@@ -18,12 +18,12 @@ from holdfast.kernel.ids import MessageId
 from holdfast.kernel.notifier import Event, Feed
 from holdfast.runtime.runtime import Runtime
 
-LOOK_EVERY_MS = 1_000  # another process may be the one that answers
-VOIDING = frozenset({"turn.restarted", "turn.called"})  # what was said before a tool call is no part of the reply
+LOOK_EVERY_MS = 1_000  # another process may answer
+VOIDING = frozenset({"turn.restarted", "turn.called"})  # text before a tool call is not part of the reply
 
 
 class Frame(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Something that a client is told; `type` says what."""
+    """A frame to the client; `type` is its kind."""
 
 
 class DeltaFrame(Frame, frozen=True, kw_only=True, tag="delta"):
@@ -41,9 +41,9 @@ class State(Frame, frozen=True, kw_only=True, tag="state"):
 
 
 class HumanAsked(Frame, frozen=True, kw_only=True, tag="asked"):
-    """The message waits for a human: `/approve <approval>` or `/deny <approval>`, said in its chat, lets it go on.
+    """The message waits for a human: `/approve <approval>` or `/deny <approval>` in its chat continues it.
 
-    Where `cut` is true, `text` leaves out a part of the arguments, and `/approve` takes the digest that
+    If `cut` is true, `text` omits a part of the arguments, and `/approve` takes the digest that
     `GET /v1/approvals/{approval}` shows with all of them.
     """
 
@@ -65,7 +65,7 @@ class Replied(Frame, frozen=True, kw_only=True, tag="reply"):
     state: str
     text: str
     reason: str | None
-    hop: int  # for whoever passes the reply on to another agent, to be said with it
+    hop: int  # a program that passes the reply on to another agent sends it along
 
 
 class Failed(Frame, frozen=True, kw_only=True, tag="error"):
@@ -87,7 +87,7 @@ def reply_of(trace: MessageTrace) -> Replied:
 
 
 def question_of(trace: MessageTrace, told: str) -> HumanAsked | None:
-    """What the message waits for, unless that has been told."""
+    """The approval that the message waits for, unless it is `told`, the last one sent."""
     asked = trace.awaiting
     if asked is None or asked.id == told:
         return None
@@ -102,7 +102,7 @@ def question_of(trace: MessageTrace, told: str) -> HumanAsked | None:
 
 
 def live_frames(event: Event) -> Iterable[Frame] | None:
-    """What an event says by itself; None when the store must be asked."""
+    """The frames that follow from an event alone; None if the store must be read."""
     if event.name == "turn.delta":
         return [DeltaFrame(messages=list(event.messages), text=event.text)]
     if event.name in VOIDING:
@@ -115,7 +115,7 @@ def live_frames(event: Event) -> Iterable[Frame] | None:
 
 
 async def follow_message(service: Runtime, message: MessageId, feed: Feed) -> AsyncGenerator[Frame]:
-    """Everything about one message until it ends; the last frame is its `Replied`. Closes the feed."""
+    """The frames of one message until it ends; the last one is its `Replied`. Closes the feed."""
     try:
         trace, told = await service.trace(message), ""
         yield State(message=message, state=trace.state.value)

@@ -1,4 +1,4 @@
-"""What a WebSocket client is still to be sent: bounded, because a client that never reads must cost nobody anything."""
+"""The buffer of frames to a WebSocket client. It is bounded, so a client that never reads uses little memory."""
 
 import asyncio
 from collections import deque
@@ -17,7 +17,7 @@ AUTH, FORBIDDEN, SLOW, ATTEMPTS = 4401, 4403, 4408, 4429
 
 
 class Closing(Exception):
-    """How a connection ends; without a code the client is gone already."""
+    """The close of a connection. Without a code, the client has already disconnected."""
 
     def __init__(self, code: int | None, reason: str = "") -> None:
         super().__init__(reason)
@@ -34,7 +34,7 @@ class Outbox:
         self._news = asyncio.Event()
 
     def put(self, frame: Frame) -> None:
-        """Raises `Closing` when the client has not read what came before."""
+        """Raises `Closing` if the client has not read earlier frames."""
         if len(self._frames) >= self._frames_max or self._bytes >= self._bytes_max:
             raise Closing(SLOW, "slow_reader")
         body = msgspec.json.encode(frame)
@@ -43,7 +43,7 @@ class Outbox:
         self._news.set()
 
     async def drain(self, send: Send) -> None:
-        """Send what comes in, until the connection ends."""
+        """Send frames as they are put, until the connection ends."""
         while True:
             await self._news.wait()
             while self._frames:

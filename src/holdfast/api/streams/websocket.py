@@ -1,10 +1,10 @@
-"""`/v1/ws`: send messages and hear replies over one connection.
+"""`/v1/ws`: messages and replies over one connection.
 
-Rule 1: the host is judged, then the origin, then the credentials: a header, a cookie, or the first frame. Never a URL.
-Rule 2: `accepted` is told only once the message is durable. Everything that is told can be asked for again by its id,
-        so a connection may end at any instant and nothing is lost.
-Rule 3: every connection, chat and byte has a limit. A client that does not read is let go (4408 slow_reader).
-Rule 4: a token that is revoked ends its connections within seconds.
+Rule 1: the host is checked, then the origin, then the credentials: a header, a cookie, or the first frame. Never a URL.
+Rule 2: `accepted` is sent only after the message is durable. A client can ask again for the state of a message by its
+        id, so a connection may end at any instant without loss.
+Rule 3: every connection, chat and byte has a limit. A client that does not read is disconnected (4408 slow_reader).
+Rule 4: revoking a token closes its connections within seconds.
 """
 
 import asyncio
@@ -53,11 +53,11 @@ PATH = "/v1/ws"
 SOCKETS_MAX = 500
 AUTH_WAIT_MS = 10_000
 
-ScopeForCaller = Callable[[Settings, Caller, str], Settings]  # for a caller at an address
+ScopeForCaller = Callable[[Settings, Caller, str], Settings]  # limits the settings to a caller at an address
 
 
 class Sockets:
-    """The open connections of this server."""
+    """The open WebSocket connections of this server."""
 
     def __init__(self, guard: Guard, settings: Settings, scope_for: ScopeForCaller) -> None:
         self._guard = guard
@@ -94,7 +94,7 @@ class Sockets:
 
 
 async def _deny(error: HoldfastError, send: Send) -> None:
-    """Answer the handshake like any other request."""
+    """Answer the handshake with an HTTP error, like any other request."""
     response = answer(error_view(error), headers=headers_of(error))
     start = {"type": "websocket.http.response.start", "status": status_of(error), "headers": response.raw_headers}
     await send(start)
@@ -121,7 +121,7 @@ class Connection:
         self._talk: SocketConversation | None = None
 
     async def run(self) -> None:
-        """Until either side ends it."""
+        """Run the connection until either side closes it."""
         await self._receive()  # the handshake
         await self._send({"type": "websocket.accept"})
         self._start(self._read(), "ws-read")
@@ -141,14 +141,14 @@ class Connection:
         try:
             await self._send({"type": "websocket.close", "code": closing.code, "reason": closing.reason})
         except OSError:
-            return  # the client left at the same moment
+            return  # the client disconnected at the same moment
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._parts = [part for part in self._parts if not part.done()]
         self._parts.append(self._settings.tasks.start(self._part(work), name=name))
 
     async def _part(self, work: Coroutine[Any, Any, None]) -> None:
-        """One of the things that a connection does at once. How it ends, the connection ends."""
+        """Run one of the connection's tasks. An error in it ends the connection."""
         try:
             await work
         except Closing as closing:
@@ -161,7 +161,7 @@ class Connection:
         if not self._over.done():
             self._over.set_result(closing)
 
-    # --- who is there
+    # --- authentication
 
     async def _read(self) -> None:
         caller = await self._admit()
@@ -186,7 +186,7 @@ class Connection:
         except AuthRequired as error:
             raise Closing(AUTH, error.code) from error
         except StoreUnavailable:
-            return  # the frame itself finds the store away, and says so
+            return  # the frame itself reports that the store is unavailable
 
     async def _admit(self) -> Caller:
         client = self._guard.client_of(self._scope)
@@ -201,13 +201,13 @@ class Connection:
             raise Closing(AUTH, error.code) from error
         except StoreUnavailable as error:
             raise Closing(LATER, error.code) from error
-        if caller.cookie and not has_origin:  # every browser tells one; whatever else has a cookie stole it
+        if caller.cookie and not has_origin:  # every browser sends an origin; any other client with a cookie stole it
             raise Closing(FORBIDDEN, OriginNotAllowed.code)
         self._count_for(Requester.of(client, caller))
         return caller
 
     def _count_for(self, who: Requester) -> None:
-        """From here on it is known whose connection it is. Raises `Closing`."""
+        """Count the connection for its token, now that the caller is known. Raises `Closing`."""
         try:
             self._opened.count_for(who)
         except (TooManyConnections, TooManyRequests) as error:
@@ -229,7 +229,7 @@ class Connection:
         error = await self._guard.until_over(caller)
         raise Closing(AUTH, error.code) from error
 
-    # --- what is said
+    # --- frames
 
     async def _next(self) -> str:
         message: Message = await self._receive()
@@ -241,7 +241,7 @@ class Connection:
         return text
 
     async def _hear(self, talk: SocketConversation, text: str) -> None:
-        """One frame of the client. What is wrong with it is told, and the connection goes on."""
+        """Handle one frame of the client. An invalid frame is answered with an error, and the connection continues."""
         about: str | None = None
         try:
             frame = frame_in(text)
