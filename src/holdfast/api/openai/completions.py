@@ -112,8 +112,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/chat/completions",
         handler=post_completion,
         scope=Scope.SEND,
-        summary="OpenAI-compatible: ask an agent (`model`). Of `messages` the last one is taken; the chat is named by "
-        "the header X-Holdfast-Chat or by `user`",
+        summary="OpenAI-compatible: ask an agent (`model`). Only the last of `messages` is used; the header "
+        "X-Holdfast-Chat or `user` names the chat",
         body=CompletionRequest,
         answers={200: Completion},
         also=EVENTS,

@@ -28,7 +28,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/models",
         handler=get_models,
         scope=ANY,
-        summary="OpenAI-compatible: the agents that this token may ask, as models",
+        summary="OpenAI-compatible: the agents that this token may use, as models",
         answers={200: ModelCards},
     ),
     Endpoint(

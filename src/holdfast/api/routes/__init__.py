@@ -1,1 +1,1 @@
-"""The routes of the API, one module for each subject."""
+"""The routes of the API, one module per subject."""

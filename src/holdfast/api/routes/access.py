@@ -1,7 +1,7 @@
-"""The routes of access: strangers who ask to be let in, links between people's accounts, addresses that moved.
+"""The routes of access control: pairing requests of strangers, links between accounts of a person, moved addresses.
 
-All of them need the scope `admin`. A token that names agents decides about the strangers at those; links and moves are
-not for it: who somebody is concerns every agent.
+All of them need the scope `admin`. A token that names agents decides the pairing requests of those agents only. Links
+and moves are refused for it, because a person's identity concerns every agent.
 """
 
 from starlette.requests import Request
@@ -73,7 +73,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/pairs",
         handler=get_pairs,
         scope=Scope.ADMIN,
-        summary="Strangers who asked to be let in, and what was decided, newest first",
+        summary="Pairing requests of strangers and the decisions about them, newest first",
         query=PAIRS_QUERY,
         answers={200: shapes.PairsOut},
         errors=(400,),
@@ -84,7 +84,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         act=Act.ACCESS_ADMITTED,
         handler=post_pair,
         scope=Scope.ADMIN,
-        summary="Let a stranger in, or not; they are told when they are",
+        summary="Admit or reject a stranger; an admitted stranger is notified",
         body=shapes.PairDecision,
         answers={200: shapes.PairOut},
         errors=BODY_ERRORS,
@@ -95,7 +95,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         act=Act.ACCESS_WITHDRAWN,
         handler=post_unpair,
         scope=Scope.ADMIN,
-        summary="Undo what was decided about somebody",
+        summary="Revoke the decision about a principal; they may request access again",
         body=shapes.UnpairWish,
         answers={200: shapes.UnpairedOut},
         errors=BODY_ERRORS,
@@ -105,7 +105,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/links",
         handler=get_links,
         scope=Scope.ADMIN,
-        summary="Which accounts are one person",
+        summary="Links between accounts and persons",
         answers={200: shapes.LinksOut},
         errors=(400,),
     ),
@@ -115,7 +115,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         act=Act.IDENTITY_LINKED,
         handler=post_link,
         scope=Scope.ADMIN,
-        summary="Make an account a person's; 409 for what would leave open who somebody is",
+        summary="Link an account to a person; 409 if the link would make an identity ambiguous",
         body=shapes.LinkWish,
         answers={200: shapes.LinkOut},
         errors=BODY_ERRORS,
@@ -126,7 +126,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         act=Act.IDENTITY_UNLINKED,
         handler=post_unlink,
         scope=Scope.ADMIN,
-        summary="Take a link back",
+        summary="Remove a link",
         body=shapes.UnlinkWish,
         answers={200: shapes.UnlinkedOut},
         errors=BODY_ERRORS,
@@ -137,7 +137,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         act=Act.ADDRESS_MOVED,
         handler=post_move,
         scope=Scope.ADMIN,
-        summary="Make a new address lead to an older one's mailbox; 409 when it has a history of its own",
+        summary="Make a new address lead to the mailbox of an older one; 409 if the new address has its own history",
         body=shapes.MoveWish,
         answers={200: shapes.MovedOut},
         errors=BODY_ERRORS,

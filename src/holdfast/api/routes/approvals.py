@@ -1,4 +1,4 @@
-"""The routes of approvals: tool calls that wait for a human, as an operator sees and decides them."""
+"""The routes of approvals: tool calls that wait for a human, for an operator to read and decide."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ QUERY = {
 
 
 class AgentScopedApprovals:
-    """Implements `Approvals` for a token that names agents: those of others do not exist."""
+    """Implements `Approvals` for a token that names agents; approvals of other agents do not exist."""
 
     def __init__(self, inner: Approvals, token: AccessToken) -> None:
         self._inner = inner
@@ -43,7 +43,7 @@ class AgentScopedApprovals:
     async def list(
         self, *, decided: bool = False, agent: str | None = None, limit: int = 100
     ) -> Sequence[ApprovalView]:
-        """Each agent is asked for by itself, so that however many others have, they hide none."""
+        """Query each agent separately, so that approvals of other agents do not use up the limit."""
         wanted = sorted(self._token.agents) if agent is None else [name for name in [agent] if self._token.sees(name)]
         found: list[ApprovalView] = []
         for name in wanted:
@@ -107,7 +107,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/approvals/{approval}",
         handler=get_approval,
         scope=Scope.READ,
-        summary="One tool call that waits for a human, or waited: all of its arguments, and their digest",
+        summary="One tool call that waits or waited for a human, with all of its arguments and their digest",
         answers={200: WholeApproval},
         errors=(400, 404),
     ),
@@ -118,8 +118,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=post_approval,
         scope=Scope.OPERATE,
         summary=(
-            "Approve or deny a tool call; 409 with how it stands when it was decided otherwise or came too late, "
-            "409 with `approval_changed` or `approval_digest_needed` when the digest is wrong or missing"
+            "Approve or deny a tool call; 409 with its state if it was decided otherwise or the decision is too late, "
+            "409 with `approval_changed` or `approval_digest_needed` if the digest is wrong or missing"
         ),
         answers={200: PendingApproval, 409: PendingApproval},
         body=ApprovalDecision,

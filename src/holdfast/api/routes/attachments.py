@@ -1,8 +1,8 @@
-"""What came with messages, by its hash. Whoever sent it chose its bytes, its name and its type.
+"""Attachments of messages, by hash. The sender chose their bytes, name and type.
 
-Rule 1: a browser shows none of it as a page of ours: it is a download, of a type that the bytes themselves prove or of
-        none, and may run nothing where it is shown all the same.
-Rule 2: a token that names agents finds what was sent to those only (fence.py).
+Rule 1: a browser never shows an attachment as a page of this server. It is a download, its type is proven by its bytes
+        or omitted, and its headers forbid scripts.
+Rule 2: a token that names agents finds attachments of those agents only (auth/scoped_service.py).
 """
 
 from urllib.parse import quote
@@ -38,7 +38,7 @@ async def get_attachment(request: Request, settings: Settings) -> Response:
 
 
 def _proven_type(body: bytes) -> str:
-    """The type of an image that can be nothing else; anything else is bytes."""
+    """The image type that the first bytes prove; any other attachment has a generic type."""
     return next((media_type for magic, media_type in IMAGES.items() if body.startswith(magic)), OCTETS)
 
 
@@ -48,7 +48,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/attachments/{hash}",
         handler=get_attachment,
         scope=Scope.READ,
-        summary="What came with a message, as a download; a message names its attachments with their hashes",
+        summary="An attachment of a message as a download; the message lists the hashes of its attachments",
         path_schemas={"hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
         answers={200: None},
         media_type=OCTETS,

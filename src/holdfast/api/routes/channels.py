@@ -1,4 +1,4 @@
-"""The routes of what this process is connected to: the platforms of its bot accounts, and its MCP servers."""
+"""The routes of this process's connections: the platforms of its bot accounts, and its MCP servers."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,7 +30,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/channels",
         handler=get_channels,
         scope=Scope.READ,
-        summary="The bot accounts of this process: whether each is connected, since when, and why not",
+        summary="The bot accounts of this process: the state of each connection, its time and its reason",
         query=QUERY,
         answers={200: ChannelStandings},
         errors=(400,),
@@ -40,7 +40,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/tools",
         handler=get_tools,
         scope=Scope.READ,
-        summary="The MCP servers of this process: whether each is connected, since when, why not, and its tools",
+        summary="The MCP servers of this process: the state of each connection, its time, its reason and its tools",
         query=QUERY,
         answers={200: ToolServers},
         errors=(400,),

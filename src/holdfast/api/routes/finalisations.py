@@ -1,4 +1,4 @@
-"""The routes of finalisations: how far extracting from ended epochs is, and taking it up again where it failed."""
+"""The routes of finalisations: the progress of extraction from ended epochs, and retrying a failed one."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -45,7 +45,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/finalisations",
         handler=get_finalisations,
         scope=Scope.READ,
-        summary="Ended epochs and how far the extraction from them is, newest first",
+        summary="Ended epochs and the progress of their extraction, newest first",
         query=QUERY,
         answers={200: FinalisationsOut},
         errors=(400,),
@@ -56,7 +56,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         act=Act.FINALISATION_RETRIED,
         handler=post_retry,
         scope=Scope.OPERATE,
-        summary="Take up again an extraction whose attempts ran out",
+        summary="Retry an extraction that has no attempts left",
         answers={202: FinalisationOut},
         errors=(400, 404, 503),
     ),

@@ -1,4 +1,4 @@
-"""Logging a browser in and out, who one is, the page, and the numbers."""
+"""The routes of login, logout and the caller's identity, of the chat page, and of the metrics."""
 
 import hashlib
 import re
@@ -35,15 +35,15 @@ class LoginWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Me(Shape, frozen=True, kw_only=True):
-    """What the caller may do, and for whom. `csrf` goes into X-Holdfast-CSRF of whatever changes something."""
+    """The rights of the caller. The header X-Holdfast-CSRF of a request that changes data carries `csrf`."""
 
     token: str
     label: str
     scopes: list[str]
     agents: list[str]
-    sender: str | None  # whom it speaks for, where it is bound to one
-    chats: list[str]  # that it names; a sender has the chat of its own name and those below it besides
-    relay: bool  # whether it may name any sender and any chat
+    sender: str | None  # the sender that the token is bound to
+    chats: list[str]  # the chats that the token names; a sender also has the chat of its own name and those below it
+    relay: bool  # whether the token may name any sender and any chat
     csrf: str | None
 
 
@@ -104,7 +104,7 @@ async def get_metrics(request: Request, settings: Settings) -> Response:
 
 @cache
 def page() -> tuple[bytes, dict[str, str]]:
-    """The page and its headers: only its own script and style run, and nothing is fetched from elsewhere."""
+    """The page and its headers: only its own script and style run, and it loads nothing from other hosts."""
     text = files("holdfast.api").joinpath("page.html").read_text(encoding="utf-8")
     sources = {
         kind: " ".join(_hash(block) for block in re.findall(rf"<{kind}>(.*?)</{kind}>", text, re.DOTALL))
@@ -164,13 +164,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         answers={200: LoggedOut},
         takes=JSON,
     ),
-    Endpoint(method="GET", path="/v1/me", handler=get_me, scope=ANY, summary="Who asks", answers={200: Me}),
+    Endpoint(method="GET", path="/v1/me", handler=get_me, scope=ANY, summary="Rights of the caller", answers={200: Me}),
     Endpoint(
         method="GET",
         path="/metrics",
         handler=get_metrics,
         scope=Scope.READ,
-        summary="Numbers for Prometheus",
+        summary="Prometheus metrics",
         answers={200: None},
         media_type="text/plain",
         errors=(503,),

@@ -1,4 +1,4 @@
-"""Messages: sending one, asking what became of it, and hearing its reply while it is made."""
+"""The routes of messages: send one, read its state, and stream its reply."""
 
 from collections.abc import AsyncGenerator
 
@@ -30,7 +30,7 @@ CONVERSATION_QUERY: dict[str, str | Param] = {
 
 
 async def post_message(request: Request, settings: Settings) -> Response:
-    """202 only once the message is durable. Whoever asks for events hears the reply in the same response."""
+    """Answers 202 only after the message is durable. If the client accepts events, the reply is in the response."""
     QueryParameters(request, ())
     new = decode(await read_body(request, settings.body_bytes_max), shapes.NewMessage)
     await caller_of(request).speak_as(new.sender, check_part("chat", new.chat), settings.service)
@@ -45,7 +45,7 @@ async def post_message(request: Request, settings: Settings) -> Response:
 
 async def _send_and_stream(new: shapes.NewMessage, settings: Settings, origin: Origin) -> Response:
     service, wanted = settings.service, settings.service.new_message()
-    feed = service.listen(message=wanted)  # from before the message exists, so that nothing of its reply is missed
+    feed = service.listen(message=wanted)  # opened before the message exists, so that no event of its reply is missed
     try:
         with settings.metrics.accept_seconds.time():
             outcome = await service.accept(
@@ -55,7 +55,7 @@ async def _send_and_stream(new: shapes.NewMessage, settings: Settings, origin: O
     except BaseException:
         feed.close()
         raise
-    if accepted.message != wanted:  # a repeat: the message has an older id
+    if accepted.message != wanted:  # a duplicate: the message has an older id
         feed.close()
         feed = service.listen(message=accepted.message)
     told = events_of(follow_message(service, MessageId(accepted.message), feed))
@@ -75,10 +75,10 @@ async def get_message(request: Request, settings: Settings) -> Response:
 
 
 async def stream_message(request: Request, settings: Settings) -> Response:
-    """Resumes from what is durable: a reader that was cut off asks again and gets the rest, and the whole reply."""
+    """Stream from durable state: a reader that was cut off asks again and gets the rest and the whole reply."""
     QueryParameters(request, ())
     message = _message(request)
-    await settings.service.trace(message)  # an error is an answer, not an event
+    await settings.service.trace(message)  # raises before the stream starts
     feed = settings.service.listen(message=message)
     return EventStream(events_of(follow_message(settings.service, message, feed)), settings.tasks)
 
@@ -105,7 +105,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/messages",
         handler=post_message,
         scope=Scope.SEND,
-        summary="Send a message to a chat; 202 only once it is durable. With `Accept: text/event-stream` the reply "
+        summary="Send a message to a chat; 202 only after it is durable. With `Accept: text/event-stream` the reply "
         "follows as events: `accepted`, `state`, `delta`, `restarted`, `asked`, `reply`",
         body=shapes.NewMessage,
         answers={202: shapes.AcceptedMessage, 200: shapes.DuplicateMessage},
@@ -117,7 +117,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/conversation",
         handler=get_conversation,
         scope=Scope.READ,
-        summary="A chat as the people in it saw it: messages, commands, questions and replies, in order",
+        summary="A chat as its participants saw it: messages, commands, questions and replies, in order",
         query=CONVERSATION_QUERY,
         answers={200: Conversation},
         errors=(400, 404),
@@ -127,7 +127,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/messages/{message}",
         handler=get_message,
         scope=Scope.READ,
-        summary="What happened to a message",
+        summary="The state of a message, with its reply and deliveries",
         answers={200: shapes.MessageStatus},
         errors=(400, 404),
     ),
@@ -136,7 +136,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/messages/{message}/stream",
         handler=stream_message,
         scope=Scope.READ,
-        summary="The rest of a message's way as server-sent events, until its `reply`; asking again resumes",
+        summary="The further events of a message as server-sent events, until its `reply`; a new request resumes",
         answers={200: None},
         media_type=EVENTS,
         errors=(400, 404),

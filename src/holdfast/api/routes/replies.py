@@ -1,4 +1,4 @@
-"""The routes of replies: answers on their way to a platform, as an operator sees them and sends them again."""
+"""The routes of replies: answers that are sent to a platform, for an operator to read and resend."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ QUERY = {
 
 
 class AgentScopedReplies:
-    """Implements `Replies` for a token that names agents: those of others do not exist."""
+    """Implements `Replies` for a token that names agents; replies of other agents do not exist."""
 
     def __init__(self, inner: Replies, token: AccessToken) -> None:
         self._inner = inner
@@ -85,7 +85,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/replies",
         handler=get_replies,
         scope=Scope.READ,
-        summary="Replies on their way to a platform, and what became of the rest, newest first",
+        summary="Replies to platforms, pending and settled, newest first",
         query=QUERY,
         answers={200: OutgoingReplies},
         errors=(400,),
@@ -96,7 +96,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         act=Act.REPLY_RESENT,
         handler=post_resend,
         scope=Scope.OPERATE,
-        summary="Send an uncertain or failed reply again; it may be a duplicate then",
+        summary="Resend an uncertain or failed reply; the platform may then show it twice",
         answers={202: OutgoingReply},
         errors=(400, 404, 503),
     ),

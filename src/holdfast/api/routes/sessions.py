@@ -1,7 +1,7 @@
-"""The routes of sessions, operations, memory and forgetting. The whole table is in table.py.
+"""The routes of health, sessions, operations, memory and forgetting. The whole table is in table.py.
 
-A handler reads the request, asks the service one thing and answers with a shape of api/shapes/shapes.py. What is wrong
-is raised; the status of every error stands in errors.py.
+A handler reads the request, calls the service once and answers with a shape of api/shapes/shapes.py. It raises its
+errors; errors.py has the status of each.
 """
 
 from dataclasses import replace
@@ -32,7 +32,7 @@ NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
 
 
 async def healthz(request: Request, settings: Settings) -> Response:
-    """Anybody may ask, so it says whether it is well, and the code of what is wrong, and nothing else."""
+    """The route needs no token, so it answers only whether the server is healthy and the code of the fault."""
     QueryParameters(request, ())
     health = await settings.service.health()
     return answer(shapes.health_view(replace(health, why=None, wal_bytes=None)), 200 if health.ok else 503)
@@ -177,7 +177,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET",
         path="/healthz",
         handler=healthz,
-        summary="Whether a real write succeeded just now",
+        summary="Whether a test write to the store just succeeded",
         answers={200: shapes.HealthReport, 503: shapes.HealthReport},
         scope=OPEN,
     ),
@@ -185,7 +185,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET",
         path="/readyz",
         handler=readyz,
-        summary="Whether messages are accepted: the same proof as /healthz, and for whoever has a token what is wrong",
+        summary="Whether messages are accepted: the same test as /healthz, with details of the fault",
         answers={200: shapes.HealthReport, 503: shapes.HealthReport},
         scope=ANY,
     ),
@@ -214,7 +214,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/sessions/{session}/context",
         scope=Scope.READ,
         handler=get_context,
-        summary="What the model would be sent now",
+        summary="The context that the model would get now",
         answers={200: shapes.SessionContext},
         errors=(400, 404),
     ),
@@ -224,7 +224,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path_schemas={"n": NUMBER},
         scope=Scope.READ,
         handler=get_snapshot,
-        summary="What was compressed, as `<session>.snapshot.<n>`",
+        summary="The entries and the summary of a compression, named `<session>.snapshot.<n>`",
         answers={200: shapes.Snapshot},
         errors=(400, 404),
     ),
@@ -233,7 +233,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/sessions/{session}/compress",
         scope=Scope.OPERATE,
         handler=post_compress,
-        summary="Begin a compression, beside the mailbox; the session stays the same",
+        summary="Start a compression in the background; the session keeps its id",
         answers={202: shapes.OperationStarted},
         errors=(400, 404, 409, 503),
     ),
@@ -242,7 +242,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/operations",
         scope=Scope.READ,
         handler=get_operations,
-        summary="The records of operations, oldest first",
+        summary="Operations, oldest first",
         query=OPERATIONS_QUERY,
         answers={200: shapes.Operations},
         errors=(400,),
@@ -252,7 +252,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/deliveries",
         scope=Scope.READ,
         handler=get_deliveries,
-        summary="What is on its way to the memory providers, and what became of the rest, newest first",
+        summary="Deliveries to memory providers, pending and settled, newest first",
         query=DELIVERIES_QUERY,
         answers={200: memory.Deliveries},
         errors=(400,),
@@ -263,7 +263,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         act=Act.DELIVERY_REPLAYED,
         scope=Scope.OPERATE,
         handler=post_replay,
-        summary="Put a parked delivery back on its lane, late",
+        summary="Put a parked delivery back on its lane, marked as late",
         answers={202: memory.Replayed},
         errors=(400, 404, 503),
     ),
@@ -272,7 +272,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/recall",
         scope=Scope.READ,
         handler=get_recall,
-        summary="What the agent's memory has on a question",
+        summary="Search the agent's memory",
         query=RECALL_QUERY,
         answers={200: memory.Memories},
         errors=(400, 404),
@@ -293,7 +293,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/forget/{forget}",
         scope=Scope.READ,
         handler=get_forget,
-        summary="How far a forgetting is, with each receipt",
+        summary="The progress of a request to forget, with its receipts",
         answers={200: forget.ForgetReport},
         errors=(400, 404),
     ),

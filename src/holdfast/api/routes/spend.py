@@ -1,4 +1,4 @@
-"""GET /v1/spend: what models cost."""
+"""GET /v1/spend: the cost of models."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,7 +33,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/spend",
         handler=get_spend,
         scope=Scope.READ,
-        summary="What models cost, by agent, model and task",
+        summary="The cost of models, by agent, model and task",
         answers={200: Spending},
         query=QUERY,
         errors=(400,),

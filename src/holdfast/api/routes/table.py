@@ -1,4 +1,4 @@
-"""Every route, in one table: what is not here does not exist."""
+"""The table of all routes."""
 
 from holdfast.api.endpoint import Endpoint
 from holdfast.api.openai import completions, models, responses
@@ -18,7 +18,7 @@ from holdfast.api.routes import (
 )
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    *messages.ENDPOINTS,  # first, because most requests are for these
+    *messages.ENDPOINTS,  # first, because they get the most requests
     *completions.ENDPOINTS,
     *responses.ENDPOINTS,
     *models.ENDPOINTS,

@@ -1,4 +1,4 @@
-"""Where platforms call: the raw bytes go to the channel, which checks its platform's signature. No token is needed."""
+"""The route of platform webhooks: the channel checks the platform's signature of the raw bytes. No token is needed."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from holdfast.inbox.channel import WebhookAnswer, WebhookRequest
 
 
 async def post_hook(request: Request, settings: Settings) -> Response:
-    """Acknowledged only when the channel has made the event durable, or has decided not to keep it."""
+    """Acknowledge after the channel has made the event durable or has decided to drop it."""
     agent = agent_name(request.path_params["agent"])
     channel = agent_name(request.path_params["channel"], what="channel")
     headers = _headers(request)
@@ -30,7 +30,7 @@ async def post_hook(request: Request, settings: Settings) -> Response:
 
 
 def _headers(request: Request) -> Mapping[str, str]:
-    """A header that came twice is joined, so that no second signature stands beside the one that is checked."""
+    """The headers. A repeated header is joined, so that no second signature exists beside the one that is checked."""
     joined: dict[str, str] = {}
     for name, value in request.headers.items():
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
@@ -38,7 +38,7 @@ def _headers(request: Request) -> Mapping[str, str]:
 
 
 class NoHooks:
-    """For a server without channels."""
+    """The webhooks of a server without channels."""
 
     def check_head(self, agent: str, channel: str, headers: Mapping[str, str]) -> bool:  # noqa: ARG002
         return False
@@ -53,7 +53,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/hooks/{agent}/{channel}",
         handler=post_hook,
         scope=OPEN,
-        summary="An event of a chat platform, signed as that platform signs",
+        summary="Receive an event of a chat platform, signed by the platform",
         answers={200: None},
         takes="*/*",
         errors=(401, 404, 408, 413, 415),

@@ -1,1 +1,1 @@
-"""The JSON shapes of the API and of `--json`. People script against them, so they are kept stable."""
+"""The JSON shapes of the API and of `--json`. They are stable, because scripts depend on them."""

@@ -1,4 +1,4 @@
-"""Strangers, people and places as JSON shapes, kept stable because people script against them."""
+"""The JSON shapes of pairing requests, links and moved addresses."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal
@@ -13,15 +13,15 @@ Part = Annotated[str, Meta(min_length=1, max_length=PART_CHARS_MAX)]
 
 
 class AccessShape(Struct, frozen=True, kw_only=True):
-    """Something that we answer."""
+    """Base of the answers."""
 
 
 class AccessRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that we are told."""
+    """Base of the request bodies."""
 
 
 class PairOut(AccessShape, frozen=True, kw_only=True):
-    """Somebody who asked to be let in. `name` is what the platform shows and proves nothing."""
+    """A pairing request of a stranger. `name` is the name that the platform shows; it proves nothing."""
 
     code: str
     agent: str
@@ -44,7 +44,7 @@ class PairDecision(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class UnpairWish(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Without an agent, all of them."""
+    """Revokes the decision about a principal, at all agents unless one is named."""
 
     principal: Part
     agent: str | None = None
@@ -56,7 +56,7 @@ class UnpairedOut(AccessShape, frozen=True, kw_only=True):
 
 
 class LinkWish(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`principal` is `person` from now on."""
+    """Links `principal` to `person`."""
 
     principal: Part
     person: Part
@@ -73,13 +73,13 @@ class LinkOut(AccessShape, frozen=True, kw_only=True):
 
 
 class LinksOut(AccessShape, frozen=True, kw_only=True):
-    """By person."""
+    """Sorted by person."""
 
     links: list[LinkOut]
 
 
 class UnlinkedOut(AccessShape, frozen=True, kw_only=True):
-    """`link` is what was taken back; null when there was none."""
+    """`link` is the removed link; null if there was none."""
 
     principal: str
     link: LinkOut | None
@@ -93,7 +93,7 @@ class MoveWish(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class MovedOut(AccessShape, frozen=True, kw_only=True):
-    """The addresses that lead to the older mailbox now; none when they did already."""
+    """The addresses that now lead to the older mailbox; empty if they already did."""
 
     aliases: list[str]
     refused: list[str]

@@ -1,4 +1,4 @@
-"""The audit trail as JSON shapes."""
+"""The JSON shapes of the audit trail."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ class ActorOut(Shape, frozen=True, kw_only=True):
     kind: str  # operator, token, principal, user, program, system or anonymous
     id: str
     label: str
-    origin: str  # from where: an HTTP client, a process of the command line, a chat
+    origin: str  # an HTTP client, a command-line process, or a chat
 
 
 class ActionOut(Shape, frozen=True, kw_only=True):
@@ -24,13 +24,13 @@ class ActionOut(Shape, frozen=True, kw_only=True):
     subject: str
     outcome: str
     code: str | None
-    count: int  # attempts of the actor within the hour that the row stands for; 1 unless refused
+    count: int  # attempts of the actor within the hour of the row; 1 unless refused
     detail: dict[str, Any]  # ids, numbers and codes
-    digest: str  # over this row and the digest of the one before
+    digest: str  # over this row and the digest of the previous one
 
 
 class ActionList(Shape, frozen=True, kw_only=True):
-    """Newest first; `next` is what to ask for as `after` to read on."""
+    """Newest first; `next` is the value of `after` for the next page."""
 
     actions: list[ActionOut]
     next: int | None

@@ -1,4 +1,4 @@
-"""The outside surface of approvals as JSON shapes. The rest is in surface.py."""
+"""The JSON shapes of approvals."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -13,10 +13,10 @@ DECISIONS = {"approve": Decision.APPROVED, "deny": Decision.DENIED}
 
 
 class ApprovalDecision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an operator says. The reason of a denial is told to the agent.
+    """The decision of an operator. The agent sees the reason of a denial.
 
-    With `digest`, the decision is taken only if the call is the one with this digest. It may be left out, unless the
-    question was cut.
+    With `digest`, the decision applies only if the tool call has this digest. It may be omitted unless the question
+    was cut.
     """
 
     decision: Literal["approve", "deny"]
@@ -27,9 +27,9 @@ class ApprovalDecision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class PendingApproval(Shape, frozen=True, kw_only=True):
     """A tool call that waits, or waited, for a human. `decision` is null while it is open.
 
-    `digest` is the SHA-256, in hex, of the bytes of `salt` (which is hex too), the tool's name, a line feed and the
-    arguments: exactly what will run. Both are empty once the words were forgotten; `salt` is empty for a question that
-    was asked before there were digests. `cut`: the question in the chat left out a part of the arguments.
+    `digest` is the SHA-256, in hex, of the bytes of `salt` (also hex), the tool's name, a line feed and the arguments:
+    exactly the call that will run. Both are empty after the conversation was forgotten; `salt` is empty for a question
+    from before digests existed. `cut` is true if the question in the chat omitted a part of the arguments.
     """
 
     id: str
@@ -37,7 +37,7 @@ class PendingApproval(Shape, frozen=True, kw_only=True):
     session: str
     turn: int
     tool: str
-    arguments: str  # all of them, as the tool gets them
+    arguments: str  # complete, as the tool gets them
     digest: str
     salt: str
     cut: bool
@@ -51,17 +51,17 @@ class PendingApproval(Shape, frozen=True, kw_only=True):
 
 
 class WholeApproval(PendingApproval, frozen=True, kw_only=True):
-    """A tool call that waits, or waited, for a human, as a person reads it.
+    """A tool call that waits, or waited, for a human, in readable form.
 
-    `shown` is all of the arguments, one value on a line. Characters that a reader does not see, or that move others,
-    are written as JSON escapes.
+    `shown` has all of the arguments, one value per line. Characters that are invisible, or that move others, are
+    written as JSON escapes.
     """
 
     shown: str
 
 
 class ApprovalList(Shape, frozen=True, kw_only=True):
-    """Those that wait, oldest first; all of them, newest first, where that was asked for."""
+    """Open approvals, oldest first; with `state=all`, all approvals, newest first."""
 
     approvals: list[PendingApproval]
 

@@ -1,4 +1,4 @@
-"""The outside surface of the audit as JSON shapes."""
+"""The JSON shapes of the audit."""
 
 from holdfast.api.shapes.shapes import Shape
 from holdfast.sessions.compression_audit import Report

@@ -1,4 +1,4 @@
-"""The outside surface of a question that waits for a human, as a message tells of it. The rest is in surface.py."""
+"""The JSON shape of an approval that a message waits for."""
 
 from msgspec import Struct
 
@@ -8,8 +8,8 @@ from holdfast.turns.approval import OpenQuestion
 class Awaited(Struct, frozen=True, kw_only=True):
     """The approval that a message waits for; `/approve <approval>` or `/deny <approval>` in its chat decides it.
 
-    Where `cut` is true, `text` leaves out a part of the arguments. `GET /v1/approvals/{approval}` shows all of them,
-    and approving takes `/approve <approval> <digest>` with the digest from there.
+    If `cut` is true, `text` omits a part of the arguments. `GET /v1/approvals/{approval}` shows all of them and the
+    digest, and approving takes `/approve <approval> <digest>`.
     """
 
     approval: str

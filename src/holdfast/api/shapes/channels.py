@@ -1,4 +1,4 @@
-"""How the channels of a running process are doing, as JSON shapes."""
+"""The JSON shapes of channel status."""
 
 from collections.abc import Iterable
 
@@ -8,14 +8,14 @@ from holdfast.kernel.ids import AgentName, Instant
 
 
 class ChannelStanding(Shape, frozen=True, kw_only=True):
-    """A bot account, and whether its platform is there."""
+    """A bot account, and whether it is connected to its platform."""
 
     agent: str
     channel: str
     state: str  # starting, up, down
     since: int
     reason: str  # why it is down; the bot's name on the platform while it is up
-    attempts: int  # in a row that came to nothing
+    attempts: int  # consecutive failed attempts
 
 
 class ChannelStandings(Shape, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ def standings_view(found: Iterable[ChannelStatus]) -> ChannelStandings:
 
 
 def standing_of(view: ChannelStanding) -> ChannelStatus:
-    """Raises `ValueError` for a state that there is not."""
+    """Raises `ValueError` for an unknown state."""
     return ChannelStatus(
         agent=AgentName(view.agent),
         channel=view.channel,

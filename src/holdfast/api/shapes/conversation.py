@@ -1,4 +1,4 @@
-"""A chat as the people in it saw it, as JSON shapes."""
+"""The JSON shapes of a chat as its participants saw it."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from holdfast.sessions.conversation import ChatLine
 
 
 class ConversationLine(Shape, frozen=True, kw_only=True):
-    """What a sender or the agent said. `message_id` and `sender` are null on a reply."""
+    """A message of a sender or a reply of the agent. `message_id` and `sender` are null on a reply."""
 
     id: str
-    message: str  # the message, or the one that is replied to
+    message: str  # the message, or the one that the reply answers
     message_id: str | None
     sender: str | None
     text: str
@@ -18,12 +18,12 @@ class ConversationLine(Shape, frozen=True, kw_only=True):
     session: str | None
     turn: int | None
     at: int
-    approval: str | None  # a question that waits: /approve or /deny it
+    approval: str | None  # an open approval: decide it with /approve or /deny
     undone: bool
 
 
 class Conversation(Shape, frozen=True, kw_only=True):
-    """Oldest first. `before` continues with what was said earlier; null when there is nothing earlier."""
+    """Oldest first. `before` is the value for the previous page; null if there is none."""
 
     lines: list[ConversationLine]
     before: int | None

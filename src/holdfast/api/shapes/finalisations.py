@@ -1,4 +1,4 @@
-"""The outside surface of finalisations as JSON shapes. What was extracted is in memory, not here."""
+"""The JSON shapes of finalisations. The extracted facts are in memory, not here."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from holdfast.sessions.finalisation import Finalisation
 
 
 class FinalisationOut(Shape, frozen=True, kw_only=True):
-    """The end of one epoch of a session, and how far the extraction from it is."""
+    """The end of one epoch of a session, and the progress of the extraction from it."""
 
     id: str
     session: str
@@ -18,11 +18,11 @@ class FinalisationOut(Shape, frozen=True, kw_only=True):
     outcome: str  # running, done, nothing (to extract from), failed, cancelled
     attempts: int
     from_seq: int
-    through_seq: int  # below from_seq where nothing was said
-    model: str | None  # who was asked
+    through_seq: int  # below from_seq if the epoch is empty
+    model: str | None  # the model that was called
     reason: str | None  # why the newest attempt failed
     started_at: int
-    due_at: int | None  # when it is tried next, while it is running
+    due_at: int | None  # the next attempt, while it is running
     ended_at: int | None
 
 

@@ -1,4 +1,4 @@
-"""The outside surface of forgetting, as JSON shapes; see api/shapes/shapes.py for what holds for all of them."""
+"""The JSON shapes of forgetting."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -13,7 +13,7 @@ PENDING = "forget_pending"
 
 
 class ForgetWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to forget: a session, or a person (by all agents, unless one is named). Repeating an `id` is safe."""
+    """Forgets a session, or a person (at all agents unless one is named). Repeating an `id` is safe."""
 
     session: str | None = None
     person: str | None = None
@@ -22,7 +22,7 @@ class ForgetWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ForgetPart(Shape, frozen=True, kw_only=True):
-    """One place that held the words, and its receipt. A parked one waits for somebody to act on its reason."""
+    """One place that held the data, and its receipt. A parked part waits for an operator to resolve its reason."""
 
     what: Literal["journal", "files", "recalled", "provider"]
     state: Literal["done", "pending", "parked"]
@@ -37,7 +37,7 @@ class ForgetPart(Shape, frozen=True, kw_only=True):
 
 
 class ForgetKept(Shape, frozen=True, kw_only=True):
-    """One kind of thing that is not erased, why, and how many there are where they were counted."""
+    """One kind of data that is not erased, the reason, and its count if known."""
 
     what: str
     why: str
@@ -45,7 +45,7 @@ class ForgetKept(Shape, frozen=True, kw_only=True):
 
 
 class ForgetReport(Shape, frozen=True, kw_only=True):
-    """Where a request to forget stands; `done` only when every part is. `code` is `forget_pending` until then."""
+    """Progress of a request to forget. `status` is `done` when every part is; until then `code` is `forget_pending`."""
 
     forget: str
     status: Literal["pending", "done"]

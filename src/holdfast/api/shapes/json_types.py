@@ -1,6 +1,6 @@
-"""The words that the outside surface is made of: ids and names, with what the document says of them.
+"""The types of ids and names in the JSON shapes, with their schemas in the OpenAPI document.
 
-What inbox/address.py checks is only said here. msgspec checks none of it, so that an error has a code of our own.
+The schemas describe the checks of inbox/address.py. msgspec does not enforce them, so errors have Holdfast's codes.
 """
 
 from typing import Annotated

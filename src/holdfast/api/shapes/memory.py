@@ -1,4 +1,4 @@
-"""The outside surface of memory as JSON shapes: deliveries, replays, recollections. The rest is in surface.py."""
+"""The JSON shapes of memory: deliveries, replays and recall."""
 
 from collections.abc import Sequence
 
@@ -8,21 +8,21 @@ from holdfast.memory.recall import RecallOutcome
 
 
 class Deliveries(Shape, frozen=True, kw_only=True):
-    """Newest first; `next` is what to ask for as `after` to read on."""
+    """Newest first; `next` is the value of `after` for the next page."""
 
     deliveries: list[Delivery]
     next: int | None
 
 
 class Replayed(Shape, frozen=True, kw_only=True):
-    """A parked delivery is on its lane again."""
+    """The parked delivery is on its lane again."""
 
     delivery: str
     state: str
 
 
 class Memory(Shape, frozen=True, kw_only=True):
-    """One remembered thing, with where it is from."""
+    """One memory, with its source."""
 
     provider: str
     text: str
@@ -34,7 +34,7 @@ class Memory(Shape, frozen=True, kw_only=True):
 
 
 class Memories(Shape, frozen=True, kw_only=True):
-    """Best first. `skipped` says which providers had to be left out."""
+    """Best match first. `skipped` lists the providers that were left out."""
 
     memories: list[Memory]
     skipped: list[str]

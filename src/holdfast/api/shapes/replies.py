@@ -1,4 +1,4 @@
-"""The outside surface of replies as JSON shapes. Their words are with their messages, not here."""
+"""The JSON shapes of replies. The text of a reply is with its message, not here."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ ON_ITS_WAY = frozenset({ReplyState.PENDING.value, ReplyState.ATTEMPTING.value})
 
 
 class OutgoingReply(Shape, frozen=True, kw_only=True):
-    """One reply on its way to a platform."""
+    """One reply to a platform."""
 
     id: str
     agent: str
@@ -18,18 +18,18 @@ class OutgoingReply(Shape, frozen=True, kw_only=True):
     address: str
     message: str  # the message that it answers
     state: str
-    attempt: int  # at the present piece
+    attempt: int  # of the current piece
     parts_sent: int
-    possible_duplicate: bool  # the platform may show some piece of it twice
+    possible_duplicate: bool  # the platform may show a piece of it twice
     committed_at: int
-    due_at: int | None  # when it is tried next, while it is on its way
-    receipt: str | None  # the platform's ids of what was posted, with spaces between
+    due_at: int | None  # the next attempt, while the reply is not settled
+    receipt: str | None  # the platform's ids of the posted pieces, separated by spaces
     reason: str | None
-    draft: str | None  # of the draft that was shown before: replaced, gone, unknown (it may still stand there)
+    draft: str | None  # the draft that was shown before: replaced, gone, unknown (it may still be visible)
 
 
 class OutgoingReplies(Shape, frozen=True, kw_only=True):
-    """Newest first; `next` is what to ask for as `after` to read on."""
+    """Newest first; `next` is the value of `after` for the next page."""
 
     replies: list[OutgoingReply]
     next: int | None

@@ -1,7 +1,7 @@
-"""The outside surface as JSON shapes, kept stable because people script against it.
+"""The JSON shapes of the API, kept stable because scripts depend on them.
 
-The HTTP channel answers with these, and the command line prints the same with `--json`. Times are UTC milliseconds.
-A field may be added; none is renamed or removed.
+The HTTP API answers with these shapes, and the command line prints them with `--json`. Times are UTC milliseconds.
+Fields may be added; none is renamed or removed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,24 +25,24 @@ ON_ITS_WAY = frozenset(state.value for state in OPEN)
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """Something that we answer."""
+    """Base of the answers."""
 
 
 class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A message for a chat. `id` is the sender's own, unique within (agent, chat): repeating it is safe.
 
-    Without `agent` it is for main where there is one, else for the first agent that is configured.
+    Without `agent`, the message is for `main` if it is configured, else for the first configured agent.
     """
 
     chat: Part
     id: Part
     text: str
     agent: Name | None = None
-    sender: Part | None = None  # the chat where nobody is named
+    sender: Part | None = None  # null: the sender is the chat
 
 
 class AcceptedMessage(Shape, frozen=True, kw_only=True):
-    """The message is durable. `message` is our id of it."""
+    """The message is durable. `message` is its id in Holdfast."""
 
     status: Literal["accepted"] = "accepted"
     message: str
@@ -50,7 +50,7 @@ class AcceptedMessage(Shape, frozen=True, kw_only=True):
 
 
 class DuplicateMessage(Shape, frozen=True, kw_only=True):
-    """The same message was accepted before; nothing happened now."""
+    """The same message was accepted before; this request had no effect."""
 
     status: Literal["duplicate"] = "duplicate"
     message: str
@@ -58,7 +58,7 @@ class DuplicateMessage(Shape, frozen=True, kw_only=True):
 
 
 class Reply(Shape, frozen=True, kw_only=True):
-    """What was answered, and what became of it on its platform. What is fetched here is delivered at once."""
+    """The reply to a message, and its state on its platform. A reply fetched here counts as delivered at once."""
 
     text: str
     state: str
@@ -66,12 +66,12 @@ class Reply(Shape, frozen=True, kw_only=True):
     attempt: int
     receipt: str | None
     reason: str | None
-    possible_duplicate: bool  # the platform may show some piece of it twice
-    draft: str | None  # of the draft that was shown before: replaced, gone, unknown (it may still stand there)
+    possible_duplicate: bool  # the platform may show a piece of it twice
+    draft: str | None  # the draft that was shown before: replaced, gone, unknown (it may still be visible)
 
 
 class Delivery(Shape, frozen=True, kw_only=True):
-    """One unit on its way to one provider."""
+    """One delivery to one provider."""
 
     id: str
     provider: str
@@ -82,16 +82,16 @@ class Delivery(Shape, frozen=True, kw_only=True):
     session: str
     from_turn: int
     through_turn: int
-    late: bool  # it was parked once and has lost its place in the order
+    late: bool  # it was parked before and has lost its place in the order
     scheduled_at: int
-    due_at: int | None  # when it is tried next, while it is on its way
+    due_at: int | None  # the next attempt, while it is not settled
     receipt: str | None
     reason: str | None
-    means: str | None = None  # what `delivered` says at this provider, and what it does not
+    means: str | None = None  # what `delivered` does and does not guarantee at this provider
 
 
 class AttachmentOf(Shape, frozen=True, kw_only=True):
-    """Something that came with a message. `hash` is the SHA-256 of its bytes; name and type are the sender's words."""
+    """An attachment of a message. `hash` is the SHA-256 of its bytes; the sender chose `name` and `media_type`."""
 
     hash: str
     name: str
@@ -100,7 +100,7 @@ class AttachmentOf(Shape, frozen=True, kw_only=True):
 
 
 class MessageStatus(Shape, frozen=True, kw_only=True):
-    """What happened to one message."""
+    """The state of one message, with its reply and deliveries."""
 
     message: str
     agent: str
@@ -117,7 +117,7 @@ class MessageStatus(Shape, frozen=True, kw_only=True):
     reply: Reply | None
     deliveries: list[Delivery]
     attachments: list[AttachmentOf]
-    awaiting: Awaited | None = None  # set while its turn, or the one that it stands behind, waits for a human
+    awaiting: Awaited | None = None  # set while its turn, or the turn before it, waits for a human
 
 
 class SessionView(Shape, frozen=True, kw_only=True):
@@ -131,7 +131,7 @@ class SessionView(Shape, frozen=True, kw_only=True):
     active_at: int
     turns: int
     summaries: int
-    address: str | None = None  # where it is held; none for one that a program wrote
+    address: str | None = None  # where the session is held; null if a program wrote it
     chat: str | None = None
 
 
@@ -142,7 +142,7 @@ class Sessions(Shape, frozen=True, kw_only=True):
 
 
 class JournalEntry(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry of a journal. `message_id` is the sender's id, on what a sender said."""
+    """One entry of a journal. `message_id` is the sender's id of a message; null on other entries."""
 
     seq: int
     turn: int
@@ -151,9 +151,9 @@ class JournalEntry(Shape, frozen=True, kw_only=True, omit_defaults=True):
     message_id: str | None
     undone: bool
     at: int
-    calls: list[ToolCall] = field(default_factory=list)  # the tools that the model asked for
-    tool: str | None = None  # the tool that an entry of kind `tool` or `tool_started` is about
-    sender: str | None = None  # who said it, on what a sender said
+    calls: list[ToolCall] = field(default_factory=list)  # the tool calls that the model requested
+    tool: str | None = None  # the tool of an entry of kind `tool` or `tool_started`
+    sender: str | None = None  # the sender of a message
 
 
 class Entries(Shape, frozen=True, kw_only=True):
@@ -166,7 +166,7 @@ class PromptMessage(Shape, frozen=True, kw_only=True):
 
 
 class SessionContext(Shape, frozen=True, kw_only=True):
-    """What the model would be sent now."""
+    """The context that the model would get now."""
 
     messages: list[PromptMessage]
     covers_through: int
@@ -174,7 +174,7 @@ class SessionContext(Shape, frozen=True, kw_only=True):
 
 
 class Snapshot(Shape, frozen=True, kw_only=True):
-    """What a compression covered: the summary, and the entries it stands for as they were then."""
+    """A compression: the summary, and the entries that it covers as they were then."""
 
     snapshot: str
     session: str
@@ -208,7 +208,7 @@ class Operations(Shape, frozen=True, kw_only=True):
 
 
 class HealthReport(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """`ok` is true only when a real write succeeded just now and no damaged page of the store was seen."""
+    """`ok` is true only if a test write just succeeded and no damaged page of the store was found."""
 
     ok: bool
     proved_write_ms: int | None
@@ -227,11 +227,11 @@ class ErrorReport(Shape, frozen=True, kw_only=True):
     error: ErrorDetail
 
 
-# --- from our values -------------------------------------------------------------------------------
+# --- conversions -------------------------------------------------------------------------------------
 
 
 def accepted_view(outcome: AcceptOutcome) -> AcceptedMessage | DuplicateMessage:
-    """Raises what a refusal is called."""
+    """The view of an accepted or duplicate message. Raises the error of a refusal."""
     match outcome:
         case Accepted(message=message, queued_behind=behind):
             return AcceptedMessage(message=message, queued_behind=behind)

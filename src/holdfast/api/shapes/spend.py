@@ -1,4 +1,4 @@
-"""What models cost, as JSON shapes."""
+"""The JSON shapes of model costs."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from holdfast.turns.spend import SpendTotal, dollars
 
 
 class SpendLine(Shape, frozen=True, kw_only=True):
-    """What one agent spent on one model for one kind of task: reply, summary or extract."""
+    """The cost of one agent on one model for one kind of task: reply, summary or extract."""
 
     agent: str
     model: str
@@ -19,7 +19,7 @@ class SpendLine(Shape, frozen=True, kw_only=True):
 
 
 class Spending(Shape, frozen=True, kw_only=True):
-    """The days are those of UTC, today included. A millionth of a dollar is the unit; `total` is for people."""
+    """Days are in UTC and include today. Amounts are in millionths of a dollar; `total` is formatted for people."""
 
     days: int
     lines: list[SpendLine]

@@ -1,4 +1,4 @@
-"""How the MCP servers of a running process are doing, as JSON shapes."""
+"""The JSON shapes of MCP server status."""
 
 from collections.abc import Iterable
 
@@ -15,12 +15,12 @@ class ToolServer(Shape, frozen=True, kw_only=True):
     state: str  # starting, up, down
     since: int
     reason: str  # why it is down
-    attempts: int  # to connect, in a row that failed
+    attempts: int  # consecutive failed attempts to connect
     restarts: int  # connections after the first one
-    tools: list[str]  # the names that the model is offered now
+    tools: list[str]  # the names that the model sees now
     confinement: str = ""  # bubblewrap, landlock: the program does not reach Holdfast's data; none; empty: no program
-    confinement_note: str = ""  # why it is not a stronger one
-    user: str = ""  # that the program runs as; empty: as Holdfast does
+    confinement_note: str = ""  # why the confinement is not stronger
+    user: str = ""  # that the program runs as; empty: the user of Holdfast
 
 
 class ToolServers(Shape, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ def servers_view(found: Iterable[ToolServerStatus]) -> ToolServers:
 
 
 def server_of(view: ToolServer) -> ToolServerStatus:
-    """Raises `ValueError` for a state that does not exist."""
+    """Raises `ValueError` for an unknown state."""
     return ToolServerStatus(
         agent=AgentName(view.agent),
         server=view.server,
