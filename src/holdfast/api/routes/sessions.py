@@ -177,7 +177,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET",
         path="/healthz",
         handler=healthz,
-        summary="Whether a test write to the store just succeeded",
+        summary="Whether a real write to the store just succeeded",
         answers={200: shapes.HealthReport, 503: shapes.HealthReport},
         scope=OPEN,
     ),

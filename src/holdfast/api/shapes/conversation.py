@@ -23,7 +23,7 @@ class ConversationLine(Shape, frozen=True, kw_only=True):
 
 
 class Conversation(Shape, frozen=True, kw_only=True):
-    """Oldest first. `before` is the value for the previous page; null if there is none."""
+    """Oldest first. `before` is the value of `before` for the page of earlier messages; null if there is none."""
 
     lines: list[ConversationLine]
     before: int | None

@@ -58,7 +58,7 @@ class DuplicateMessage(Shape, frozen=True, kw_only=True):
 
 
 class Reply(Shape, frozen=True, kw_only=True):
-    """The reply to a message, and its state on its platform. A reply fetched here counts as delivered at once."""
+    """The reply to a message, and its state on its platform. A reply that clients fetch is delivered at once."""
 
     text: str
     state: str
@@ -208,7 +208,7 @@ class Operations(Shape, frozen=True, kw_only=True):
 
 
 class HealthReport(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """`ok` is true only if a test write just succeeded and no damaged page of the store was found."""
+    """`ok` is true only if a real write just succeeded and no damaged page of the store was found."""
 
     ok: bool
     proved_write_ms: int | None

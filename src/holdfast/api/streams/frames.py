@@ -87,7 +87,7 @@ def reply_of(trace: MessageTrace) -> Replied:
 
 
 def question_of(trace: MessageTrace, told: str) -> HumanAsked | None:
-    """The approval that the message waits for, unless it is `told`, the last one sent."""
+    """The approval that the message waits for, unless its id is `told`, that of the last one sent."""
     asked = trace.awaiting
     if asked is None or asked.id == told:
         return None
