@@ -91,7 +91,7 @@ class Compressor(Loop):
         self._wanted: OrderedDict[SessionId, AgentName] = OrderedDict()
         self._failed_at: OrderedDict[SessionId, int] = OrderedDict()
         self._working: dict[Errand, RunningTask] = {}
-        self._room = asyncio.Event()
+        self._freed = asyncio.Event()
         self._unsure: dict[OperationId, tuple[SessionId, NodeId]] = {}  # begun or not, nobody heard
         self._unended: dict[OperationId, tuple[Operation, Compressed]] = {}  # the store did not take their end yet
 
@@ -118,8 +118,8 @@ class Compressor(Loop):
         if not self._wanted:
             return False
         while len(self._working) >= COMPRESSIONS_MAX:
-            self._room.clear()
-            await self._room.wait()
+            self._freed.clear()
+            await self._freed.wait()
         session, agent = self._wanted.popitem(last=False)
         # Each in its own task, so that one slow summariser delays nobody else's session.
         self._start(Errand(session, agent))
@@ -168,7 +168,7 @@ class Compressor(Loop):
             _settle(errand.ended, result)
         finally:
             self._working.pop(errand, None)
-            self._room.set()
+            self._freed.set()
             for waiting in (errand.begun, errand.ended):
                 if waiting is not None and not waiting.done():  # cut off: nothing will ever come
                     waiting.cancel()

@@ -114,9 +114,9 @@ class Attached(Protocol):
     async def close(self) -> None: ...
 
     def standings(self) -> Sequence[ToolServerStatus]:
-        """How each server is doing, in the order of the configuration."""
+        """The status of each server, in the order of the configuration."""
         ...
 
     def watch(self, hear: Callable[[], None]) -> None:
-        """Call `hear` after every change of a standing. It must be quick and must not raise."""
+        """Call `hear` after every status change. It must be quick and must not raise."""
         ...
