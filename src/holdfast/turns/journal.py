@@ -43,7 +43,7 @@ _OTHER_BLANKS = re.compile(r"[^\S ]")
 
 
 def speaker_of(name: str, principal: str) -> str:
-    """The speaker's label for a model: names are not unique, so the id always follows, and no name can look like an id."""
+    """The speaker's label for a model: names are not unique, so the id always follows; no name looks like an id."""
     shown = _as_id(principal)
     name = _POSING.sub(" ", _OTHER_BLANKS.sub(" ", without_hidden(name))).strip()
     return f"{name} ({shown})" if name else shown

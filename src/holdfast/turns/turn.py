@@ -153,7 +153,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewReply:
-    """A reply to the sender. Whether a sender must deliver it depends on the channel (outbox/post.py)."""
+    """A reply to the sender. The channel decides whether the reply sender delivers it (outbox/post.py)."""
 
     id: ReplyId
     text: str
