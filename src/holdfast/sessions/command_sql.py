@@ -216,7 +216,7 @@ def _resume(claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
         return CommandDone(found, system_messages.resumed_text(found, title, epoch=1))
     if not (yield from _is_freed(found, run_)):
         return CommandDone(here, system_messages.live_elsewhere_text(wanted))
-    # the agent is locked for sharing, so the session cannot be forgotten now
+    # The caller holds the agent's shared lock, so the session cannot be forgotten now.
     yield from run(MOVE_HERE, session=found, mailbox=claim.mailbox)
     if here is not None:
         yield from schedule_tail(here, run_.policies)
@@ -226,7 +226,7 @@ def _resume(claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
 
 
 def _is_freed(session: SessionId, run_: CommandRun) -> Script[bool]:
-    """Detach the session from the mailbox in which it is live, if that mailbox is idle; the update itself checks this."""
+    """Detach the session from the mailbox in which it is live, if that is idle; the update itself checks this."""
     elsewhere = yield from one(WHERE_LIVE, session=session)
     if elsewhere is None:
         return True

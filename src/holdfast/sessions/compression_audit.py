@@ -214,7 +214,7 @@ def disordered_operations(facts: SessionFacts) -> Iterator[str]:
 
 
 def overlaps(facts: SessionFacts) -> Iterator[str]:
-    """Overlapping compressions, without abandoned operations, whose end time is unknown: they ended with their process."""
+    """Overlapping compressions. An abandoned operation is excluded: it ended with its process, at an unknown time."""
     kept = [op for op in compressions(facts) if op.outcome != "abandoned"]
     for earlier, later in pairwise(kept):
         if earlier.fence == later.fence or earlier.ended_at is None or earlier.ended_at > later.started_at:

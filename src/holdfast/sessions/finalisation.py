@@ -40,8 +40,7 @@ class FinishEvent(Enum):
     CLOSED = "finish.closed"
     POSTPONED = "finish.postponed"  # an attempt failed, and another will follow
     GAVE_UP = "finish.gave_up"
-    # words in the stored answer must be erased, so the model is asked again about the rest
-    FORGOTTEN = "finish.forgotten"
+    FORGOTTEN = "finish.forgotten"  # the stored answer held erased words; the model is asked again about the rest
     REOPENED = "finish.reopened"  # a message arrived before the row was claimed
     REPEATED = "finish.repeated"  # an operator restarts a failed finalisation
     TAKEN_UP = "finish.taken_up"  # an operator resumes a failed finalisation that has a stored answer

@@ -284,8 +284,9 @@ def _leave_session(held: Finalisation, live: Row | None) -> Script[None]:
 
 
 def forget_answers(session: SessionId) -> Script[None]:
-    """Blank the models' answers about a session. An answer that is not applied is dropped, and the model is asked
-    again.
+    """Blank the models' answers about a session.
+
+    An answer that is not applied is dropped, and the model is asked again about the rest.
     """
     asked = FinishStep.ASKED
     yield from run(ASK_ANEW, session=session, step=asked.value, after=advance(asked, FinishEvent.FORGOTTEN).value)

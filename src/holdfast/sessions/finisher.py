@@ -126,8 +126,9 @@ class Finisher(Loop):
     # --- one epoch, step by step
 
     async def _claim(self) -> Finalisation | None:
-        """Claim a finalisation. The claim keeps its name until the work is done, so a claim with a lost result is
-        returned again.
+        """Claim a finalisation.
+
+        The claim keeps its name until the work is done, so a retry returns a claim whose result was lost.
         """
         self._claim_name = self._claim_name or self._ports.new_id("claim")
         held = await self._ports.db.write(claim_finalisation(self._member.node, name=self._claim_name))

@@ -241,8 +241,9 @@ def decide_here(arrival: Arrival, command: Command, box: Boxed, via: By) -> Scri
 
 
 def _record(by: By, id: ApprovalId, decision: Decision, tool: str, asked: AskedCall) -> Script[None]:
-    """The audit record. It omits a digest that has no salt, because such a digest could confirm a guess at forgotten
-    words.
+    """Write the audit record.
+
+    A digest without a salt is omitted, because it could confirm a guess at forgotten words.
     """
     named = {"digest": short_digest(asked.digest)} if asked.on_record else {}
     yield from action_sql.record(Act.APPROVAL_DECIDED, by, id, decision=decision.value, tool=plain(tool), **named)

@@ -41,8 +41,9 @@ class BranchLink:
 def append(
     session: SessionId, turn: int, last_seq: int, bodies: Sequence[Body], claim: Claim | None = None
 ) -> Script[int]:
-    """Append entries after `last_seq`; return the new last number. The writer's fence is stored beside the lease's
-    (I4).
+    """Append entries after `last_seq`; return the new last number.
+
+    Each row stores the writer's fence beside the lease's (I4).
     """
     batch = [
         {

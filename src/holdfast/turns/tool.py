@@ -1,5 +1,7 @@
-"""The tool port: functions that a model may call. A tool states whether a call may be repeated, and whether a human has
-to approve it."""
+"""The tool port: functions that a model may call.
+
+A tool states whether a call may be repeated, and whether a human has to approve it.
+"""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass

@@ -161,9 +161,7 @@ class NewReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingMessage:
-    """A message to another agent. It is stored as a reply row and sent by the reply sender; the turn does not wait for
-    it.
-    """
+    """A message to another agent, stored as a reply row. The reply sender delivers it; the turn does not wait."""
 
     address: str  # the address of the other agent
     text: str
