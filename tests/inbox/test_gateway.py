@@ -253,7 +253,7 @@ async def test_the_larger_the_crowd_the_longer_is_the_pause_before_a_turn(crowds
     tasks = AsyncMock()
     others: Any = dict.fromkeys(("processor", "member"))
     worker = Worker(make_ports(cast("Any", None), tasks=tasks), crowds=lambda: crowds, **others)
-    assert await worker._room_for_more() == 1
+    assert await worker._capacity() == 1
     tasks.sleep.assert_awaited_once_with(pause_ms)
 
 
