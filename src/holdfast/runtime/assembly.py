@@ -180,7 +180,7 @@ def _worker(parts: Parts, turns_max: int, hint: Hint) -> Worker:
     )
     return Worker(
         parts.ports,
-        attendant=attendant,
+        processor=attendant,
         member=parts.member,
         turns_max=turns_max,
         crowds=lambda: parts.gateway.crowds,

@@ -1,1 +1,1 @@
-"""Who a conversation is: sessions, conversation commands, compression, expiry, finalisation, the compression audit."""
+"""Sessions, conversation commands, compression, expiry, finalisation and the compression audit."""

@@ -43,7 +43,7 @@ HELP: Mapping[CommandVerb, tuple[str, str]] = {
     CommandVerb.DENY: ("/deny <id> [reason]", "do not run the tool call; the agent is told the reason"),
     CommandVerb.HELP: ("/help", "show this list"),
 }
-LEAD = " \t"  # before a command: in Slack, a leading space keeps Slack from treating the slash as its own command
+LEAD = " \t"  # allowed before a command: Slack treats a leading slash without it as its own command
 SLIP = re.compile(r"/([a-z]{2,12})(?: [^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]*)?", re.ASCII | re.IGNORECASE)
 SHORT_LETTERS, MEDIUM_LETTERS = 3, 5  # longer words may be two edits away from the command
 UNDO_TURNS_MAX = 100
@@ -92,7 +92,10 @@ def meant_by(text: str) -> CommandVerb | None:
 
 
 def is_near(word: str, name: str) -> bool:
-    """In a very short word only transposed letters count: another letter often makes another word (`/now`)."""
+    """Whether a word is a likely typing error of a command.
+
+    In a very short word only transposed letters count: another letter often makes another word (`/now`).
+    """
     letters = max(len(word), len(name))
     if letters <= SHORT_LETTERS and len(word) == len(name):
         return sorted(word) == sorted(name) and edits(word, name) == 1

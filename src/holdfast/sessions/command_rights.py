@@ -1,14 +1,14 @@
-"""Command rights: who may give which command (D46). The store asks `judge` in the transaction of the command.
+"""Command rights: the senders who may give each command (D46). The store calls `judge` in the command's transaction.
 
-Rule 1: a program gives no command that changes, loses or decides anything, in no chat, whatever it is named as.
-Rule 2: in a private chat its own person may give every command. A chat over HTTP is private while one sender alone has
+Rule 1: a program gives no command that changes, loses or decides anything, in any chat and under any name.
+Rule 2: in a private chat its own person may give every command. A chat over HTTP is private while only one sender has
         spoken in it; a platform vouches for its own private chats.
-Rule 3: in a group, what changes the session for everybody needs an admin of the group, as the platform tells it, or a
-        named operator. Turns may also be undone, answered again and stopped by the person whose turns they all are, and
-        a tool call decided by the person who asked for it. A chat over HTTP with several senders has no admins.
-Rule 4: where approvers are named, they and the operators decide, and nobody else.
-Rule 5: a rank is what was known when the message came. It is stored with the message, so a decision after a crash is
-        the decision before it. A rank that the platform could not be asked for counts as none.
+Rule 3: in a group, a command that changes the session for all members needs an admin of the group, as reported by the
+        platform, or a named operator. A person may also undo, retry and stop turns that are all their own, and decide a
+        tool call that they requested. A chat over HTTP with several senders has no admins.
+Rule 4: if approvers are named, only they and the operators decide.
+Rule 5: a rank is determined when the message arrives. It is stored with the message, so a crash does not change the
+        decision. A rank that the platform could not report counts as none.
 """
 
 import hashlib
@@ -27,22 +27,22 @@ _PARTS_WITH_USER = 7
 
 
 class Rank(Enum):
-    """What is known of a sender beside who they are."""
+    """The platform's or token's statement about a sender's role."""
 
-    MEMBER = "member"  # nothing
-    ADMIN = "admin"  # of the group, as the platform tells it
-    OPERATOR = "operator"  # the message came with the operator's token, or one with the scope admin
-    UNKNOWN = "unknown"  # the platform was asked and gave no answer
+    MEMBER = "member"  # no special role
+    ADMIN = "admin"  # an admin of the group, according to the platform
+    OPERATOR = "operator"  # the message carried the operator's token, or one with the scope admin
+    UNKNOWN = "unknown"  # the platform did not answer the request
 
 
 class CommandPlace(Enum):
-    PRIVATE = "private"  # one person's
+    PRIVATE = "private"  # a chat of one person
     GROUP = "group"
-    SHARED = "shared"  # a chat over HTTP in which several senders spoke
+    SHARED = "shared"  # a chat over HTTP with several senders
 
 
 class Needs(Enum):
-    """What a command asks of the person who gives it."""
+    """The requirement of a command on its sender."""
 
     NOTHING = "nothing"
     PERSON = "a person"
@@ -54,8 +54,8 @@ class Needs(Enum):
 NEEDS: Mapping[CommandVerb, Needs] = {
     CommandVerb.HELP: Needs.NOTHING,
     CommandVerb.STATUS: Needs.NOTHING,
-    CommandVerb.TITLE: Needs.PERSON,  # nothing is lost by it
-    CommandVerb.COMPRESS: Needs.PERSON,  # nothing is lost by it
+    CommandVerb.TITLE: Needs.PERSON,  # it loses nothing
+    CommandVerb.COMPRESS: Needs.PERSON,  # it loses nothing
     CommandVerb.NEW: Needs.CHAT,
     CommandVerb.RESUME: Needs.CHAT,
     CommandVerb.BRANCH: Needs.CHAT,
@@ -74,12 +74,12 @@ OWN: Mapping[Needs, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speaker:
-    """Who gives a command, and where."""
+    """The sender of a command, and the kind of chat."""
 
     human: bool
     place: CommandPlace
     rank: Rank = Rank.MEMBER
-    is_named: bool = False  # as an operator, in `access.operators`; linked accounts count
+    is_named: bool = False  # listed in `access.operators`; linked accounts count
 
     @property
     def is_operator(self) -> bool:
@@ -92,7 +92,7 @@ class Speaker:
 
 @dataclass(frozen=True, slots=True)
 class NotAllowed:
-    """A command that its sender may not give: a code for the audit trail, and what the chat is told."""
+    """A refused command: a code for the audit trail, and the text for the chat."""
 
     code: str
     text: str
@@ -101,9 +101,9 @@ class NotAllowed:
 def judge(
     verb: CommandVerb, speaker: Speaker, *, owns: bool = False, is_approver: bool | None = None
 ) -> NotAllowed | None:
-    """None when the command may be given.
+    """Whether the command is allowed: None if it is, otherwise the refusal.
 
-    `owns` says that every turn, or the call, is the speaker's own. `is_approver` is None where no approvers are named.
+    `owns` is true if every turn, or the call, is the speaker's own. `is_approver` is None if no approvers are named.
     """
     needs = NEEDS[verb]
     if needs is Needs.NOTHING:
@@ -120,16 +120,16 @@ def judge(
 
 
 def asks_rank(text: str, address: str, *, human: bool) -> bool:
-    """Whether the platform has to be asked for the rank of a sender: only for a command that may depend on it."""
+    """Whether the platform must be asked for the sender's rank: only for a command that may depend on it."""
     command = parse_command(text) if human else None
     is_guarded = command is not None and NEEDS[command.verb] not in {Needs.NOTHING, Needs.PERSON}
     return is_guarded and place_of(address, several=False) is CommandPlace.GROUP
 
 
 def place_of(address: str, *, several: bool) -> CommandPlace:
-    """What a chat is; `several` says that somebody beside the speaker spoke in it.
+    """The kind of a chat; `several` is true if a sender other than the speaker spoke in it.
 
-    A person who has a session of their own in a group is alone in it.
+    A person with their own session in a group is alone in that session.
     """
     parts = address.split(":")
     if is_group(address):
@@ -138,7 +138,7 @@ def place_of(address: str, *, several: bool) -> CommandPlace:
 
 
 def is_over_http(address: str) -> bool:
-    """Whether senders are named by whoever holds a token, not by a platform."""
+    """Whether the holder of a token names the senders, instead of a platform."""
     return address.split(":")[2:3] != [] and address.split(":")[2] in PULLED
 
 
@@ -160,8 +160,10 @@ def _approvers_text(verb: CommandVerb) -> str:
 
 
 def delete_word(session: str, seq: int, person: str) -> str:
-    """What somebody sends to confirm `/delete`. It is void for everybody else, in another session, and once more was
-    said; nothing of it is stored."""
+    """The word that confirms `/delete`. It is not stored.
+
+    It is valid only for this person, in this session, and until the next entry.
+    """
     chance = int.from_bytes(hashlib.sha256("\n".join((session, str(seq), person)).encode()).digest(), "big")
     digits = []
     for _ in range(WORD_CHARS):
@@ -171,5 +173,5 @@ def delete_word(session: str, seq: int, person: str) -> str:
 
 
 def typed_word(argument: str) -> str:
-    """The word that a person meant: in any case, perhaps with quotation marks."""
+    """The word in canonical form; the input may differ in case or carry quotation marks."""
     return argument.strip().strip("`'\"<>").upper()

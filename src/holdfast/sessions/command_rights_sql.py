@@ -1,8 +1,8 @@
-"""Who gives a command, read inside the transaction that carries it out (sessions/command_rights.py).
+"""The sender of a command, read in the transaction that runs the command (sessions/command_rights.py).
 
-The caller holds the mailbox. Turns and speakers of its sessions change only under that lock, so what is read here is
-true until the transaction ends. Links may change beside it: a link that is made or taken back at the same moment counts
-before or after.
+The caller holds the mailbox. Turns and speakers of its sessions change only under that lock, so these reads stay true
+until the transaction ends. Account links may change concurrently: a concurrent link or unlink counts as before or
+after.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -28,7 +28,7 @@ from holdfast.store.script import Script, one, rows
 from holdfast.turns.journal import UserSaid, decode_body
 
 GIVEN = "select principal, human, rank, address from inbound where message = :message"
-# Somebody else's turn in a session of the chat. An agent that answered a question is nobody who talks there.
+# Turns of other people in sessions of the chat. An agent that answered a question does not count as a speaker.
 OTHERS = f"""
 select 1 from session join turn on turn.session = session.id
  where session.mailbox = :mailbox and turn.principal <> :principal and turn.principal not in ({KIN})
@@ -39,11 +39,11 @@ SAID = "select turn, body from entry where session = :session and seq >= :seq an
 
 @dataclass(frozen=True, slots=True)
 class Giver:
-    """The person who gives a command: what is judged, and every account of theirs."""
+    """The sender of a command: the input for `judge`, and all accounts of the person."""
 
     speaker: Speaker
     person: Principal
-    everybody: frozenset[str]
+    accounts: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Given:
 
 
 def given_by(message: str, *, mailbox: str, address: str, operators: Collection[str]) -> Script[Given]:
-    """What the row of an accepted message says; the address of the mailbox is that of rows of earlier releases."""
+    """The command of an accepted message; `address` is used for rows of earlier releases, which have no address."""
     row = yield from one(GIVEN, message=message)
     principal, human, rank, own = row or ("", 0, None, None)
     return Given(
@@ -73,7 +73,7 @@ def given_by(message: str, *, mailbox: str, address: str, operators: Collection[
 
 
 def given_now(arrival: Arrival, mailbox: str) -> Given:
-    """A signal, which takes effect as it arrives."""
+    """The command of a signal, which takes effect on arrival."""
     return Given(
         mailbox=mailbox,
         address=str(arrival.address),
@@ -85,11 +85,11 @@ def given_now(arrival: Arrival, mailbox: str) -> Given:
 
 
 def giver(verb: CommandVerb, given: Given) -> Script[Giver]:
-    """Look up what the verb's rule depends on, and nothing else."""
+    """Read only the facts that the verb's rule depends on."""
     if not given.human or NEEDS[verb] in {Needs.NOTHING, Needs.PERSON}:
         speaker = Speaker(human=given.human, place=place_of(given.address, several=False), rank=given.rank)
         return Giver(speaker, given.principal, frozenset({given.principal}))
-    everybody = frozenset((yield from linked_principals(given.principal)))
+    accounts = frozenset((yield from linked_principals(given.principal)))
     several = False
     if is_over_http(given.address):
         several = (
@@ -99,21 +99,21 @@ def giver(verb: CommandVerb, given: Given) -> Script[Giver]:
         human=True,
         place=place_of(given.address, several=several),
         rank=given.rank,
-        is_named=not everybody.isdisjoint(given.operators),
+        is_named=not accounts.isdisjoint(given.operators),
     )
-    return Giver(speaker, given.principal, everybody)
+    return Giver(speaker, given.principal, accounts)
 
 
 def may_decide(verb: CommandVerb, who: Giver, *, asker: str, approvers: Collection[str]) -> NotAllowed | None:
-    """`/approve` and `/deny` of a call that `asker` asked for."""
-    named = not who.everybody.isdisjoint(approvers) if approvers else None
-    return judge(verb, who.speaker, owns=asker in who.everybody, is_approver=named)
+    """Judge `/approve` or `/deny` of a call that `asker` requested."""
+    named = not who.accounts.isdisjoint(approvers) if approvers else None
+    return judge(verb, who.speaker, owns=asker in who.accounts, is_approver=named)
 
 
 def judge_turns(
     verb: CommandVerb, who: Giver, turns: Sequence[tuple[SessionId, Iterable[int]]]
 ) -> Script[NotAllowed | None]:
-    """A command about turns, given by the session that each of them was said in."""
+    """Judge a command about turns, which are grouped by the session that holds them."""
     refused = judge(verb, who.speaker)
     if refused is None or refused.code == "robot" or who.speaker.place is CommandPlace.PRIVATE:
         return refused
@@ -124,14 +124,14 @@ def judge_turns(
 
 
 def are_own(who: Giver, session: SessionId, numbers: frozenset[int]) -> Script[bool]:
-    """Whether everything in these turns was said by the person. What was forgotten is nobody's."""
+    """Whether the person spoke every message of these turns. Forgotten messages have no owner."""
     if not numbers:
         return True
     found = [row for row in (yield from rows(TURNS, session=session, first=min(numbers))) if row[0] in numbers]
-    if {row[0] for row in found} != numbers or not {row[1] for row in found} <= who.everybody:
+    if {row[0] for row in found} != numbers or not {row[1] for row in found} <= who.accounts:
         return False
     for turn, body in (yield from rows(SAID, session=session, seq=found[0][2])):
         said = decode_body("user", bytes(body)) if turn in numbers and body else None
-        if turn in numbers and (not isinstance(said, UserSaid) or said.principal not in who.everybody):
+        if turn in numbers and (not isinstance(said, UserSaid) or said.principal not in who.accounts):
             return False
     return True

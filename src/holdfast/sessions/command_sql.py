@@ -34,15 +34,16 @@ DONE = "update inbound set state = 'command', session = :session where message =
 LIVE = """
 select id, title, last_seq, committed_seq, turns, summaries, token_ratio, open_turn
   from session where id = :session /*lock*/"""
-# A chat's own sessions; in private also those of the same person, unless somebody else spoke in them: others' words
-# stay where they were said, and private words do not enter a group. A group's own sessions stay in it (`_find`).
+# The chat's own sessions. A private chat also sees other sessions of the same person in which no one else spoke:
+# other people's words stay in their chat, and private words never enter a group. A group's sessions stay in it
+# (`_find`).
 VISIBLE = f"""
 agent = :agent and state <> 'deleted' and purpose = 'conversation'
    and (mailbox = :mailbox or (:alone = 1 and several = 0 and (principal = :principal or principal in ({KIN}))))"""
 FOUND = "id, title, mailbox, (select address from mailbox where mailbox.id = session.mailbox)"
 FIND_ID = f"select {FOUND} from session where id = :wanted and {VISIBLE}"
 FIND_TITLE = f"select {FOUND} from session where title_key = :wanted and {VISIBLE} order by active_at desc, id desc"
-# In such a chat the others read along, although it is no group.
+# Other people read such a chat, although it is not a group.
 OTHERS_SPOKE = f"""
 select 1 from session
  where mailbox = :mailbox and (several = 1 or (principal <> :principal and principal not in ({KIN}))) limit 1"""
@@ -75,7 +76,7 @@ SET_TITLE = "update session set title = :title, title_key = :title_key where id 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """The mailbox's session, under lock."""
+    """The locked session of the mailbox."""
 
     id: SessionId
     title: str | None
@@ -126,18 +127,18 @@ def run_command(claim: Claim, run_: CommandRun) -> Script[CommandDone]:
 
 
 def _judged(run_: CommandRun, who: Giver, live: Live | None) -> Script[NotAllowed | None]:
-    """Why the sender may not give the command; None when they may."""
+    """The refusal, if the sender may not give the command; otherwise None."""
     verb = run_.command.verb
     if NEEDS[verb] is not Needs.TURNS:
         return judge(verb, who.speaker)
     count = 1 if verb is CommandVerb.RETRY else run_.command.undo_turns
     if live is None or count is None:
-        return judge(verb, who.speaker, owns=True)  # it changes nothing
+        return judge(verb, who.speaker, owns=True)  # the command changes nothing
     return (yield from judge_turns(verb, who, (yield from pick_turns(live.id, count)).by_session))
 
 
 def _record(claim: Claim, run_: CommandRun, who: Giver, live: Live | None, done: CommandDone) -> Script[None]:
-    """The audit trail of what was refused, and of a change of session that others have to live with."""
+    """Write the audit record of a refusal, or of a session switch in a chat with other members."""
     act, sender = ACTS.get(run_.command.verb), By(kind=ActorKind.PRINCIPAL, id=run_.principal, origin=claim.address)
     if act is not None and done.refused:
         yield from action_sql.refuse(act, sender, live.id if live else claim.mailbox, done.refused)
@@ -146,7 +147,7 @@ def _record(claim: Claim, run_: CommandRun, who: Giver, live: Live | None, done:
 
 
 def _repeated(run_: CommandRun) -> Script[CommandDone]:
-    """The command was committed, but its caller never learned of it."""
+    """The result of an earlier call that was committed but whose result was lost."""
     row = yield from one(FIRST_RESULT, message=run_.message)
     if row is None:
         raise InvariantBroken(f"{run_.message} is no command that was run", message=run_.message)
@@ -160,7 +161,7 @@ def _live(held: Held) -> Script[Live | None]:
         return None
     if row[-1] is not None:
         raise InvariantBroken(f"a command while turn {row[-1]} of {row[0]} is open", session=row[0])
-    yield from reopen(row[0])  # a command is mail too: a session that is expiring goes on
+    yield from reopen(row[0])  # a command is mail too, so an expiring session continues
     return Live(*row[:-1])
 
 
@@ -178,7 +179,7 @@ def _new(claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDon
 
 
 def _other_mailbox(claim: Claim, run_: CommandRun) -> Script[str]:
-    """Where the session to resume is live, so that both rows are locked in id order (D4)."""
+    """The mailbox in which the session to resume is live, so that both rows are locked in id order (D4)."""
     if run_.command.verb is not CommandVerb.RESUME:
         return ""
     target = yield from _find(claim, run_)
@@ -200,7 +201,7 @@ def _find(claim: Claim, run_: CommandRun) -> Script[Row | None]:
 
 
 def stays(address: str | None) -> bool:
-    """Whether sessions of a chat are resumed there only: a group's are everybody's, whoever spoke in them."""
+    """Whether sessions of a chat are resumed only there: a group's sessions belong to all members."""
     return is_group(address or "")
 
 
@@ -215,7 +216,8 @@ def _resume(claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
         return CommandDone(found, system_messages.resumed_text(found, title, epoch=1))
     if not (yield from _is_freed(found, run_)):
         return CommandDone(here, system_messages.live_elsewhere_text(wanted))
-    yield from run(MOVE_HERE, session=found, mailbox=claim.mailbox)  # the agent is shared, so it is not forgotten now
+    # The caller holds the agent's shared lock, so the session cannot be forgotten now.
+    yield from run(MOVE_HERE, session=found, mailbox=claim.mailbox)
     if here is not None:
         yield from schedule_tail(here, run_.policies)
     epoch = yield from reopen(found)
@@ -224,7 +226,7 @@ def _resume(claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
 
 
 def _is_freed(session: SessionId, run_: CommandRun) -> Script[bool]:
-    """Take the session from the mailbox it is live in, if that is idle; judged by the row that is changed."""
+    """Detach the session from the mailbox in which it is live, if that is idle; the update itself checks this."""
     elsewhere = yield from one(WHERE_LIVE, session=session)
     if elsewhere is None:
         return True
@@ -299,12 +301,12 @@ def _delete(claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
 
 
 def _sender(claim: Claim, run_: CommandRun) -> By:
-    """Who gave the command, for the audit trail."""
+    """The sender of the command, for the audit trail."""
     return By(kind=ActorKind.PRINCIPAL, id=run_.principal, origin=claim.address)
 
 
 def _answer(_claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDone]:
-    """Commands that the worker has answered already; nothing of the session changes here."""
+    """Commands that the worker has already answered; they do not change the session."""
     yield from ()
     return CommandDone(live.id if live else None, run_.answer or "")
 

@@ -1,9 +1,9 @@
-"""Compression: when to summarise, which entries, and what a summary must be to count.
+"""Compression: when to summarise, which entries to cover, and which summaries are valid.
 
-Rule 1: a summary covers a range of entries of its own session; there is no new session and no copy, so the id
-        after compression is the id before it by construction.
+Rule 1: a summary covers a range of entries of its own session. Compression makes no new session and no copy, so the
+        session keeps its id by construction.
 Rule 2: only complete, committed turns are covered; the newest turns stay verbatim.
-Rule 3: a summary is valid until an undo, made after it, reaches behind what it covers. Validity is derived, never
+Rule 3: a summary is valid until a later undo reaches into the entries that it covers. Validity is derived, never
         stored, so a branch and its parent can disagree about it.
 """
 
@@ -19,16 +19,16 @@ COMPRESS = "compress"  # the operation's kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """Fractions of the model's window. Between soft and hard a summary is prepared while turns go on."""
+    """Fractions of the model's window. Between soft and hard, a summary is prepared while turns continue."""
 
     context_tokens: int = 128_000
     soft: float = 0.6
     hard: float = 0.85
-    keep: float = 0.25  # of the window stays verbatim
+    keep: float = 0.25  # the part of the window that stays verbatim
     keep_turns_min: int = 1
-    summary: float = 0.2  # of the window is the most a summary may take
+    summary: float = 0.2  # the largest part of the window that a summary may take
     summariser_wait_ms: int = 120_000
-    failed_pause_ms: int = 60_000  # after a failed attempt, background compression waits this long
+    failed_pause_ms: int = 60_000  # pause of background compression after a failed attempt
 
 
 class Pressure(Enum):
@@ -39,14 +39,14 @@ class Pressure(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A cumulative summary: with its base it stands for the entries 1..covers_through."""
+    """A cumulative summary: with its base it replaces the entries 1..covers_through."""
 
-    session: SessionId  # whose row it is; an ancestor's for an inherited one
+    session: SessionId  # the session of its row; an ancestor's for an inherited summary
     n: int
     base_n: int
     covers_from: int
     covers_through: int
-    head_seq: int  # the newest entry known when it was made; only younger undos can void it
+    head_seq: int  # the newest entry when it was made; only later undos can void it
     text: str
     model: str
     tokens: int
@@ -56,7 +56,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryDraft:
-    """A summary waiting to be committed by compare-and-set on what it was made from."""
+    """A summary before its commit, which is a compare-and-set on its inputs."""
 
     base_n: int
     undo_count: int
@@ -69,7 +69,7 @@ class SummaryDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A record in the audit trail; open ones are unique by (session, kind) and belong to a node."""
+    """A record in the audit trail. Open operations are unique by (session, kind) and belong to a node."""
 
     id: OperationId
     kind: str
@@ -96,24 +96,25 @@ def pressure(used_tokens: float, thresholds: Thresholds) -> Pressure:
 def choose_cut(
     tail: Sequence[Entry], thresholds: Thresholds, *, ratio: float = 1.0, forced: bool = False, in_turn: bool = False
 ) -> int | None:
-    """The last entry to cover, or None when nothing may be covered.
+    """The last entry to cover, or None if no entry may be covered.
 
-    `tail` is the effective, committed journal after the newest summary. The cut falls between turns: what is kept
-    fits the share `keep`, but at least `keep_turns_min` turns stay whatever they weigh. A forced compression keeps
-    only those; made for an open turn (`in_turn`), which stays verbatim by itself, it covers everything before it.
+    `tail` is the effective, committed journal after the newest summary. The cut falls between turns: the kept entries
+    fit the share `keep`, but at least `keep_turns_min` turns stay regardless of their size. A forced compression keeps
+    only those turns. If a turn is open (`in_turn`), it stays verbatim anyway, so a forced compression covers every
+    entry before it.
     """
     if forced and in_turn:
         return tail[-1].seq if tail else None
     first_kept = _first_kept_turn(tail, thresholds, 0.0 if forced else thresholds.keep, ratio)
     if first_kept is None:
-        return tail[-2].seq if len(tail) > 1 else None  # nothing but observed talk: the newest stays
+        return tail[-2].seq if len(tail) > 1 else None  # only observed messages: the newest one stays
     kept_from = next(entry.seq for entry in tail if entry.turn == first_kept)
     earlier = [entry.seq for entry in tail if entry.seq < kept_from]
     return earlier[-1] if earlier else None
 
 
 def _first_kept_turn(tail: Sequence[Entry], thresholds: Thresholds, keep: float, ratio: float) -> int | None:
-    """The oldest turn that stays; with it stays everything from its first entry on, talk between turns too."""
+    """The oldest turn to keep. Every entry from its first one on stays, including messages between turns."""
     kept_from: dict[int, float] = {}  # by turn, newest first
     kept_tokens = 0.0
     for entry in reversed(tail):
@@ -133,7 +134,7 @@ def summary_tokens_max(thresholds: Thresholds) -> int:
 
 
 def fault_of(text: str, thresholds: Thresholds) -> str | None:
-    """Why a summariser's answer cannot be used; None when it can."""
+    """The reason why a summariser's answer cannot be used; None if it can."""
     if not text.strip():
         return "the summariser answered nothing"
     tokens, most = estimate_tokens(text), summary_tokens_max(thresholds)

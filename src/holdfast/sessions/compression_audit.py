@@ -1,11 +1,11 @@
-"""The audit: proves from the records alone that compression kept its promises (R21-R24).
+"""The audit: proves from the records alone that compression kept its guarantees (R21-R24).
 
-Rule 1: it reads records and nothing else: sessions, operations, summaries, counts of entries, and log lines where
-        there are any. It knows no model, no words and no running process.
+Rule 1: the audit reads only records: sessions, operations, summaries, counts of entries, and log lines if there are
+        any. It uses no model, no message text and no running process.
 Rule 2: each check is one sentence that is true or contradicted, and a contradiction names the session and the fact.
-Rule 3: sessions may come in any order. What compares a branch with its ancestors waits until all have been seen.
+Rule 3: sessions may come in any order. Checks of a branch against its ancestors run after all sessions are read.
 
-What it cannot see: a clock that was set back looks like an operation that ended before it began.
+Limit: after a clock was set back, an operation may seem to have ended before it began.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ CHECKS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFacts:
-    """One session's records, as the audit reads them."""
+    """The records of one session, as the audit reads them."""
 
     session: Session
     operations: tuple[Operation, ...]
@@ -75,7 +75,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """What a branch needs to know of a session that it descends from."""
+    """The facts about a session that its branches are checked against."""
 
     parent: SessionId | None
     fork_n: int
@@ -84,7 +84,7 @@ class AuditLine:
 
 @dataclass(slots=True)
 class Audit:
-    """Fed one session at a time, then with the log if there is one; `report` judges."""
+    """Receives one session at a time, then the log if there is one; `report` gives the verdict."""
 
     _seen: Counter[str] = field(default_factory=Counter)
     _examined: Counter[str] = field(default_factory=Counter)
@@ -92,7 +92,7 @@ class Audit:
     _first: Contradiction | None = None
     _lines: dict[SessionId, AuditLine] = field(default_factory=dict)
     _waiting: list[tuple[SessionId, Summary]] = field(default_factory=list)
-    _sessions_of: dict[str, SessionId] = field(default_factory=dict)  # by compression
+    _sessions_of: dict[str, SessionId] = field(default_factory=dict)  # by compression operation
     _log_lines: int | None = None
 
     def add(self, facts: SessionFacts) -> None:
@@ -162,9 +162,9 @@ class Audit:
             yield (f"{name} covers {summary.covers_from}..{summary.covers_through}, made at entry {summary.head_seq}")
 
     def _end_of(self, session: SessionId, n: int) -> int | None:
-        """Where summary `n`, as this session sees it, ends: its own, or that of the ancestor that made it."""
+        """The last entry that summary `n` of this session covers; the summary may be an ancestor's."""
         at: SessionId | None = session
-        for _ in range(len(self._lines)):  # no lineage is longer than there are sessions
+        for _ in range(len(self._lines)):  # no ancestry is longer than the number of sessions
             line = self._lines.get(at) if at else None
             if line is None:
                 return None
@@ -178,7 +178,7 @@ class Audit:
 
 
 def compressions(facts: SessionFacts) -> list[Operation]:
-    """In the order in which they were begun."""
+    """The compressions of a session, in the order of their start."""
     return sorted((op for op in facts.operations if op.kind == COMPRESS), key=lambda op: op.fence)
 
 
@@ -214,7 +214,7 @@ def disordered_operations(facts: SessionFacts) -> Iterator[str]:
 
 
 def overlaps(facts: SessionFacts) -> Iterator[str]:
-    """An abandoned operation ended when its process died; when that was is not known, so it is left out."""
+    """Overlapping compressions. An abandoned operation is excluded: it ended with its process, at an unknown time."""
     kept = [op for op in compressions(facts) if op.outcome != "abandoned"]
     for earlier, later in pairwise(kept):
         if earlier.fence == later.fence or earlier.ended_at is None or earlier.ended_at > later.started_at:

@@ -1,11 +1,11 @@
-"""The compressor: summarises a prefix of a session while its turns go on.
+"""The compressor: summarises a prefix of a session while its turns continue.
 
-Rule 1: the session is the operation's; nothing here can name another one.
-Rule 2: one compression per session at a time, by the store's compare-and-set, whoever asks for it: the background,
+Rule 1: a compression writes only to the session of its operation; no code here can name another session.
+Rule 2: the store's compare-and-set allows one compression per session at a time, for every caller: the background loop,
         a turn at the hard threshold, `/compress`, or an operator.
-Rule 3: whatever goes wrong ends the operation with a reason and changes nothing else.
-Rule 4: a compression runs in a task of its own. Whoever waits for it may stop waiting, as a stopped turn does;
-        the compression goes on and its operation is ended all the same.
+Rule 3: every failure ends the operation with a reason and changes nothing else.
+Rule 4: a compression runs in its own task. A caller may stop waiting, as a stopped turn does; the compression
+        continues, and its operation is ended all the same.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from holdfast.turns.model import ModelRequest, ModelTask
 from holdfast.turns.model_call import hear
 
 REQUESTS_MAX = 10_000
-COMPRESSIONS_MAX = 64  # at a time in the background; a turn at the hard threshold waits for none of them
+COMPRESSIONS_MAX = 64  # concurrent background compressions; a turn at the hard threshold does not wait for them
 REST_MS = 5_000
 FAILED_JUST_NOW = "the last attempt failed a moment ago"
 NOTHING_TO_COVER = "there is no complete turn before the newest ones"
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """How a compression ended: done, nothing, failed, stale, unavailable or busy."""
+    """The outcome of a compression: done, nothing, failed, stale, unavailable or busy."""
 
     outcome: str
     summary: Summary | None = None
@@ -59,14 +59,14 @@ class Compressed:
 
 
 @dataclass(slots=True, eq=False)
-class Errand:
-    """One wish for a compression, and those who wait for its begin or its end, if anybody does."""
+class CompressionRequest:
+    """One request for a compression, with the futures of callers that wait for its start or its end."""
 
     session: SessionId
     agent: AgentName
     focus: str = ""
     forced: bool = False
-    insisted: bool = False  # a person asked for it, so a failure just before does not hold it back
+    insisted: bool = False  # requested by a person, so a recent failure does not block it
     begun: asyncio.Future[Operation | Busy] | None = None
     ended: asyncio.Future[Compressed] | None = None
 
@@ -87,18 +87,18 @@ class Compressor(Loop):
         self._contexts = contexts
         self._agents = agents
         self._member = member
-        # RAM that can vanish: the next turn of the session asks again.
+        # In memory only: after a restart, the next turn of the session requests the compression again.
         self._wanted: OrderedDict[SessionId, AgentName] = OrderedDict()
         self._failed_at: OrderedDict[SessionId, int] = OrderedDict()
-        self._working: dict[Errand, RunningTask] = {}
-        self._room = asyncio.Event()
-        self._unsure: dict[OperationId, tuple[SessionId, NodeId]] = {}  # begun or not, nobody heard
-        self._unended: dict[OperationId, tuple[Operation, Compressed]] = {}  # the store did not take their end yet
+        self._working: dict[CompressionRequest, RunningTask] = {}
+        self._freed = asyncio.Event()
+        self._unsure: dict[OperationId, tuple[SessionId, NodeId]] = {}  # operations whose start has an unknown outcome
+        self._unended: dict[OperationId, tuple[Operation, Compressed]] = {}  # operations whose end is not stored yet
 
     # --- in the background, at the soft threshold
 
     def want(self, session: SessionId, agent: AgentName) -> None:
-        """Ask for a summary to be prepared; turns go on meanwhile."""
+        """Request a summary in the background; turns continue meanwhile."""
         if self.rests(session, agent):
             return
         self._wanted[session] = agent
@@ -107,7 +107,7 @@ class Compressor(Loop):
         self._ports.notifier.wake(Topic.COMPRESS)
 
     def rests(self, session: SessionId, agent: AgentName) -> bool:
-        """Whether the last compression of the session failed so recently that another would be in vain."""
+        """Whether the session's last compression failed so recently that another attempt would fail too."""
         pause_ms = self._agents.policy(agent).thresholds.failed_pause_ms
         return self._ports.clock.now() - self._failed_at.get(session, -pause_ms) < pause_ms
 
@@ -118,18 +118,18 @@ class Compressor(Loop):
         if not self._wanted:
             return False
         while len(self._working) >= COMPRESSIONS_MAX:
-            self._room.clear()
-            await self._room.wait()
+            self._freed.clear()
+            await self._freed.wait()
         session, agent = self._wanted.popitem(last=False)
-        # Each in its own task, so that one slow summariser delays nobody else's session.
-        self._start(Errand(session, agent))
+        # Each compression has its own task, so that a slow summariser delays no other session.
+        self._start(CompressionRequest(session, agent))
         return True
 
     async def rest(self) -> None:
         await self._ports.notifier.wait(Topic.COMPRESS, timeout_ms=REST_MS)
 
     def cut_off(self) -> None:
-        """Drop what still runs. Leaving ends the operations of this node; the next turns ask again."""
+        """Cancel the running compressions. Leaving ends the operations of this node; later turns request them again."""
         for task in list(self._working.values()):
             task.cancel()
 
@@ -138,62 +138,62 @@ class Compressor(Loop):
     async def compress(
         self, session: SessionId, agent: AgentName, *, focus: str = "", forced: bool = False, insisted: bool = False
     ) -> Compressed:
-        """Compress now, or say why not."""
+        """Compress now; if that is impossible, the result gives the reason."""
         ended: asyncio.Future[Compressed] = asyncio.get_running_loop().create_future()
-        self._start(Errand(session, agent, focus, forced, insisted, ended=ended))
+        self._start(CompressionRequest(session, agent, focus, forced, insisted, ended=ended))
         return await ended
 
     async def begin(self, session: SessionId, agent: AgentName) -> Operation | Busy:
-        """Begin a compression that goes on by itself; it is on record when this returns."""
+        """Start a compression that continues in the background; its operation is stored when this returns."""
         begun: asyncio.Future[Operation | Busy] = asyncio.get_running_loop().create_future()
-        self._start(Errand(session, agent, forced=True, insisted=True, begun=begun))
+        self._start(CompressionRequest(session, agent, forced=True, insisted=True, begun=begun))
         return await begun
 
     async def running(self, session: SessionId) -> OperationId | None:
-        """The compression that is under way for the session, if any."""
+        """The open compression operation of the session, if any."""
         return await self._ports.db.read(find_open_operation(session, COMPRESS))
 
-    # --- an errand, in its own task
+    # --- one request, in its own task
 
-    def _start(self, errand: Errand) -> None:
-        self._working[errand] = self._ports.tasks.start(self._run(errand), name=f"compress {errand.session}")
+    def _start(self, request: CompressionRequest) -> None:
+        self._working[request] = self._ports.tasks.start(self._run(request), name=f"compress {request.session}")
 
-    async def _run(self, errand: Errand) -> None:
-        """A top of its own: whoever waits hears how it ended, and if nobody does the log says it."""
+    async def _run(self, request: CompressionRequest) -> None:
+        """Run a request. Its callers receive the result or the error; an error without a caller is logged."""
         try:
-            result = await self._carry_out(errand)
+            result = await self._carry_out(request)
         except Exception as error:  # noqa: BLE001
-            self._tell_failure(errand, error)
+            self._tell_failure(request, error)
         else:
-            _settle(errand.ended, result)
+            _settle(request.ended, result)
         finally:
-            self._working.pop(errand, None)
-            self._room.set()
-            for waiting in (errand.begun, errand.ended):
-                if waiting is not None and not waiting.done():  # cut off: nothing will ever come
+            self._working.pop(request, None)
+            self._freed.set()
+            for waiting in (request.begun, request.ended):
+                if waiting is not None and not waiting.done():  # cancelled: no result will come
                     waiting.cancel()
 
-    async def _carry_out(self, errand: Errand) -> Compressed:
-        if not errand.insisted and self.rests(errand.session, errand.agent):
+    async def _carry_out(self, request: CompressionRequest) -> Compressed:
+        if not request.insisted and self.rests(request.session, request.agent):
             return Compressed("failed", reason=FAILED_JUST_NOW)
-        if errand.begun is None and not await self._is_worth_it(errand):
+        if request.begun is None and not await self._is_worth_it(request):
             return Compressed("nothing", reason=NOTHING_TO_COVER)
-        begun = await self._begin(errand.session)
-        _settle(errand.begun, begun)
+        begun = await self._begin(request.session)
+        _settle(request.begun, begun)
         if isinstance(begun, Busy):
             return Compressed("busy", reason=f"operation {begun.operation} is running")
-        return await self.run_operation(begun, errand.agent, focus=errand.focus, forced=errand.forced)
+        return await self.run_operation(begun, request.agent, focus=request.focus, forced=request.forced)
 
-    async def _is_worth_it(self, errand: Errand) -> bool:
-        """Asked before an operation is opened: one that has just ended may have left nothing to do."""
-        context, agent = await self._contexts.read(errand.session), self._agents.get(errand.agent)
+    async def _is_worth_it(self, request: CompressionRequest) -> bool:
+        """Whether there is anything to compress; an operation that has just ended may have left nothing to cover."""
+        context, agent = await self._contexts.read(request.session), self._agents.get(request.agent)
         used = context.used_tokens(agent.policy.instructions)
-        if not errand.forced and pressure(used, agent.policy.thresholds) is Pressure.NONE:
+        if not request.forced and pressure(used, agent.policy.thresholds) is Pressure.NONE:
             return False
-        return self._cut(context, agent, forced=errand.forced) is not None
+        return self._cut(context, agent, forced=request.forced) is not None
 
-    def _tell_failure(self, errand: Errand, error: Exception) -> None:
-        waiting = [one for one in (errand.begun, errand.ended) if one is not None and not one.done()]
+    def _tell_failure(self, request: CompressionRequest, error: Exception) -> None:
+        waiting = [one for one in (request.begun, request.ended) if one is not None and not one.done()]
         for one in waiting:
             one.set_exception(error)
         if not waiting:
@@ -202,7 +202,7 @@ class Compressor(Loop):
             log.error(
                 "compress.done",
                 failure=None if known else error,
-                session=errand.session,
+                session=request.session,
                 outcome=code,
                 why=str(error),
             )
@@ -217,11 +217,11 @@ class Compressor(Loop):
             raise
 
     async def _end_unsure(self) -> None:
-        """End operations that may have begun although nobody heard of it: asked again, the store says which did."""
+        """End operations whose start has an unknown outcome. Repeating the start shows which of them began."""
         for operation, (session, node) in list(self._unsure.items()):
             try:
                 begun = await self._ports.db.write(begin_operation(operation, COMPRESS, session, node))
-            except SessionNotFound:  # deleted, and the operation never began
+            except SessionNotFound:  # the session is deleted, and the operation never began
                 begun = Busy(operation)
             if isinstance(begun, Operation) and begun.ended_at is None:
                 await self._end(begun, Compressed("abandoned", reason="its beginning was not heard of"))
@@ -230,7 +230,7 @@ class Compressor(Loop):
     async def run_operation(
         self, operation: Operation, agent: AgentName, *, focus: str = "", forced: bool = False
     ) -> Compressed:
-        """See a begun compression through. Its start and its end carry the same session and operation."""
+        """Run a started compression to its end. The log lines of start and end carry the same session and operation."""
         with (
             log.pinned(session=operation.session, operation=operation.id),
             span(
@@ -249,11 +249,11 @@ class Compressor(Loop):
         log.info("compress.started", forced=forced)
         try:
             result = await self._attempt(operation, self._agents.get(agent), focus=focus, forced=forced)
-        except StoreUnavailable as error:  # nothing is wrong with the summariser, so nothing rests
+        except StoreUnavailable as error:  # the summariser did not fail, so no pause follows
             result = Compressed("unavailable", reason=str(error))
         except HoldfastError as error:
             result = Compressed("failed", reason=f"{error.code}: {error}")
-        except Exception as error:  # a bug of ours; it travels, and the operation does not stay open behind it
+        except Exception as error:  # a bug; it is raised, and the next step ends the operation
             self._unended[operation.id] = operation, Compressed("failed", reason=type(error).__name__)
             self._ports.notifier.wake(Topic.COMPRESS)
             raise
@@ -272,7 +272,7 @@ class Compressor(Loop):
         return result
 
     async def _end_or_keep(self, operation: Operation, result: Compressed) -> None:
-        """An operation that stays open keeps every later one out, so its end is tried until the store takes it."""
+        """End an operation; if that fails, `step` retries, because an open operation blocks all later ones."""
         self._unended[operation.id] = operation, result
         try:
             await self._end(operation, result)
@@ -291,7 +291,7 @@ class Compressor(Loop):
             if len(self._failed_at) > REQUESTS_MAX:
                 self._failed_at.popitem(last=False)
 
-    # --- the work itself
+    # --- summarising
 
     async def _attempt(self, operation: Operation, agent: Agent, *, focus: str, forced: bool) -> Compressed:
         context = await self._contexts.read(operation.session)

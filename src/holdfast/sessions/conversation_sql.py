@@ -1,8 +1,8 @@
-"""A chat as the people in it saw it: what was said, commands included, and every reply, in the order it happened.
+"""A chat as its participants saw it: all messages, commands included, and all replies, in their order.
 
-The journal is what the model sees: it has no commands, no questions to a human and no messages that were refused. This
-reads the inbound and reply rows instead. A page is a number of messages with all replies to them; messages that were
-pruned or forgotten are absent.
+The journal is the model's view: it has no commands, no questions to a human and no refused messages. This module reads
+the inbound and reply rows instead. A page is a number of messages with all their replies; pruned and forgotten messages
+are absent.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ TURN_LAST = "select message from inbound where session = :session and turn = :tu
 @verb
 def read_conversation(address: str, *, before: int, limit: int) -> Script[Sequence[ChatLine]]:
     """The newest messages before a position, with their replies, oldest first."""
-    at = parse(address)  # over HTTP the account is the agent and the conversation the chat (D38)
+    at = parse(address)  # over HTTP, the account is the agent and the conversation is the chat (D38)
     place = {"account": at.agent, "conversation": at.chat}
     said = yield from rows(SAID, address=address, before=before, limit=limit, **place)
     if not said:
@@ -48,7 +48,7 @@ def read_conversation(address: str, *, before: int, limit: int) -> Script[Sequen
 
 
 def _question(mailbox: str, replied: Sequence[Row]) -> Script[tuple[str | None, ApprovalId | None]]:
-    """The reply in which the open turn asks for an approval, and the approval."""
+    """The reply that asks for the open turn's approval, and the approval."""
     row = yield from waited_for(mailbox)
     if row is None:
         return None, None
@@ -89,7 +89,7 @@ def _reply(row: Row, approval: ApprovalId | None) -> ChatLine:
 
 
 def _with_undone(lines: Sequence[ChatLine]) -> Script[Sequence[ChatLine]]:
-    """Mark what was undone. Turn numbers are never reused within a session."""
+    """Mark undone messages. Turn numbers are never reused within a session."""
     gone: set[tuple[SessionId, int]] = set()
     for session in {line.session for line in lines if line.session is not None}:
         for entry in (yield from undos((yield from chain(session)))):

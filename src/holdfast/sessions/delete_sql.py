@@ -1,7 +1,7 @@
-"""Deletion: the words go, the envelopes stay (D25). What was not delivered yet is cancelled; nothing is extracted.
+"""Deletion: blanks the words and keeps the envelopes (D25). Pending deliveries are cancelled; no notes are extracted.
 
-A branch of the session keeps its own words and loses those it inherited, so its summaries, which are made of
-both, are blanked too. Its undo count grows: contexts kept in RAM and summaries under way are void by that.
+A branch of the session keeps its own words and loses the inherited ones, so its summaries, which contain both, are
+blanked too. Its undo count grows, which voids cached contexts and running summaries.
 """
 
 from holdfast.inbox.attachment_sql import drop_enclosures_of
@@ -44,13 +44,16 @@ update session
 
 
 def lock_line(session: SessionId) -> Script[None]:
-    """The session and its branches. A summary that is committed afterwards finds that it is void."""
+    """Lock the session and its branches. A summary that is committed afterwards is found to be void."""
     yield from run(LOCK_LINE, session=session)
 
 
 def blank_session(session: SessionId) -> Script[None]:
-    """Blank the words and cancel what has not left. The session and its branches are locked (`lock_line`), and so are
-    the lanes here, so that no courier takes it in between."""
+    """Blank the words and cancel unsent deliveries.
+
+    The caller holds the session and its branches (`lock_line`). This locks the lanes too, so that no dispatcher takes a
+    delivery in between.
+    """
     for agent, provider, place in (yield from rows(LANES, session=session)):
         yield from run(LOCK_LANE, agent=agent, provider=provider, place=place)
     yield from drop_enclosures_of(session)

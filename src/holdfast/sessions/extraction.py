@@ -1,15 +1,16 @@
-"""Extraction: what a model is asked at the end of an epoch, and what counts as an answer.
+"""Extraction: the request to a model at the end of an epoch, and the check of its answer.
 
-Rule 1: the model is told how full memory is. Where a target is more than `CONSOLIDATE_ABOVE` full it is asked to merge
-        and shorten instead of adding (R32).
-Rule 2: notes and conversation are data, one JSON value per line, so that no text can pass for another line. What
-        tools returned and what was recalled is left out: a web page may not write memory.
-Rule 3: an answer is checked as a whole before it is stored. One that has not the documented shape is a failed attempt.
+Rule 1: the model is told how full memory is. If a target is more than `CONSOLIDATE_ABOVE` full, the model is asked to
+        merge and shorten instead of adding (R32).
+Rule 2: notes and conversation are data, one JSON value per line, so that no text can pass for another line. Tool
+        results and recalled text are left out: a web page may not write memory.
+Rule 3: an answer is checked as a whole before it is stored. An answer without the documented shape is a failed attempt.
 
 The documented shape of an answer:
     {"changes": [{"verb": "add", "target": "user", "text": "Lives in Kiel."},
                  {"verb": "replace", "entries": ["m4", "m7"], "text": "One note in place of both."},
                  {"verb": "remove", "entries": ["u9"]}]}
+
 An entry is named by the first letter of its target and its version.
 """
 
@@ -25,16 +26,16 @@ from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import AssistantSaid, Entry, Observed, UserSaid, effective, is_storable
 
 CONSOLIDATE_ABOVE = 0.9
-ROOM_AFTER = 0.8  # what consolidation is asked to leave at most
+ROOM_AFTER = 0.8  # the fill level that consolidation should reach
 ANSWER_CHARS_MAX = 40_000
 CHANGES_MAX = 64
-TRANSCRIPT_SHARE = 0.6  # of the model's window
+TRANSCRIPT_SHARE = 0.6  # share of the model's window
 NOTES_MARK, TALK_MARK, CONSOLIDATE_MARK = "Notes:", "Conversation:", "CONSOLIDATE:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """How large a memory that an extraction writes may get, and whom its operations are mirrored to."""
+    """The capacity of the notes that an extraction writes, and the delivery policies for them."""
 
     capacity: Capacity = field(default_factory=Capacity)
     policies: tuple[DeliveryPolicy, ...] = ()
@@ -42,16 +43,16 @@ class Notes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """The newest entries of a frozen range, oldest first, and how many earlier ones were not read."""
+    """The newest entries of a frozen range, oldest first, and the number of earlier entries that were not read."""
 
     entries: tuple[Entry, ...]
-    scope: str = ""  # whom the notes belong to that are made of it (visibility.py)
+    scope: str = ""  # the owner of notes made from it (visibility.py)
     earlier: int = 0
     token_ratio: float = 1.0
 
     @property
     def said(self) -> list[Entry]:
-        """What people and the agent said and nobody took back."""
+        """The words of people and of the agent that were not undone."""
         return [
             e for e in effective(self.entries) if isinstance(e.body, UserSaid | AssistantSaid | Observed) and e.text
         ]
@@ -103,7 +104,7 @@ def _room(memory: AgentNotes, capacity: Capacity, target: Target) -> str:
 
 
 def handle(entry: MemoryEntry) -> str:
-    """How a note is named in question and answer: two targets may be two streams, each with its own numbers."""
+    """The name of a note in request and answer. Two targets may be two streams with separate version numbers."""
     return f"{entry.target.value[0]}{entry.seq}"
 
 
@@ -113,7 +114,7 @@ def _note(entry: MemoryEntry, said_at: Instant) -> dict[str, object]:
 
 
 def _talk(excerpt: Excerpt, tokens_max: int) -> list[str]:
-    """The newest words that fit, oldest first; a line says how many are left out before them."""
+    """The newest messages that fit, oldest first, after a line with the number of omitted ones."""
     lines: list[str] = []
     said, tokens = excerpt.said, 0.0
     for entry in reversed(said):
@@ -146,16 +147,16 @@ Handle = Annotated[str, msgspec.Meta(pattern=r"^[mu][0-9]{1,15}$")]
 
 
 class Proposal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change that the model wants; it is made whole or not at all."""
+    """One change that the model proposes; it is applied whole or not at all."""
 
     verb: Literal["add", "replace", "remove"]
-    target: Literal["memory", "user"] = "memory"  # of an addition
+    target: Literal["memory", "user"] = "memory"  # for an addition
     text: str = ""
     entries: Annotated[tuple[Handle, ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
 
     @property
     def aim(self) -> Target:
-        """The target that it changes."""
+        """The target of the change."""
         if self.verb == "add" or not self.entries:
             return Target(self.target)
         return next(target for target in Target if self.entries[0].startswith(target.value[0]))
@@ -167,7 +168,7 @@ class Proposals(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """The answer has not the documented shape. `why` quotes nothing of it."""
+    """An answer without the documented shape. `why` quotes none of it."""
 
     why: str
 
@@ -177,7 +178,7 @@ def parse_answer(text: str) -> Proposals | Unusable:
         return Unusable(f"the answer has {len(text)} characters; at most {ANSWER_CHARS_MAX} are read")
     if not is_storable(text):
         return Unusable("the answer is not well-formed Unicode")
-    begin, end = text.find("{"), text.rfind("}")  # models like to put words or a fence around it
+    begin, end = text.find("{"), text.rfind("}")  # models often put text or a code fence around the JSON
     try:
         return msgspec.json.decode(text[begin : end + 1] if begin >= 0 else "", type=Proposals)
     except (msgspec.DecodeError, RecursionError):

@@ -1,10 +1,10 @@
-"""What of an extraction's answer may be written to memory.
+"""Extraction rules: the part of an extraction's answer that may be written to memory.
 
-Rule 1: a note is changed only in the version that the model saw, and never if it was changed after the last word of the
-        conversation; nor does a note come back that was taken away since (R33).
-Rule 2: a proposal is applied whole or not at all, in the model's order; what misses or does not fit stays visible.
-Rule 3: nothing already saved makes room for what then does not fit: while anything of a target is left over, notes of
-        it are not merely removed.
+Rule 1: a note is changed only in the version that the model saw, and never if it was changed after the last message of
+        the conversation. A note that was removed since then does not come back (R33).
+Rule 2: a proposal is applied whole or not at all, in the model's order; proposals that miss or do not fit stay visible.
+Rule 3: saved notes are not deleted for proposals that do not fit: while a proposal for a target is left over, plain
+        removals of that target's notes are held back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,17 +20,20 @@ from holdfast.sessions.extraction import Proposal, handle
 
 
 class Leftover(msgspec.Struct, frozen=True):
-    """A proposal that was not applied. `code` is stable: empty, unclear, moved, changed_since, over_capacity,
-    held_back, or what memory itself said."""
+    """A proposal that was not applied.
+
+    `code` is stable: empty, unclear, moved, changed_since, over_capacity, held_back, or the code of memory's own
+    refusal.
+    """
 
     proposal: Proposal
     code: str
 
 
 class ExtractionResult(msgspec.Struct, frozen=True):
-    """What became of an answer: the memory operations that it made, and the proposals that wait for a person."""
+    """The outcome of an answer: its memory operations, and the proposals that wait for a person."""
 
-    applied: tuple[int, ...] = ()  # 0 where the note was there already
+    applied: tuple[int, ...] = ()  # 0 if the note already existed
     unfit: tuple[Leftover, ...] = ()
 
 
@@ -45,13 +48,13 @@ def decode_result(raw: bytes) -> ExtractionResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     changes: tuple[NoteChange, ...]
-    of: tuple[int, ...]  # by change, the position of its proposal
+    of: tuple[int, ...]  # the position of each change's proposal
     unfit: tuple[Leftover, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a memory takes from a conversation whose last word was said at `said_at`."""
+    """The limits of a memory for a conversation whose last message was sent at `said_at`."""
 
     capacity: Capacity
     said_at: Instant
@@ -64,7 +67,7 @@ Wanted: TypeAlias = Mapping[int, tuple[NoteChange, ...]]  # the changes of each 
 def judge(
     proposals: Sequence[Proposal], memory: AgentNotes, bounds: Bounds, refused: Mapping[int, str] | None = None
 ) -> Judged:
-    """What of an answer fits memory as it is now, in the model's order. `refused`: what memory would not take."""
+    """The proposals that fit the current memory, in the model's order. `refused` holds those that memory rejected."""
     unfit: dict[int, str] = dict(refused or {})
     wanted: dict[int, tuple[NoteChange, ...]] = {}
     free = {handle(entry): entry for entry in memory.entries}
@@ -107,7 +110,7 @@ def _changes_of(proposal: Proposal, named: Sequence[MemoryEntry]) -> tuple[NoteC
 
 
 def _fitting(wanted: Wanted, memory: AgentNotes, capacity: Capacity, unfit: dict[int, str]) -> list[int]:
-    """The positions to apply. All of them where all fit; what must wait is added to `unfit`."""
+    """The positions to apply; all of them if all fit. Positions that must wait are added to `unfit`."""
     most = {target: max(capacity.of(target), memory.used_chars(target)) for target in Target}
     sizes = _sizes(memory, wanted, list(wanted))
     crowded = {target for target in Target if sizes[target] > most[target]}
@@ -132,7 +135,7 @@ def _grows(memory: AgentNotes, wanted: Wanted, position: int) -> bool:
 
 
 def _sizes(memory: AgentNotes, wanted: Wanted, positions: Sequence[int]) -> dict[Target, int]:
-    """How many characters each target would use after these proposals."""
+    """The number of characters that each target would use after these proposals."""
     texts: dict[Target, dict[object, str]] = {
         target: {entry.seq: entry.text for entry in memory.of(target)} for target in Target
     }

@@ -1,4 +1,4 @@
-"""Extraction: reading what an ended epoch said, and writing to memory what fits of a model's answer."""
+"""Extraction: reads the messages of an ended epoch, and writes the fitting part of a model's answer to memory."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ def read_excerpt(held: Finalisation) -> Script[Excerpt]:
         limit=EXCERPT_ENTRIES_MAX,
     )
     entries = [entry_of(held.session, row) for row in reversed(found)]
-    # An undo made since counts too: what was taken back is not remembered.
+    # A later undo counts too: undone messages are not remembered.
     later = yield from undos((yield from chain(held.session))[:1], after=held.through_seq)
     (ratio,) = (yield from one(RATIO, session=held.session)) or (1.0,)
     earlier = max(0, held.through_seq - held.from_seq + 1 - len(found))
@@ -47,7 +47,7 @@ def read_excerpt(held: Finalisation) -> Script[Excerpt]:
 
 
 def _origin(held: Finalisation) -> Script[tuple[str, Principal]]:
-    """Whom notes of the range belong to, and who spoke in it; no principal where several did."""
+    """The owner of notes from the range, and its speaker; no principal if there were several speakers."""
     spoken = yield from rows(SPOKEN, session=held.session, from_seq=held.from_seq, through_seq=held.through_seq)
     turns = [(place, principal) for place, principal in spoken] or [("", str(held.principal))]
     speakers = {principal for _, principal in turns}
@@ -56,8 +56,8 @@ def _origin(held: Finalisation) -> Script[tuple[str, Principal]]:
 
 @verb
 def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes: Notes) -> Script[Finalisation]:
-    """Write to memory what fits and say so, together. What misses or does not fit is kept in the result."""
-    yield from share_agent(held.agent)  # a stream of notes may be made
+    """Write the fitting proposals to memory and record the step, in one transaction. The result keeps the others."""
+    yield from share_agent(held.agent)  # a notes stream may be created
     current = yield from hold_end(held)
     if current.step is not held.step:
         return current
@@ -70,9 +70,9 @@ def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes:
 
 
 def _apply_to(held: Finalisation, subject: str, mine: Sequence[Proposal], notes: Notes) -> Script[ExtractionResult]:
-    """One batch at most. Memory has the last word: what it refuses is left out, and the rest is judged anew."""
+    """Write at most one batch. If memory refuses a proposal, the rest are judged again without it."""
     stream = stream_of(held.agent, subject)
-    yield from hold_stream(stream, held.agent, subject)  # nothing is noted or taken back while this is judged
+    yield from hold_stream(stream, held.agent, subject)  # no note is written or removed while this is judged
     memory = yield from read_memory(held.agent, subject)
     newest = yield from one(NEWEST_NOTE, stream=stream, seq=memory.head)
     is_stale = newest is not None and newest[0] > held.said_at

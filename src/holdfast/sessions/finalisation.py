@@ -1,14 +1,14 @@
-"""Finish: how an epoch of a session ends, step by step, exactly once.
+"""Finalisation: how an epoch of a session ends, step by step, exactly once.
 
-Rule 1: the end of an epoch is one row, made in the transaction that ends it, unique by (session, epoch).
-Rule 2: everything that moves it from step to step is in TRANSITIONS. Each step is durable, with its result, before the
-        next one begins; whoever takes the row over goes on from the step that it finds.
-Rule 3: once an answer is stored the model is not asked again, unless the answer itself was forgotten. Memory is written
-        under the row's own origin, in the same transaction as the step that says so.
-Rule 4: a message that comes before anybody has taken the row up cancels it, and its range goes to the next epoch.
-        Later, extraction ends on the range that was frozen while the session goes on in its next epoch.
+Rule 1: the end of an epoch is one row, inserted by the transaction that ends it, unique by (session, epoch).
+Rule 2: TRANSITIONS holds every change of step. Each step is durable, with its result, before the next one begins; a
+        process that takes over the row continues from its current step.
+Rule 3: once an answer is stored, the model is not called again unless the answer was forgotten. Memory is written under
+        the row's own origin, in the transaction that records the step.
+Rule 4: a message that arrives before the row is claimed cancels it, and its range goes to the next epoch. After that,
+        extraction finishes on the frozen range while the session continues in its next epoch.
 
-Between the model's answer and its storing a crash costs one more call. No fence can reach that (D24).
+A crash between the model's answer and its storage costs one more call. No fence can prevent that (D24).
 """
 
 from collections.abc import Mapping
@@ -26,24 +26,24 @@ EPOCH_DIGITS_MAX = 9
 
 class FinishStep(Enum):
     BEGUN = "begun"  # the range is frozen; the model has not answered
-    ASKED = "asked"  # its answer is stored
-    APPLIED = "applied"  # memory holds what fits of it
+    ASKED = "asked"  # the model's answer is stored
+    APPLIED = "applied"  # the fitting part is in memory
     CLOSED = "closed"
-    FAILED = "failed"  # attempts ran out; the history is whole, and it can be taken up again
-    CANCELLED = "cancelled"  # a message came first; the range went to the next epoch
+    FAILED = "failed"  # attempts ran out; the history is intact, and an operator can retry
+    CANCELLED = "cancelled"  # a message arrived first; the range went to the next epoch
 
 
 class FinishEvent(Enum):
     ANSWERED = "finish.answered"
     APPLIED = "finish.applied"
-    EMPTY = "finish.empty"  # there is nothing to extract from, so nobody is asked
+    EMPTY = "finish.empty"  # the range has nothing to extract, so the model is not called
     CLOSED = "finish.closed"
-    POSTPONED = "finish.postponed"  # an attempt failed, and there will be another
+    POSTPONED = "finish.postponed"  # an attempt failed, and another will follow
     GAVE_UP = "finish.gave_up"
-    FORGOTTEN = "finish.forgotten"  # somebody's words in the stored answer must go, so what remains is asked about anew
-    REOPENED = "finish.reopened"  # a message came before the row was taken up
-    REPEATED = "finish.repeated"  # an operator wants a failed one again, from the start
-    TAKEN_UP = "finish.taken_up"  # the same where an answer is stored: nobody is asked again
+    FORGOTTEN = "finish.forgotten"  # the stored answer held erased words; the model is asked again about the rest
+    REOPENED = "finish.reopened"  # a message arrived before the row was claimed
+    REPEATED = "finish.repeated"  # an operator restarts a failed finalisation
+    TAKEN_UP = "finish.taken_up"  # an operator resumes a failed finalisation that has a stored answer
 
 
 TRANSITIONS: Mapping[FinishStep, Mapping[FinishEvent, FinishStep]] = {
@@ -75,7 +75,7 @@ ENDED = frozenset({FinishStep.CLOSED, FinishStep.FAILED, FinishStep.CANCELLED})
 
 
 def advance(step: FinishStep, event: FinishEvent) -> FinishStep:
-    """The step after an event. An event the step cannot see is our bug, never an outcome."""
+    """The step after an event. An event that the step does not allow is a bug, never an outcome."""
     after = TRANSITIONS[step].get(event)
     if after is None:
         raise InvariantBroken(f"{event.value} while {step.value}")
@@ -83,18 +83,18 @@ def advance(step: FinishStep, event: FinishEvent) -> FinishStep:
 
 
 def put_off(row: "Finalisation", policy: "FinishPolicy") -> FinishEvent:
-    """What a failed attempt leads to. What memory holds already is never given up, only closed later."""
+    """The event after a failed attempt. A finalisation whose notes are in memory never fails; it is closed later."""
     spent = row.attempts >= policy.attempts_max and FinishEvent.GAVE_UP in TRANSITIONS[row.step]
     return FinishEvent.GAVE_UP if spent else FinishEvent.POSTPONED
 
 
 def origin(session: SessionId, epoch: int) -> str:
-    """The row's id, and the origin of what it writes to memory: a second write under it changes nothing."""
+    """The row's id, and the origin of its writes to memory: a second write under it changes nothing."""
     return f"finish:{session}:{epoch}"
 
 
 def parse_origin(text: str) -> tuple[SessionId, int]:
-    """The session and the epoch. Raises `FinalisationNotFound`."""
+    """The session and the epoch of an origin. Raises `FinalisationNotFound`."""
     word, _, rest = text.partition(":")
     session, _, epoch = rest.rpartition(":")
     if word != "finish" or not session or not (epoch.isascii() and epoch.isdigit() and len(epoch) <= EPOCH_DIGITS_MAX):
@@ -104,7 +104,7 @@ def parse_origin(text: str) -> tuple[SessionId, int]:
 
 
 def finish_state(text: str | None) -> str | None:
-    """A state that somebody wrote, checked."""
+    """Parse a state from user input."""
     known = [step.value for step in FinishStep]
     if text is not None and text not in known:
         why = f"there is no state {text[:40]!r} of a finalisation; there are {', '.join(known)}"
@@ -114,32 +114,32 @@ def finish_state(text: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishPolicy:
-    attempts_max: int = 5  # claims, those of processes that died included
+    attempts_max: int = 5  # claims, including those of processes that died
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=5_000, delay_ms_max=600_000))
-    look_every_ms: int = 30_000  # for sessions that have expired
+    look_every_ms: int = 30_000  # interval of the search for expired sessions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The wish to end an epoch that has expired. It holds only if the session was not active after `active_before`."""
+    """A request to end an expired epoch. It is valid only if the session was not active after `active_before`."""
 
     session: SessionId
     epoch: int
     cause: str  # idle, daily
     active_before: Instant
-    policies: tuple[DeliveryPolicy, ...] = ()  # how the tail that the end makes due is named
+    policies: tuple[DeliveryPolicy, ...] = ()  # how the tail that becomes due is named
 
 
 @dataclass(frozen=True, slots=True)
 class NotEnded:
-    """The session goes on. `why` is stable: gone, moved, active, in_turn, claimed, mail."""
+    """The session continues. `why` is stable: gone, moved, active, in_turn, claimed, mail."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """A session that looks as if nobody will come back to it."""
+    """An inactive session that is a candidate for expiry."""
 
     session: SessionId
     epoch: int
@@ -148,7 +148,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalisation:
-    """The end of one epoch, as the ledger has it. Its owner may record steps while `fence` is the row's."""
+    """The end of one epoch, as stored. Its owner may record steps while `fence` equals the row's."""
 
     session: SessionId
     epoch: int
@@ -157,8 +157,8 @@ class Finalisation:
     purpose: Purpose
     cause: str  # new, idle, daily
     from_seq: int
-    through_seq: int  # below from_seq where nothing was said since the last end
-    said_at: Instant  # of the newest entry of the range
+    through_seq: int  # below from_seq if the epoch has no entries
+    said_at: Instant  # the time of the newest entry of the range
     step: FinishStep
     attempts: int
     fence: int
@@ -167,7 +167,7 @@ class Finalisation:
     started_at: Instant
     ended_at: Instant | None = None
     model: str = ""
-    reason: str = ""  # why the newest attempt failed; never people's words
+    reason: str = ""  # why the newest attempt failed; never contains people's words
     answer: bytes = b""
     result: bytes = b""
 

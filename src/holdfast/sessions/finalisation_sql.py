@@ -1,8 +1,8 @@
-"""Finishing: epochs end once, step by step, and are closed or reopened. What they leave in memory is in `extract`.
+"""Finalisation verbs: end an epoch once, step by step, and close or reopen its session. Memory is in `extraction_sql`.
 
 Locks are taken in the order mailbox, session, finalisation, memory, cursor, lane, delivery. The transaction that ends
-an epoch freezes its range and makes its tail due (D18): from there on nothing can be added to the range, and
-deliveries never wait for an extraction. Closing comes later and schedules nothing.
+an epoch freezes its range and makes its tail due (D18): from then on the range cannot grow, and deliveries never wait
+for an extraction. Closing comes later and schedules nothing.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from holdfast.sessions.finalisation import (
 from holdfast.sessions.session import Purpose
 from holdfast.store.script import Row, Script, claim_name, one, plain, rows, run, verb
 
-# Agents with open sessions, by one step through the index for each: it costs nothing that some have many.
+# Agents with open sessions, with one index seek per agent, regardless of its number of sessions.
 OPEN_AGENTS = """
 with recursive named (agent) as (
   select min(agent) from session where state = 'open'
@@ -43,7 +43,7 @@ select id, epoch, active_at from session
 LIVE_IN = "select id, owner, depth from mailbox where session_id = :session /*lock*/"
 STILL_LIVE_IN = "select id from mailbox where session_id = :session"
 SESSION = "select state, epoch, active_at, open_turn from session where id = :session /*lock*/"
-# What an earlier epoch froze and did not give back by cancelling is extracted there.
+# The range starts after the ranges of earlier epochs that were not cancelled; those are extracted there.
 END_EPOCH = """
 insert into finalisation (id, session, epoch, cause, from_seq, through_seq, said_at, step, due_at, started_at)
 select 'finish:' || session.id || ':' || cast(session.epoch as text), session.id, session.epoch, cast(:cause as text),
@@ -67,7 +67,7 @@ BY_EPOCH = f"""
 select {FIELDS} from finalisation join session on session.id = finalisation.session
  where finalisation.session = :session and finalisation.epoch = :epoch"""
 LOCK = "select id from finalisation where session = :session and epoch = :epoch /*lock*/"
-# A claim that the caller holds under the same name already is given again as it is.
+# A claim that the caller already holds under the same name is returned unchanged.
 CLAIM = """
 update finalisation
    set fence = fence + case when owner is null then 1 else 0 end,
@@ -103,7 +103,7 @@ select {FIELDS} from finalisation join session on session.id = finalisation.sess
 
 
 class RecordedStep(NamedTuple):
-    """A step and what it leaves behind."""
+    """A step and its results."""
 
     event: FinishEvent
     answer: bytes | None = None
@@ -134,7 +134,7 @@ def begin_finalisation(ending: Ending) -> Script[Finalisation | NotEnded]:
     known = yield from one(BY_EPOCH, session=ending.session, epoch=ending.epoch)
     if known is not None:
         return finalisation_of(known)
-    # Asked again under the session's lock: it may have gone live elsewhere while that was waited for.
+    # Read again under the session's lock: the session may have become live elsewhere during the wait.
     lives_in = yield from one(STILL_LIVE_IN, session=ending.session)
     refusal = _refusal(ending, live, row, moved=(live and live[0]) != (lives_in and lives_in[0]))
     if refusal is not None:
@@ -161,15 +161,15 @@ def _refusal(ending: Ending, live: Row | None, row: Row | None, *, moved: bool) 
 
 
 def close_epoch(session: SessionId, cause: str) -> Script[None]:
-    """End the epoch of a session that is left for good. Its extraction comes later, and cannot be forgotten."""
+    """End the epoch of a session that the chat has left. The stored row guarantees its extraction."""
     yield from run(END_EPOCH, session=session, cause=cause)
     yield from run(CLOSE, session=session, cause=cause)
 
 
 def reopen(session: SessionId) -> Script[int | None]:
-    """Let a session that expires or is closed go on as its next epoch; None when it is open already.
+    """Let an expiring or closed session continue as its next epoch; None if it is open already.
 
-    What nobody has begun to extract is given back: the next end freezes it together with what is said until then.
+    A range whose extraction has not begun is released: the next end freezes it together with later entries.
     """
     row = yield from one(REOPEN, session=session)
     if row is None:
@@ -208,7 +208,7 @@ def record_finalisation(
     live = (yield from one(LIVE_IN, session=held.session)) if closing else None
     current = yield from hold_end(held, with_session=closing)
     if current.step is not held.step:
-        return current  # an earlier call of this claim was committed, although nobody heard of it
+        return current  # an earlier call of this claim was committed, but its result was lost
     if current.owner is None:
         return given_back(current, event)
     yield from write_end(current, recorded)
@@ -218,7 +218,7 @@ def record_finalisation(
 
 
 def given_back(current: Finalisation, event: FinishEvent) -> Finalisation:
-    """A claim that was put off is over. Putting it off again finds that done; anything else comes too late."""
+    """Check an event for a released claim. A repeated postponement succeeds; any other event raises `ClaimLost`."""
     if event is not FinishEvent.POSTPONED:
         raise ClaimLost(f"{current.origin} was given back", session=current.session)
     return current
@@ -238,7 +238,7 @@ def retry_finalisation(session: SessionId, epoch: int, by: By = PROGRAM) -> Scri
 
 
 def hold_end(held: Finalisation, *, with_session: bool = False) -> Script[Finalisation]:
-    """Lock the row and prove that the claim still stands. A row that is gone went with its session."""
+    """Lock the row and verify the claim. A missing row was deleted with its session."""
     if with_session:
         yield from one(SESSION, session=held.session)
     if (yield from one(LOCK, session=held.session, epoch=held.epoch)) is None:
@@ -268,7 +268,7 @@ def write_end(row: Finalisation, recorded: RecordedStep, result: bytes | None = 
 
 
 def _leave_session(held: Finalisation, live: Row | None) -> Script[None]:
-    """Close the session, unless it has gone on meanwhile. Mail that came before this reopens it instead (R31)."""
+    """Close the session unless it has continued. Mail that arrived earlier reopens it instead (R31)."""
     row = yield from one(SESSION, session=held.session)
     if row is None or (row[0], row[1]) != ("expiring", held.epoch):
         return
@@ -284,7 +284,10 @@ def _leave_session(held: Finalisation, live: Row | None) -> Script[None]:
 
 
 def forget_answers(session: SessionId) -> Script[None]:
-    """Blank what models made of a session. An answer that is not applied yet goes, and what remains is asked about."""
+    """Blank the models' answers about a session.
+
+    An answer that is not applied is dropped, and the model is asked again about the rest.
+    """
     asked = FinishStep.ASKED
     yield from run(ASK_ANEW, session=session, step=asked.value, after=advance(asked, FinishEvent.FORGOTTEN).value)
     yield from run(BLANK, session=session, blank=b"{}")

@@ -1,12 +1,12 @@
-"""The finisher: ends epochs that nobody comes back to, and extracts from ended ones what memory should keep.
+"""The finisher: ends expired epochs, and extracts notes from ended ones.
 
-Rule 1: every step is durable before the next one; taking over goes on from the step that the ledger has.
+Rule 1: every step is durable before the next one; a takeover continues from the stored step.
 Rule 2: extraction is a temporary run: it has no session, no cursor and no provider session, and writes the memory of
         the agent whose conversation it read (R16).
-Rule 3: it schedules no delivery. The transaction that ends an epoch makes its tail due (D18).
-Rule 4: a failed attempt is put off; when attempts run out the epoch closes as failed, visibly, and nothing is lost.
+Rule 3: the finisher schedules no delivery. The transaction that ends an epoch makes its tail due (D18).
+Rule 4: a failed attempt is postponed; when attempts run out, the epoch visibly closes as failed, and no data is lost.
 
-One finisher works on one epoch at a time; run as many as extractions may run at once.
+One finisher works on one epoch at a time; the number of finishers limits concurrent extractions.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -41,7 +41,7 @@ from holdfast.turns.model_call import hear
 from holdfast.turns.policy import ExpiryPolicy
 
 REST_MS = 5_000  # another process may have ended an epoch
-ENDINGS_AT_ONCE_MAX = 100  # per agent and look
+ENDINGS_AT_ONCE_MAX = 100  # per agent and search
 
 
 class Finisher(Loop):
@@ -62,7 +62,7 @@ class Finisher(Loop):
         self._member = member
         self._policy = policy or FinishPolicy()
         self._offset_of = offset_of
-        # RAM that can vanish: a restart looks at once, and takes up whatever is due.
+        # In memory only: after a restart, the finisher searches at once and claims every due row.
         self._claim_name = ""
         self._trouble: tuple[str, str] | None = None
         self._look_at = Instant(0)
@@ -75,7 +75,7 @@ class Finisher(Loop):
         if self._ports.clock.now() < self._look_at:
             return False
         ended = await self._end_expired()
-        if not ended:  # otherwise there may be more of them
+        if not ended:  # otherwise more may have expired
             self._look_at = Instant(self._ports.clock.now() + self._policy.look_every_ms)
         return ended
 
@@ -85,7 +85,7 @@ class Finisher(Loop):
     # --- expiry
 
     async def _end_expired(self) -> bool:
-        """End the epochs of sessions that have expired; True when there was one."""
+        """End the epochs of expired sessions; True if there were any."""
         now, agents = await self._ports.db.read(list_open_agents())
         ended = False
         for agent in agents:
@@ -108,7 +108,7 @@ class Finisher(Loop):
         return ended
 
     def _expiry(self, agent: AgentName, now: Instant) -> tuple[ExpiryPolicy, Instant, Offset]:
-        """How sessions of the agent expire. Those of an agent that is not configured any more stay as they are."""
+        """The expiry policy of an agent. Sessions of an agent that is no longer configured do not expire."""
         try:
             policy = self._agents.policy(agent).expiry
         except AgentNotFound:
@@ -126,7 +126,10 @@ class Finisher(Loop):
     # --- one epoch, step by step
 
     async def _claim(self) -> Finalisation | None:
-        """The name is kept until the work is done: a claim whose answer or step was lost is given again."""
+        """Claim a finalisation.
+
+        The claim keeps its name until the work is done, so a retry returns a claim whose result was lost.
+        """
         self._claim_name = self._claim_name or self._ports.new_id("claim")
         held = await self._ports.db.write(claim_finalisation(self._member.node, name=self._claim_name))
         if held is None:
@@ -158,7 +161,7 @@ class Finisher(Loop):
                 self._tell(held)
 
     async def _after_trouble(self, held: Finalisation) -> Finalisation:
-        """What raised while it was carried is put off before anything else, so that others get their turn."""
+        """Postpone a finalisation whose last run raised, so that others are processed."""
         if self._trouble is None or self._trouble[0] != held.origin:
             return held
         return await self._put_off(held, self._trouble[1])
@@ -194,7 +197,7 @@ class Finisher(Loop):
         )
 
     async def _request(self, held: Finalisation) -> ModelRequest | None:
-        """What the model is asked; None where there is nothing to extract."""
+        """The request for the model; None if there is nothing to extract."""
         if held.purpose is not Purpose.CONVERSATION or held.from_seq > held.through_seq:
             return None
         excerpt = await self._ports.db.read(read_excerpt(held))
@@ -212,7 +215,7 @@ class Finisher(Loop):
 
     async def _apply(self, held: Finalisation) -> Finalisation:
         answer = parse_answer(held.answer.decode())
-        if isinstance(answer, Unusable):  # an older release took it; this one does not
+        if isinstance(answer, Unusable):  # an older release accepted it; this one does not
             return await self._put_off(held, answer.why)
         after = await self._ports.db.write(apply_finalisation(held, answer.changes, self._notes(held.agent)))
         self._ports.notifier.wake(Topic.DELIVERY)
@@ -222,7 +225,7 @@ class Finisher(Loop):
         return await self._ports.db.write(record_finalisation(held, FinishEvent.CLOSED))
 
     async def _put_off(self, held: Finalisation, why: str, *, logged: str = "") -> Finalisation:
-        """`logged` stands in the log in place of a reason that holds a vendor's words."""
+        """`logged` replaces a reason that contains a vendor's words in the log."""
         event = put_off(held, self._policy)
         wait_ms = self._policy.retry.delay_ms(held.attempts, self._ports.entropy.fraction())
         after = await self._ports.db.write(record_finalisation(held, event, reason=why, retry_in_ms=wait_ms))

@@ -1,4 +1,4 @@
-"""The reader's questions: messages, sessions, entries, operations. Pages, never whole tables."""
+"""Read verbs for messages, sessions, entries and operations. They return pages, never whole tables."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ select message from inbound
  where request = :request and state in ('waiting', 'in_turn')
    and (:address = '' or mailbox = (select mailbox_id from address where address = :address))
  order by at desc, seq desc limit 1"""
-# What a turn sent to other agents is no reply to whoever it answers.
+# A turn's messages to other agents are not replies to its sender.
 REPLY_TO = """
 select id, body, state, attempt, at, receipt, reason, doubts, draft from reply
  where message = :message
@@ -67,7 +67,7 @@ SESSION = f"""
 select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
  where session.id = :session"""
 IS_SESSION = "select 1 from session where id = :session"
-# Newest first; an id alone tells no age, since writers without a mailbox bring their own.
+# Newest first by time; ids are not ordered by age, because writers without a mailbox choose their own.
 OLDER_THAN_AFTER = """
 (:after = '' or (session.opened_at, session.id) < (select opened_at, id from session where id = :after))
  order by session.opened_at desc, session.id desc limit :limit"""
@@ -85,7 +85,7 @@ select id, agent, address, session_id, depth, owner, fence, ready_at from mailbo
  where id = (select mailbox_id from address where address = :address)"""
 SUMMARIES = f"select {SUMMARY_FIELDS} from summary where session = :session order by n"
 SUMMARY = f"select {SUMMARY_FIELDS} from summary where session = :session and n = :n"
-# A decision about people that changed nothing is kept only so that its repetition changes nothing either.
+# An operation on people that changed nothing is stored only to make its repetition idempotent.
 OPERATIONS = f"""
 select {OPERATION_FIELDS} from operation
  where (:session = '' or session = :session) and id > :after
@@ -137,7 +137,7 @@ def trace_message(wanted: MessageId) -> Script[MessageTrace]:
 
 
 def _question(mailbox: str) -> Script[OpenQuestion | None]:
-    """What the turn of a mailbox waits for, in the words in which it was asked."""
+    """The open question of a mailbox's turn, with its original text."""
     row = yield from waited_for(mailbox)
     if row is None:
         return None
@@ -154,7 +154,7 @@ def find_unanswered(address: str, request: str) -> Script[MessageId | None]:
 
 
 def _deliveries(session: SessionId, turn: int) -> Script[tuple[DeliveryView, ...]]:
-    """A turn's units, and those cursors for which it is still pending."""
+    """The deliveries of a turn, and the cursors for which it is still pending."""
     found = [delivery_of(row) for row in (yield from rows(DELIVERIES, session=session, turn=turn))]
     pending = yield from rows(PENDING, session=session, turn=turn)
     return (*found, *(_pending(session, turn, row) for row in pending))
@@ -183,7 +183,7 @@ def _pending(session: SessionId, turn: int, row: Row) -> DeliveryView:
 
 
 def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[ReplyView | None]:
-    """A turn answers its messages together; the reply hangs on the last of them."""
+    """The reply to a message. A turn answers its messages together; the reply belongs to the last of them."""
     row = yield from one(REPLY_TO, message=wanted)
     if row is None and session is not None and turn is not None:
         last = yield from one(TURN_LAST, session=session, turn=turn)
@@ -265,7 +265,7 @@ def read_session(wanted: SessionId) -> Script[Session]:
 def list_sessions(
     *, agent: str | None = None, address: str | None = None, after: str = "", limit: int = 100
 ) -> Script[Sequence[Session]]:
-    """Raises `InvalidInput` for an `after` that is not there (any more): an empty page would say that none is left."""
+    """Raises `InvalidInput` if `after` does not exist: an empty page would mean the end of the list."""
     if after and (yield from one(IS_SESSION, session=after)) is None:
         raise no_place_after(after)
     if address is not None:
@@ -317,7 +317,7 @@ def list_summaries(wanted: SessionId) -> Script[Sequence[Summary]]:
 
 @verb
 def read_snapshot(wanted: SessionId, n: int) -> Script[tuple[Summary, Sequence[EntryView]]]:
-    """As it was when the summary was made: later undos do not change a snapshot."""
+    """The snapshot as of its summary: later undos do not change it."""
     row = yield from one(SUMMARY, session=wanted, n=n)
     if row is None:
         raise SessionNotFound(f"there is no snapshot {wanted}.snapshot.{n}", session=wanted, n=n)

@@ -1,4 +1,4 @@
-"""A session: who a conversation is. Compression never changes its id; only explicit commands switch it."""
+"""A session: the identity of a conversation. Compression never changes its id; only explicit commands switch it."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Session:
     fork_seq: int
     title: str | None
     state: SessionState
-    live: bool  # in the mailbox it belongs to
+    live: bool  # whether its mailbox currently uses it
     epoch: int
     committed_seq: int
     turns: int
@@ -58,12 +58,12 @@ class Session:
     active_at: Instant
     closed_at: Instant | None
     reason: str | None
-    address: str | None = None  # of its mailbox, where it has one
+    address: str | None = None  # the address of its mailbox, if it has one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRun:
-    """One conversation command, with the ids of what it may make (D6)."""
+    """One conversation command, with ids for the rows that it may create (D6)."""
 
     message: MessageId
     command: Command
@@ -71,32 +71,32 @@ class CommandRun:
     new_session: SessionId
     operation: OperationId
     reply: ReplyId
-    answer: str | None = None  # the reply's text where the worker already knows it (/help, /compress)
+    answer: str | None = None  # the reply's text, if the worker already knows it (/help, /compress)
     policies: tuple[DeliveryPolicy, ...] = ()
-    operators: frozenset[str] = frozenset()  # named ones of the agent
+    operators: frozenset[str] = frozenset()  # the agent's named operators
 
 
 @dataclass(frozen=True, slots=True)
 class CommandDone:
-    """What a command did: the live session afterwards, and the sentence the sender gets."""
+    """The result of a command: the live session afterwards, and the reply to the sender."""
 
     session: SessionId | None
     text: str
     switched: bool = False
-    refused: str = ""  # why the sender may not give it (`robot`, `not_yours`); nothing was changed then
+    refused: str = ""  # why the sender may not give it (`robot`, `not_yours`); if set, nothing changed
 
 
 def clean_title(text: str) -> str:
-    """A title as it can be shown and kept anywhere: one line, no control characters, not too long."""
+    """The title for display and storage: one line, no control characters, limited length."""
     printable = "".join(" " if unicodedata.category(char) in {"Cc", "Cs"} else char for char in text)
     return " ".join(printable.split())[:TITLE_CHARS_MAX]
 
 
 def title_key(title: str) -> str:
-    """Titles with equal keys are the same title, whatever the database makes of upper and lower case."""
+    """The key of a title. Titles with equal keys are the same title, independent of the database's case rules."""
     return unicodedata.normalize("NFC", title).casefold()
 
 
 def no_place_after(session: str) -> SessionNotFound:
-    """For a list that is to go on after a session which is not there, or not the caller's to see."""
+    """The error for a page after a session that does not exist or that the caller may not see."""
     return SessionNotFound(f"after: there is no session {session[:80]!r} (any more); begin again without it")

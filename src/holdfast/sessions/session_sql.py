@@ -1,4 +1,4 @@
-"""Sessions: opened, closed, branched, undone. Shared by turns and commands."""
+"""Session verbs shared by turns and commands: open, close, branch, undo."""
 
 from dataclasses import dataclass
 
@@ -47,7 +47,7 @@ def go_live(claim: Claim, session: SessionId | None) -> Script[None]:
 
 @dataclass(frozen=True, slots=True)
 class PickedTurns:
-    """The last turns of a session that still count, the newest first, and the line that they were said in."""
+    """The last effective turns of a session, newest first, and the ancestry that holds them."""
 
     last_seq: int
     turns: int
@@ -55,7 +55,7 @@ class PickedTurns:
     links: tuple[BranchLink, ...]
 
     def owner(self, turn: int) -> SessionId:
-        """The session that a turn was said in: this one, or one that it was branched from."""
+        """The session that holds a turn: this one, or one of its ancestors."""
         return next(link.session for link in self.links if link.from_turn < turn)
 
     @property
@@ -79,7 +79,7 @@ def pick_turns(session: SessionId, count: int) -> Script[PickedTurns]:
 
 
 def undo_turns(session: SessionId, claim: Claim, found: PickedTurns, *, by: str) -> Script[UndoneTurns]:
-    """Append an undo of the turns that were picked; inherited ones are hidden here only."""
+    """Append an undo of the picked turns; inherited turns are hidden in this session only."""
     if not found.picked:
         return UndoneTurns(0, found.last_seq)
     first = found.picked[-1]

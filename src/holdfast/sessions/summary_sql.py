@@ -103,7 +103,7 @@ def commit_summary(operation: Operation, draft: SummaryDraft) -> Script[Summary]
 
 
 def _repeated(operation: Operation, known: Row) -> Script[Summary]:
-    """The first call was committed but never answered: its summary is the result."""
+    """The summary of an earlier call that was committed but whose result was lost."""
     detail = msgspec.json.decode(bytes(known[8])) if known[8] else {}
     if known[7] == "done" and "summary" in detail:
         row = yield from one(SUMMARY, session=operation.session, n=detail["summary"])
@@ -119,7 +119,7 @@ def end_operation(operation: Operation, outcome: str, detail: dict[str, object])
 
 
 def newest_summary(links: Sequence[BranchLink]) -> Script[Summary | None]:
-    """The newest summary that is valid for this line: no younger undo reaches behind what it covers."""
+    """The newest summary that is valid for this ancestry: no later undo reaches into the entries that it covers."""
     voiding = yield from undos(links)
     for link in links:
         if not voiding:

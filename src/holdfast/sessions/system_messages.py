@@ -1,4 +1,4 @@
-"""The messages that the runtime itself sends to a chat."""
+"""The runtime's own messages to a chat."""
 
 from holdfast.inbox.message import MailboxFull, Status, TooMany, Unfit
 from holdfast.sessions.command import HELP, CommandVerb

@@ -1,4 +1,4 @@
-"""The agents of this runtime: what is configured for each, and the model that each speaks with."""
+"""Agents of this runtime: the policy, models and tools of each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,15 +23,15 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """Without a configuration every valid name is an agent; with one, only those listed are (D38)."""
+    """Without a configuration, every valid name is an agent; with one, only the listed names are (D38)."""
 
     default: Agent | None
     listed: Mapping[AgentName, Agent] = field(default_factory=dict)
-    bind: Callable[[AgentName, Agent], Agent] | None = None  # what is added to an agent under its name
+    bind: Callable[[AgentName, Agent], Agent] | None = None  # wraps an agent with parts that need its name
 
     @property
     def first(self) -> AgentName:
-        """Whom a message is for that names nobody: `main` where there is one, else the first that is configured."""
+        """The agent for a message that names none: `main` if it exists, otherwise the first configured agent."""
         if self.default is not None or MAIN in self.listed:
             return MAIN
         return next(iter(self.listed), MAIN)
@@ -43,7 +43,7 @@ class Agents:
         return self.bind(agent_name(name), agent) if self.bind else agent
 
     async def close(self) -> None:
-        """The connections of the models go. Models that have none need no closing."""
+        """Close the connections of all models."""
         kept = [agent for agent in (self.default, *self.listed.values()) if agent is not None]
         models = {id(model): model for agent in kept for model in (agent.model, agent.summariser)}
         for model in models.values():

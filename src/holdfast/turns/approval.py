@@ -1,15 +1,15 @@
 """Approvals: a tool call that waits for a human.
 
-Rule 1: a dangerous call is journaled as started only after somebody who may has said yes; the store checks it in the
-        transaction that journals the start.
-Rule 2: waiting is a phase of the turn that holds no claim (D9). The turn goes on when it is decided, stopped, overdue,
-        or, where arrivals interrupt, when other mail came.
-Rule 3: what is approved is what runs. The digest of the call is kept when it is asked about, named by the decision, and
-        compared with the call that is about to run in the transaction that journals its start (turns/call_view.py).
-        A question that leaves out a part of the arguments names no digest: to approve the call, a person names the
-        digest that only the full view shows.
-Rule 4: who decides in the chat is a command right (command_rights.py). A program never does: an agent that could say
-        `/approve` to another would be nobody's approval.
+Rule 1: a dangerous call is journaled as started only after an authorised person has approved it. The store checks this
+        in the transaction that journals the start.
+Rule 2: waiting is a phase of the turn that holds no claim (D9). The turn resumes when the approval is decided, the turn
+        is stopped, the approval is overdue or, where arrivals interrupt, other mail arrives.
+Rule 3: the call that was approved is the call that runs. The digest of the call is stored with the question, named by
+        the decision, and compared with the call in the transaction that journals its start (turns/call_view.py). A
+        question that omits part of the arguments names no digest: to approve the call, a person names the digest that
+        only the full view shows.
+Rule 4: deciding in the chat is a command right (command_rights.py). A program never has it: an agent that could send
+        `/approve` to another agent would bypass every human.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ from holdfast.turns.policy import ApprovalPolicy
 
 ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # no 0 and O, no 1, I and L
 ID_CHARS = 6  # 887 million ids; only open ones can be decided, and only from their own chat
-ID_BITS = 40  # of chance that go into one
-IDS_OFFERED = 4  # an id may be taken; the store uses the first that is not
+ID_BITS = 40  # random bits per id
+IDS_OFFERED = 4  # the store uses the first of these ids that is free
 REASON_CHARS_MAX = 500
 EVERY_TOOL = "*"
 
@@ -33,24 +33,24 @@ EVERY_TOOL = "*"
 class Decision(Enum):
     APPROVED = "approved"
     DENIED = "denied"
-    EXPIRED = "expired"  # nobody decided in time
+    EXPIRED = "expired"  # the deadline passed without a decision
     VOID = "void"  # the turn ended first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """What an awaiting turn waits for."""
+    """The approval that an awaiting turn waits for."""
 
     id: ApprovalId
     tool: str
     call: str
     decision: Decision | None
     decided_by: str = ""
-    reason: str = ""  # of a denial
-    digest: str = ""  # of the call that was asked about
-    salt: bytes = b""  # of the digest
-    is_due: bool = False  # nobody decided in time, by the store's clock
-    is_superseded: bool = False  # other mail came, and arrivals interrupt
+    reason: str = ""  # the reason for a denial
+    digest: str = ""  # the digest of the call in the question
+    salt: bytes = b""  # the salt of the digest
+    is_due: bool = False  # the deadline has passed, by the store's clock
+    is_superseded: bool = False  # other mail arrived, and arrivals interrupt
 
     @property
     def is_open(self) -> bool:
@@ -59,16 +59,16 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAsk:
-    """A question to a human, made durable with the step that makes the turn wait."""
+    """A question to a human, stored with the step that makes the turn wait."""
 
     ids: tuple[ApprovalId, ...]
     call: ToolCall
     reply: ReplyId
     wait_ms: int
     approvers: frozenset[str] = frozenset()
-    yields: bool = False  # mail that comes meanwhile ends the turn
-    hint: str = ""  # what to know about commands where it is asked
-    salt: bytes = b""  # of the digest
+    yields: bool = False  # mail that arrives during the wait ends the turn
+    hint: str = ""  # a note about commands on the channel of the question
+    salt: bytes = b""  # the salt of the digest
 
     @property
     def digest(self) -> str:
@@ -77,18 +77,18 @@ class ApprovalAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuestion:
-    """What a message waits for that is in a turn, or behind one, that waits for a human."""
+    """The approval that blocks a message: its turn, or a turn ahead of it, waits for a human."""
 
     id: ApprovalId
     tool: str
-    text: str  # as it was asked in the chat
+    text: str  # the question as sent to the chat
     due_at: Instant
-    cut: bool = False  # the text leaves out a part of the arguments
+    cut: bool = False  # the text omits part of the arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalView:
-    """An approval as an operator sees it. The arguments are read from the journal: they are people's words."""
+    """An approval as an operator sees it. The arguments are read from the journal, because they are people's words."""
 
     id: ApprovalId
     agent: AgentName
@@ -104,13 +104,13 @@ class ApprovalView:
     decision: Decision | None = None
     decided_at: Instant | None = None
     decided_by: str | None = None
-    digest: str = ""  # empty once the words were forgotten
+    digest: str = ""  # empty after the words were forgotten
     salt: bytes = b""
-    cut: bool = False  # the question in the chat left out a part of the arguments
+    cut: bool = False  # the question in the chat omitted part of the arguments
 
 
 class Proof(Enum):
-    """How a decision's digest compares with the one that was asked about."""
+    """The result of comparing a decision's digest with the digest of the question."""
 
     HOLDS = "holds"
     CHANGED = "approval_changed"
@@ -118,7 +118,7 @@ class Proof(Enum):
 
 
 def approval_id(chance: int) -> ApprovalId:
-    """Short, hard to guess and easy to type; `chance` is drawn by the caller."""
+    """An id that is short, hard to guess and easy to type. The caller draws `chance`."""
     digits = []
     for _ in range(ID_CHARS):
         chance, digit = divmod(chance, len(ALPHABET))
@@ -127,12 +127,12 @@ def approval_id(chance: int) -> ApprovalId:
 
 
 def typed_id(text: str) -> ApprovalId:
-    """The id that a person meant: in whatever case, perhaps with its quotation marks."""
+    """The id in canonical form; the input may differ in case or carry quotation marks."""
     return ApprovalId(text.strip("`'\"<>").upper())
 
 
 def decided_in(text: str) -> ApprovalId | None:
-    """The approval that a text names to decide it; None when it is no such command."""
+    """The id in an `/approve` or `/deny` command; None for any other text."""
     command = parse_command(text)
     if command is None or command.verb not in {CommandVerb.APPROVE, CommandVerb.DENY} or not command.argument:
         return None
@@ -144,7 +144,7 @@ def needs_approval(policy: ApprovalPolicy, name: str, *, dangerous: bool) -> boo
 
 
 def check_proof(typed: str, digest: str, *, cut: bool) -> Proof:
-    """Whether an approval may be taken: a digest that is named must be the right one, and a cut question needs one."""
+    """Whether a decision is valid: a digest, if named, must match, and a cut question requires one."""
     if typed:
         return Proof.HOLDS if is_digest(typed, digest) else Proof.CHANGED
     return Proof.MISSING if cut else Proof.HOLDS
@@ -154,7 +154,7 @@ def check_proof(typed: str, digest: str, *, cut: bool) -> Proof:
 
 
 def asked_text(agent: str, ask: ApprovalAsk, id: ApprovalId) -> str:
-    """The question. What is left out is said, with where all of it is shown."""
+    """The question for the chat. It states how much it omits and where the full call is shown."""
     arguments = ask.call.arguments
     told = f"{agent} wants to use `{ask.call.name}`: `{shown_arguments(arguments)}`\n{len(arguments)} characters"
     hint = ask.hint and f" {ask.hint}"
@@ -171,7 +171,7 @@ def full_view_text(id: str) -> str:
 
 
 def proof_text(id: str, proof: Proof) -> str:
-    """Why a decision with a wrong digest, or without one, was not taken."""
+    """The reason for rejecting a decision with a wrong or missing digest."""
     if proof is Proof.MISSING:
         return (
             f"Not approved: the question left out a part of what {id} will do. {full_view_text(id)} Then answer "

@@ -1,7 +1,7 @@
-"""Approvals: asked in the step that makes a turn wait, decided by a signal or an operator, checked by the step after.
+"""Approvals: asked in the step that makes a turn wait, decided by a signal or an operator, checked by the next step.
 
-Everything here happens under the lock of the mailbox, so a decision and the worker that looks for it see each other:
-`waits_until` says how long the mailbox may sleep, and whoever gives the turn something to do clears it.
+Every verb here holds the lock of the mailbox, so a decision and the worker that looks for it see each other.
+`waits_until` limits how long the mailbox sleeps; a transaction that gives the turn work clears it.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ ASKING = "update turn set approval = :id where session = :session and n = :turn"
 SLEEP = """
 update mailbox set waits_until = (select due_at from approval where id = :id), yields = :yields where id = :mailbox"""
 ANSWERED = "select channel, human from inbound where message = :message"
-# Whoever was only overheard, or gave a command, has asked for nothing: it takes a turn.
+# Only senders whose messages took a turn count: observed messages and commands request no work.
 LAST_HUMAN = """
 select principal from inbound
  where session = :session and human = 1 and turn is not null order by seq desc limit 1"""
@@ -69,11 +69,11 @@ OPEN_HERE = "select id from approval where mailbox = :mailbox and decided_at is 
 WAITS_AT = """
 select 1 from approval
  where id = :id and decided_at is null and mailbox = (select mailbox_id from address where address = :address)"""
-# At most one: a mailbox has one open turn, and a turn decides or closes an approval before it asks for the next.
+# At most one row: a mailbox has one open turn, and a turn decides or closes an approval before it asks for the next.
 WAITED_FOR = """
 select id, tool, due_at, session, turn, call, digest, salt, cut from approval
  where mailbox = :mailbox and decided_at is null"""
-# Whoever decided may hear what came of it: nobody else's command releases a turn.
+# Only the person who decided learns the outcome: no other sender's command releases a turn.
 RELEASED = """
 select (select message from inbound
          where inbound.session = approval.session and inbound.turn = approval.turn order by seq desc limit 1)
@@ -98,7 +98,7 @@ AGENT_CHANNEL = "agent"
 
 
 class Boxed(Protocol):
-    """The mailbox of a signal, under lock."""
+    """The locked mailbox of a signal."""
 
     @property
     def id(self) -> MailboxId: ...
@@ -108,7 +108,7 @@ class Boxed(Protocol):
 
 
 def ask(claim: Claim, turn: Turn, asked: ApprovalAsk) -> Script[Approval]:
-    """Write the question down, tell the chat, and let the mailbox sleep until it is decided or overdue."""
+    """Store the question, send it to the chat, and let the mailbox sleep until the decision or the deadline."""
     (channel, human) = (yield from one(ANSWERED, message=turn.messages[-1])) or (AGENT_CHANNEL, 0)
     approval = yield from _free(asked.ids)
     yield from run(
@@ -129,7 +129,7 @@ def ask(claim: Claim, turn: Turn, asked: ApprovalAsk) -> Script[Approval]:
     )
     yield from run(ASKING, id=approval, session=turn.session, turn=turn.n)
     yield from run(SLEEP, id=approval, mailbox=claim.mailbox, yields=int(asked.yields))
-    if channel != AGENT_CHANNEL:  # another agent is not asked: it may not decide, and would only answer
+    if channel != AGENT_CHANNEL:  # another agent gets no question: it may not decide, and would only answer
         yield from _tell(claim, turn, asked, approval, channel)
     return (yield from read_approval(approval))
 
@@ -142,7 +142,7 @@ def _free(ids: Sequence[ApprovalId]) -> Script[ApprovalId]:
 
 
 def _last_human(turn: Turn) -> Script[str]:
-    """Whom to ask where a program spoke last: the person whom the agent answered last in this session."""
+    """The approver when a program spoke last: the person whom the agent last answered in this session."""
     row = yield from one(LAST_HUMAN, session=turn.session)
     return row[0] if row else turn.principal
 
@@ -179,8 +179,10 @@ def read_approval(id: ApprovalId) -> Script[Approval]:
 
 
 def leave(claim: Claim, approval: Approval, step: Step) -> Script[None]:
-    """The turn goes on. Nothing starts without a yes to this very call, and nothing is refused while somebody may still
-    say it."""
+    """Resume the turn.
+
+    A call starts only if this exact call was approved. A call is refused only after a decision or the deadline.
+    """
     starts = any(isinstance(body, ToolStarted) for body in step.entries)
     if starts and approval.decision is not Decision.APPROVED:
         raise InvariantBroken(f"a call was to start without approval {approval.id}")
@@ -193,14 +195,14 @@ def leave(claim: Claim, approval: Approval, step: Step) -> Script[None]:
 
 
 def _require_same(approval: Approval, starts: ToolCall | None) -> None:
-    """Raises `InvariantBroken` unless the call that is about to run is, to the byte, the one that was asked about."""
+    """Raises `InvariantBroken` unless the starting call is byte for byte the call in the question."""
     found = call_digest(starts.name, starts.arguments, approval.salt) if starts is not None else ""
     if starts is None or plain(starts.id) != approval.call or found != approval.digest:
         raise InvariantBroken(f"another call was to start than the one that approval {approval.id} is about")
 
 
 def close(mailbox: str, session: SessionId, turn: int) -> Script[None]:
-    """The turn is over: what it asked can no longer be decided, and its mailbox is awake."""
+    """Close the approvals of a turn that ended, and wake its mailbox."""
     yield from run(CLOSE, session=session, turn=turn, void=Decision.VOID.value)
     yield from run(AWAKE, mailbox=mailbox)
 
@@ -209,7 +211,7 @@ def close(mailbox: str, session: SessionId, turn: int) -> Script[None]:
 
 
 def decide_here(arrival: Arrival, command: Command, box: Boxed, via: By) -> Script[str]:
-    """`/approve ID [DIGEST]` and `/deny ID [reason]`, inside the transaction that accepts them; what to answer."""
+    """Apply `/approve ID [DIGEST]` or `/deny ID [reason]` in the accepting transaction; return the answer."""
     typed, _, rest = command.argument.partition(" ")
     wanted = typed_id(typed)
     row = yield from one(FIND, id=plain(wanted), mailbox=box.id)
@@ -239,13 +241,16 @@ def decide_here(arrival: Arrival, command: Command, box: Boxed, via: By) -> Scri
 
 
 def _record(by: By, id: ApprovalId, decision: Decision, tool: str, asked: AskedCall) -> Script[None]:
-    """The row of the audit trail. A digest without a salt is left out: it could confirm a guess at forgotten words."""
+    """Write the audit record.
+
+    A digest without a salt is omitted, because it could confirm a guess at forgotten words.
+    """
     named = {"digest": short_digest(asked.digest)} if asked.on_record else {}
     yield from action_sql.record(Act.APPROVAL_DECIDED, by, id, decision=decision.value, tool=plain(tool), **named)
 
 
 def sender_as_actor(arrival: Arrival, via: By) -> By:
-    """The sender of a message. Where a token brought it, the token is named too."""
+    """The sender of a message, together with the token that authenticated it, if any."""
     with_token = f", {via.origin}" if via.kind in {ActorKind.TOKEN, ActorKind.OPERATOR} else ""
     label = via.id if with_token else ""
     origin = f"{arrival.address}{with_token}"
@@ -262,10 +267,10 @@ def _decide(mailbox: str, id: ApprovalId, decision: Decision, *, by: str, reason
 def decide_approval(
     id: ApprovalId, decision: Decision, *, named: str, reason: str = "", digest: str = "", by: By = PROGRAM
 ) -> Script[ApprovalView]:
-    """An operator's decision. What was decided before stays; what is overdue expires now, and the view says so.
+    """Apply an operator's decision. An earlier decision stands; an overdue approval expires now, and the view says so.
 
-    Raises `ApprovalChanged` for a digest that is another call's, and `ApprovalDigestNeeded` for none where the
-    question was cut.
+    Raises `ApprovalChanged` if the digest belongs to another call, and `ApprovalDigestNeeded` if the question was cut
+    and no digest is named.
     """
     found = yield from one(MAILBOX_OF, id=plain(id))
     if found is None:
@@ -285,7 +290,7 @@ def decide_approval(
 
 
 def _require_proof(id: ApprovalId, decision: Decision, typed: str) -> Script[AskedCall]:
-    """What was asked. A digest that is named must be the right one, also for a denial."""
+    """The call in the question. A named digest must match, for a denial too."""
     (row,) = yield from rows(ASKED, id=id)
     asked = yield from asked_of(row)
     proof = check_proof(typed, asked.digest, cut=asked.cut and decision is Decision.APPROVED)
@@ -297,7 +302,7 @@ def _require_proof(id: ApprovalId, decision: Decision, typed: str) -> Script[Ask
 
 
 def forget_digests(session: SessionId, turn: int) -> Script[None]:
-    """A digest and its salt would confirm a guess about the words that are being forgotten."""
+    """Erase digests and salts: they would confirm a guess about the forgotten words."""
     yield from run(FORGET_DIGESTS, session=session, turn=turn)
 
 
@@ -307,7 +312,7 @@ def is_waiting_at(address: str, id: ApprovalId) -> Script[bool]:
 
 
 def waited_for(mailbox: str) -> Script[Row | None]:
-    """What a mailbox that sleeps waits for: id, tool, when it is due, session, turn and whether its question is cut."""
+    """The approval of a sleeping mailbox: id, tool, deadline, session, turn and whether its question is cut."""
     row = yield from one(WAITED_FOR, mailbox=mailbox)
     if row is None:
         return None
@@ -315,7 +320,7 @@ def waited_for(mailbox: str) -> Script[Row | None]:
 
 
 def released_by(text: str, mailbox: str, principal: str) -> Script[MessageId | None]:
-    """The message whose turn went on because of this decision; None when the words decided nothing."""
+    """The message whose turn this decision released; None if the text decided nothing."""
     named = decided_in(text)
     row = (yield from one(RELEASED, id=plain(named), mailbox=mailbox, principal=principal)) if named else None
     return MessageId(row[0]) if row and row[0] else None

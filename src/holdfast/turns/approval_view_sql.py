@@ -1,6 +1,7 @@
-"""Reading approvals: what a question is about, and the views of it for operators.
+"""Approval reads: the call behind a question, and the operators' views of it.
 
-The arguments are read from the journal, where they are people's words; the row holds the digest and its salt.
+The arguments are read from the journal, because they are people's words; the approval row holds the digest and its
+salt.
 """
 
 from collections.abc import Sequence
@@ -27,11 +28,11 @@ select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox
  where :agent = '' or mailbox.agent = :agent order by approval.asked_at desc, approval.id desc limit :limit"""
 CALLS = """
 select body from entry where session = :session and turn = :turn and kind = 'assistant' order by seq desc"""
-OLD_SHOWN_CHARS = 600  # of the arguments, in questions that were asked before there were digests
+OLD_SHOWN_CHARS = 600  # shown arguments in questions that predate digests
 
 
 class AskedCall(NamedTuple):
-    """What a question is about."""
+    """The call that a question is about."""
 
     digest: str
     salt: bytes
@@ -40,8 +41,10 @@ class AskedCall(NamedTuple):
 
 
 def asked_of(row: Row) -> Script[AskedCall]:
-    """Of session, turn, call, digest, salt and cut. An older question has no digest on record: its call stands in the
-    journal, unless it was forgotten."""
+    """The call from a row of session, turn, call, digest, salt and cut.
+
+    An older row has no digest; its call is read from the journal unless it was forgotten.
+    """
     session, turn, call, digest, salt, cut = row
     if digest is not None:
         return AskedCall(digest, bytes(salt), bool(cut))
@@ -64,7 +67,7 @@ def find_approval(wanted: ApprovalId) -> Script[ApprovalView]:
 def list_approvals(
     *, decided: bool = False, agent: str | None = None, limit: int = 100
 ) -> Script[Sequence[ApprovalView]]:
-    """Those that wait, oldest first; with `decided`, all of them, newest first."""
+    """Open approvals, oldest first; with `decided`, all approvals, newest first."""
     found = yield from rows(NEWEST if decided else OPEN, limit=limit, agent=agent or "")
     views = []
     for row in found:
@@ -97,7 +100,7 @@ def _view(row: Row) -> Script[ApprovalView]:
 
 
 def _wish(session: str, turn: int, call: str) -> Script[ToolCall | None]:
-    """The call as the journal has it; None once that was forgotten."""
+    """The call in the journal; None if it was forgotten."""
     for (body,) in (yield from rows(CALLS, session=session, turn=turn)):
         said = decode_body("assistant", bytes(body))
         for wish in said.calls if isinstance(said, AssistantSaid) else ():

@@ -1,4 +1,4 @@
-"""Approvals: an operator's decisions about tool calls that wait, from any process that has the store open."""
+"""Approvals service: an operator's decisions on waiting tool calls, from any process that has the store open."""
 
 from collections.abc import Sequence
 

@@ -1,14 +1,14 @@
-"""A tool call as a person judges it: the text that is shown, and the digest of exactly what will run. Pure.
+"""The view of a tool call for a person: the shown text, and the digest of exactly what will run. Pure.
 
-Rule 1: the shown text means what will run. A character that a reader does not see, or that moves others, is written as
-        a JSON escape, and an escape that stands for a visible character as that character; both mean the same. Beside
-        that only blanks between JSON tokens are changed.
-        In a chat the text stands between backticks: platforms that render marks would hide, drop or replace some.
+Rule 1: the shown text means what will run. An invisible character, or one that moves others, is written as a JSON
+        escape; an escape for a visible character is written as that character; both forms mean the same. Otherwise only
+        blanks between JSON tokens change. In a chat the text stands between backticks, because platforms that render
+        markup would hide, drop or replace some characters.
 Rule 2: a long text is shown by its head and its tail, with the number of characters between them.
-Rule 3: a call that two readers could understand differently, or that is too long to be read, is not shown at all
-        (`why_unshowable`), and so it cannot be approved.
-Rule 4: the digest is SHA-256 over a random salt, the name of the tool, a line feed and the arguments as the tool gets
-        them. The salt is erased when the words are forgotten: a digest alone confirms no guess about them.
+Rule 3: a call that two readers could understand differently, or that is too long to read, is not shown at all
+        (`why_unshowable`), so it cannot be approved.
+Rule 4: the digest is SHA-256 over a random salt, the name of the tool, a line feed and the arguments as the tool
+        receives them. The salt is erased when the words are forgotten: a digest alone confirms no guess about them.
 """
 
 import hashlib
@@ -20,23 +20,23 @@ from holdfast.kernel.json_check import DEPTH_MAX, check_json
 from holdfast.memory.notes_safety import without_hidden
 from holdfast.turns.journal import ToolCall, is_storable
 
-ARGUMENTS_BYTES_MAX = 65_536  # of a call that a person can be asked about
-SHOWN_CHARS_MAX = 1_200  # of arguments that a chat shows whole; the question then fits one message on every platform
-HEAD_CHARS, TAIL_CHARS = 700, 400  # of longer ones
+ARGUMENTS_BYTES_MAX = 65_536  # larger calls cannot be approved
+SHOWN_CHARS_MAX = 1_200  # longer arguments are cut in a chat, so that the question fits one message on every platform
+HEAD_CHARS, TAIL_CHARS = 700, 400  # the shown parts of cut arguments
 SALT_BITS = 128
-DIGEST_DIGITS = 12  # of the 64, that people read and type
+DIGEST_DIGITS = 12  # of 64; the digits that people read and type
 GROUP_DIGITS = 4
 INDENT = "  "
 OPENING, CLOSING = frozenset("[{"), frozenset("]}")
 
 _HEX = re.compile(r"[0-9a-f]{12,64}")
 _BETWEEN_GROUPS = re.compile(r"[\s`'\"<>-]+")
-_BLANKS = re.compile(r'("(?:[^"\\]|\\.)*"?)|\s+', re.DOTALL)  # outside strings
+_BLANKS = re.compile(r'("(?:[^"\\]|\\.)*"?)|\s+', re.DOTALL)  # blanks outside strings
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]\s*[\]}]|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 
 
 def why_unshowable(call: ToolCall) -> str | None:
-    """Why nobody can be asked about the call, or None."""
+    """The reason why the call cannot be shown to a person, or None."""
     if not call.name.isprintable() or "`" in call.name:
         return "the name of the tool has characters that cannot be shown"
     if not is_storable(call.arguments):
@@ -54,7 +54,7 @@ def _why_unreadable(arguments: str) -> str | None:
         return "the arguments name a key twice in one object, so it is open which value counts"
     except InvalidJson:
         return f"the arguments are no valid JSON, or nest more than {DEPTH_MAX} levels deep"
-    # An escape may be half of a pair too: readers disagree about what it stands for.
+    # An escape may also be half of a surrogate pair; parsers disagree about its meaning.
     if "\\u" in arguments and not is_storable(json.dumps(json.loads(arguments), ensure_ascii=False)):
         return "the arguments hold half of a surrogate pair, which is no character"
     return None
@@ -64,19 +64,21 @@ def _why_unreadable(arguments: str) -> str | None:
 
 
 def one_line(arguments: str) -> str:
-    """The arguments on one line: a run of blanks between tokens becomes one space. A backtick is an escape too, because
-    the line stands between two."""
+    """The arguments on one line: each run of blanks between tokens becomes one space.
+
+    Backticks are escaped, because the line stands between two.
+    """
     line = _BLANKS.sub(lambda found: _string(found[1]) if found[1] else " ", arguments).strip()
     return spelt(line).replace("`", _escape("`"))
 
 
 def is_cut(arguments: str) -> bool:
-    """Whether the text of a chat leaves out a part of the arguments."""
+    """Whether the text in a chat omits part of the arguments."""
     return len(one_line(arguments)) > SHOWN_CHARS_MAX
 
 
 def shown_arguments(arguments: str) -> str:
-    """The arguments for a chat: whole, or their head and tail with how many characters are left out between them."""
+    """The arguments for a chat: whole, or head and tail with the number of omitted characters."""
     text = one_line(arguments)
     if len(text) <= SHOWN_CHARS_MAX:
         return text
@@ -85,8 +87,10 @@ def shown_arguments(arguments: str) -> str:
 
 
 def full_arguments(arguments: str) -> str:
-    """All of the arguments, one value on a line. The tokens are those of the call, in their order, and none is decoded:
-    a number keeps its digits, and a key that is given twice is shown twice."""
+    """The whole arguments, one value per line.
+
+    The tokens keep their order and are not decoded: a number keeps its digits, and a duplicate key is shown twice.
+    """
     lines, depth, line = list[str](), 0, ""
     for part in _TOKENS.findall(arguments):
         if part in CLOSING:
@@ -105,7 +109,7 @@ def full_arguments(arguments: str) -> str:
 
 
 def _string(part: str) -> str:
-    """A JSON string with its needless escapes decoded; anything else as it is."""
+    """A JSON string with needless escapes decoded; any other token unchanged."""
     if "\\" not in part:
         return part
     try:
@@ -115,7 +119,7 @@ def _string(part: str) -> str:
 
 
 def spelt(text: str) -> str:
-    """The text with every character that a reader does not see, or that moves others, as a JSON escape."""
+    """The text with each invisible or reordering character as a JSON escape."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(char if char.isprintable() and without_hidden(char) == char else _escape(char) for char in text)
@@ -130,17 +134,17 @@ def _escape(char: str) -> str:
 
 
 def call_digest(name: str, arguments: str, salt: bytes) -> str:
-    """The 64 digits for exactly this call."""
+    """The 64-digit digest of exactly this call."""
     return hashlib.sha256(salt + name.encode() + b"\n" + arguments.encode()).hexdigest()
 
 
 def short_digest(digest: str) -> str:
-    """The digits that people read and type, in groups."""
+    """The first digits of a digest, in groups, for people to read and type."""
     digits = digest[:DIGEST_DIGITS]
     return "-".join(digits[place : place + GROUP_DIGITS] for place in range(0, len(digits), GROUP_DIGITS))
 
 
 def is_digest(typed: str, digest: str) -> bool:
-    """Whether a person named this digest: at least 12 digits of it, in whatever case and groups."""
+    """Whether a person named this digest: at least 12 of its digits, in any case and grouping."""
     digits = _BETWEEN_GROUPS.sub("", typed).lower()
     return _HEX.fullmatch(digits) is not None and digest.startswith(digits)

@@ -1,9 +1,9 @@
-"""The tools of a turn that another agent's message began: those that every agent of the message's chain has too.
+"""Tools for a turn that another agent's message opened: the tools that every agent of the message's chain has too.
 
-Rule 1: the same tool, not merely the same name: the same function, the same built-in tool, or the same tool of an MCP
-        server with the same settings (`Traceable` in turns/tool.py).
-Rule 2: what is not offered is not run either; both are decided by the configuration and the servers of now.
-Rule 3: where one agent of the chain needs an approval for a tool, all of them do.
+Rule 1: agents share a tool if it is the same function, the same built-in tool, or the same tool of an MCP server with
+        the same settings (`Traceable` in turns/tool.py). An equal name is not enough.
+Rule 2: a tool that is not offered cannot be run; the current configuration and servers decide both.
+Rule 3: if one agent of the chain needs an approval for a tool, all of them do.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from holdfast.turns.tool import (
 
 
 def acting(agents: Agents, name: AgentName, chain: Chain) -> Agent:
-    """The agent as it acts in a turn whose messages came through the agents of `chain`."""
+    """The agent, restricted to the tools of a turn whose messages passed the agents of `chain`."""
     agent = agents.get(name)
     others = {other: _found(agents, other) for other in chain if other != name}
     if not others:
@@ -37,7 +37,7 @@ def acting(agents: Agents, name: AgentName, chain: Chain) -> Agent:
 
 
 def may_message(agents: Agents, name: AgentName, chain: Chain) -> tuple[AgentName, ...]:
-    """Whom an agent may message in a turn with this chain."""
+    """The agents that an agent may message in a turn with this chain."""
     return agent_chain.reachable(name, chain, lambda one: _talks_to(agents, one))
 
 
@@ -57,9 +57,9 @@ class ChainedTools:
     """Implements `Tools` and `Unreliable`."""
 
     def __init__(self, own: Tools, others: Mapping[AgentName, Agent | None], reach: tuple[AgentName, ...]) -> None:
-        """`others` are the agents of the chain: None for one that is not configured, which has no tools.
+        """`others` are the agents of the chain; None stands for an unconfigured agent, which has no tools.
 
-        `reach` is whom the turn may message.
+        `reach` is the set of agents that the turn may message.
         """
         self._own = own
         self._others = others

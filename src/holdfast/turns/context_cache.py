@@ -1,7 +1,7 @@
-"""The context cache: contexts that were read before, so that only what is new has to be read.
+"""The context cache: an LRU cache of contexts, so that a read fetches only new entries.
 
-It is memory that may be lost at any time. The bound is on the entries that all contexts hold together, since a context
-may be short or very long. The context that was used longest ago is dropped first.
+The cache may be lost at any time. Its size limit counts the entries of all contexts, because contexts differ widely in
+length.
 """
 
 from collections import OrderedDict
@@ -12,8 +12,8 @@ from holdfast.turns.context import Context
 from holdfast.turns.context_sql import read_context
 
 CONTEXTS_MAX = 1_024
-ENTRIES_MAX = 20_000  # of all contexts together: some twenty megabytes of usual talk
-ENTRIES_EACH_MAX = 2_000  # a longer tail is read again rather than held
+ENTRIES_MAX = 20_000  # all contexts together: about twenty megabytes of typical messages
+ENTRIES_EACH_MAX = 2_000  # a longer context is not cached
 
 
 class ContextCache:
@@ -23,7 +23,7 @@ class ContextCache:
         self.entries = 0
 
     async def read(self, session: SessionId) -> Context:
-        """The newest valid summary of a session and everything after it, steps of an open turn included."""
+        """The newest valid summary of a session and all entries after it, including the steps of an open turn."""
         context = await self._db.read(read_context(session, self.get(session)))
         self.keep(context)
         return context

@@ -1,7 +1,7 @@
 """read_context: the newest valid summary and everything after it.
 
-The cost depends on what lies after the summary, never on the length of the history. A context read before may be
-brought up to date: it is RAM that can vanish, checked against the session's row each time it is used.
+The cost depends on the entries after the summary, never on the length of the history. A cached context is brought up to
+date instead of read again; each use checks it against the session's row.
 """
 
 from holdfast.kernel.errors import SessionNotFound
@@ -36,8 +36,10 @@ def read_context(session: SessionId, known: Context | None = None) -> Script[Con
 
 
 def _grown_only(known: Context, row: Row) -> bool:
-    """Whether nothing that was read before is void. A forgetting blanks recalls in every session of the agent, and it
-    counts as a withdrawal."""
+    """Whether every entry of a cached context is still valid.
+
+    A forgetting blanks recalls in every session of the agent, and counts as a withdrawal.
+    """
     unchanged = (known.undo_count, known.summaries, known.withdrawals) == (row[3], row[4], int(row[9]))
     return unchanged and bool(known.last_seq <= row[1])
 
@@ -45,7 +47,7 @@ def _grown_only(known: Context, row: Row) -> bool:
 def _brought_up_to_date(known: Context, row: Row) -> Script[Context]:
     tail = known.entries
     if row[1] > known.last_seq:
-        # The session itself has grown; what it inherited cannot have.
+        # Only the session itself can have grown; inherited entries cannot.
         fresh = yield from own_entries(known.session, after=known.last_seq, upto=row[1])
         tail = (*tail, *fresh)
     return _context(known.session, row, known.summary, tail)

@@ -1,4 +1,4 @@
-"""Room in the window: at the hard threshold a turn waits for a summary; the mailbox keeps accepting meanwhile."""
+"""Context fitting: at the hard threshold a turn waits for a summary; the mailbox keeps accepting messages."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from holdfast.turns.context import Context, fit
 from holdfast.turns.context_cache import ContextCache
 
 BUSY_WAIT_MS = 1_000
-OTHERS_MAX = 3  # compressions of others that one attempt waits for
+OTHERS_MAX = 3  # running compressions that one attempt waits for
 
 
 class ContextFitter:
@@ -25,9 +25,9 @@ class ContextFitter:
         self._compressor = compressor
 
     async def make(self, context: Context, thresholds: Thresholds, instructions: str) -> Context:
-        """The context once it fits, by summaries or, where they fail, by leaving the oldest out.
+        """A context that fits: compressed or, if summarising fails, with the oldest entries left out.
 
-        A summariser that has just failed is not waited for again: the turn goes on with what fits.
+        After a failure of the summariser the turn does not wait for it again; it continues with the entries that fit.
         """
         for forced in (False, True):
             result = await self._compress(context, thresholds, forced=forced)
@@ -42,9 +42,9 @@ class ContextFitter:
         return fitted
 
     async def _compress(self, context: Context, thresholds: Thresholds, *, forced: bool) -> Compressed:
-        """Compress, behind the compressions of this session that are already running.
+        """Compress after the running compressions of this session.
 
-        They may have been asked to cover less, so none of them counts as the attempt of this turn.
+        A running compression may cover fewer entries, so it does not count as this turn's attempt.
         """
         result = await self._compressor.compress(context.session, context.agent, forced=forced)
         for _ in range(OTHERS_MAX):
@@ -54,9 +54,9 @@ class ContextFitter:
         return result
 
     async def _other_compression(self, context: Context, thresholds: Thresholds) -> bool:
-        """Wait for the running compression of this session to end, no longer than a summariser may take.
+        """Wait for the running compression of this session, at most as long as a summariser may take.
 
-        False when it did not end in that time.
+        Returns False if it did not end in that time.
         """
         feed = self._ports.notifier.subscribe(name="compress.done")
         try:

@@ -1,7 +1,7 @@
-"""The fence: every write of a worker passes here, inside its transaction.
+"""The fence: every write of a worker checks its claim here, inside its transaction.
 
-`hold` locks the mailbox row until commit and compares the claim with it. A plain select of the fence would not be a
-check: a younger claim could slip in between it and the commit.
+`hold` locks the mailbox row until commit and compares the claim with it. A plain select of the fence would not suffice:
+a newer claim could be taken between the select and the commit.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ select id, fence, session_id, depth, unattended from mailbox where id in (:mailb
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A mailbox under lock."""
+    """A locked mailbox."""
 
     fence: int
     session: SessionId | None
@@ -26,7 +26,7 @@ class Held:
 
 
 def hold(claim: Claim, *, session: SessionId | None = None, other: str = "") -> Script[Held]:
-    """Lock the mailbox (and another, in id order) and prove that the claim still stands."""
+    """Lock the mailbox (and another, in id order) and verify the claim."""
     found = yield from rows(HOLD, mailbox=claim.mailbox, other=other)
     mine = next((row for row in found if row[0] == claim.mailbox), None)
     if mine is None or not stands(claim, mine[1]):
@@ -48,5 +48,5 @@ update mailbox
 
 
 def lighten(claim: Claim, count: int) -> Script[None]:
-    """`count` messages are finished; the mailbox stays ready while any is left."""
+    """Subtract `count` finished messages; the mailbox stays ready while any is left."""
     yield from run(LIGHTEN, mailbox=claim.mailbox, count=count)

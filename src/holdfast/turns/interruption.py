@@ -1,4 +1,4 @@
-"""Watching a running turn: `/stop` and interrupting arrivals end it while the model or a tool still works."""
+"""Interruption: `/stop` and interrupting arrivals end a turn while the model or a tool is running."""
 
 import asyncio
 import inspect
@@ -13,7 +13,7 @@ from holdfast.kernel.notifier import Notifier
 from holdfast.kernel.tasks import Tasks
 from holdfast.store.database import Database
 
-LOOK_EVERY_MS = 1_000  # another process may have accepted the /stop
+LOOK_EVERY_MS = 1_000  # `/stop` may be accepted by another process
 T = TypeVar("T")
 
 
@@ -23,7 +23,7 @@ class Interruption(Enum):
 
 
 async def watch(db: Database, notifier: Notifier, claim: Claim, *, arrivals_interrupt: bool) -> Interruption:
-    """Until the open turn is to be interrupted. Raises `ClaimLost` when it is not ours any more."""
+    """Wait until the open turn must be interrupted. Raises `ClaimLost` if the claim is lost."""
     feed = notifier.subscribe(mailbox=claim.mailbox, name="message.accepted")
     try:
         while True:
@@ -38,8 +38,11 @@ async def watch(db: Database, notifier: Notifier, claim: Claim, *, arrivals_inte
 
 
 async def _look(db: Database, claim: Claim) -> Mail | None:
-    """What waits; None while the store is away. An answer that is under way, or a tool's work, is not cut off over a
-    look: the next one comes soon, and if the store stays away the turn's own writes say so."""
+    """The waiting mail; None while the store is unavailable.
+
+    A failed read does not cut off the running model or tool: the next read follows soon, and if the store stays
+    unavailable, the turn's own writes fail.
+    """
     try:
         return await db.read(read_mail(claim, limit=1))
     except StoreUnavailable:
@@ -49,17 +52,17 @@ async def _look(db: Database, claim: Claim) -> Mail | None:
 async def race(
     tasks: Tasks, work: Coroutine[Any, Any, T], watching: Coroutine[Any, Any, Interruption]
 ) -> T | Interruption:
-    """The result of whichever ends first; the other is cancelled. An error of either is raised."""
+    """The result of the first coroutine to end; the other one is cancelled. An error of either is raised."""
     first: asyncio.Future[T | Interruption] = asyncio.get_running_loop().create_future()
 
     async def run(entrant: Coroutine[Any, Any, T | Interruption]) -> None:
         try:
             result = await entrant
         except asyncio.CancelledError:
-            # While nobody has cancelled the race, the entrant did it to itself and would never arrive.
+            # If the race itself is not cancelled, the coroutine cancelled itself, and `first` would never be set.
             _fail(first, InvariantBroken("a part of a turn cancelled itself"))
             raise
-        except Exception as error:  # noqa: BLE001 - handed on to the one who waits
+        except Exception as error:  # noqa: BLE001 - raised again by `first`
             _fail(first, error)
         else:
             if not first.done():
@@ -81,6 +84,6 @@ def _fail(first: asyncio.Future[Any], error: Exception) -> None:
 
 
 def _close_unbegun(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """A coroutine whose task was cancelled before it began is nobody else's to close."""
+    """Close a coroutine whose task was cancelled before it started; no other code closes it."""
     if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
         coroutine.close()

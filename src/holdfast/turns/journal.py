@@ -1,9 +1,9 @@
-"""The journal: a session's append-only sequence of entries, the one truth that everything is a cursor over.
+"""The journal: a session's append-only sequence of entries. All other state is a cursor over it.
 
 Rule 1: an entry is never changed. Undo is an entry; a summary is a row beside the journal.
-Rule 2: `kind` and the field names of a body are stored names. A body that changes shape gets a new version
-        and an upcast from the old one; old journals open for ever.
-Rule 3: numbers grow by one within a session; a branch continues from its fork.
+Rule 2: `kind` and the field names of a body are stored names. A body that changes shape gets a new version and an
+        upcast from the old one, so old journals can always be read.
+Rule 3: sequence numbers grow by one within a session; a branch continues from its fork.
 """
 
 import re
@@ -30,7 +30,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Body(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an entry says. `v` is the version of its shape."""
+    """The content of an entry. `v` is the version of its shape."""
 
     kind: ClassVar[str]
     version: ClassVar[int] = 1
@@ -43,14 +43,14 @@ _OTHER_BLANKS = re.compile(r"[^\S ]")
 
 
 def speaker_of(name: str, principal: str) -> str:
-    """Who spoke, for a model: a name can be anybody's, so the id always stands beside it and no name looks like it."""
+    """The speaker's label for a model: names are not unique, so the id always follows; no name looks like an id."""
     shown = _as_id(principal)
     name = _POSING.sub(" ", _OTHER_BLANKS.sub(" ", without_hidden(name))).strip()
     return f"{name} ({shown})" if name else shown
 
 
 def _as_id(principal: str) -> str:
-    """One word, different for different principals: whatever could end it or go on behind it is percent-encoded."""
+    """One word per principal, unique: characters that could end or extend the word are percent-encoded."""
     if principal.isascii() and not _NOT_OF_AN_ID.search(principal):
         return principal
     return "".join(char if _is_of_an_id(char) else quote(char, safe="") for char in storable(principal))
@@ -62,7 +62,7 @@ def _is_of_an_id(char: str) -> bool:
 
 
 def indented(text: str) -> str:
-    """The text with every line but its first indented: none can pass for what somebody else said."""
+    """The text with every line but the first indented, so that no line passes for another speaker's."""
     return _LINE_END.sub(r"\1  ", text)
 
 
@@ -70,9 +70,9 @@ class UserSaid(Body, frozen=True, omit_defaults=True):
     kind: ClassVar[str] = "user"
     text: str
     principal: str
-    message: str = ""  # our id of the inbound
-    event_id: str = ""  # the sender's id of it
-    name: str = ""  # the sender's, as the platform shows it
+    message: str = ""  # Holdfast's id of the inbound message
+    event_id: str = ""  # the sender's id of the message
+    name: str = ""  # the sender's display name
 
     @property
     def speaker(self) -> str:
@@ -87,7 +87,7 @@ class AssistantSaid(Body, frozen=True, omit_defaults=True):
 
 
 class ToolStarted(Body, frozen=True, omit_defaults=True):
-    """Written before a tool runs: without a result after it, the outcome is unknown."""
+    """Written before a tool runs. Without a later result, the outcome of the call is unknown."""
 
     kind: ClassVar[str] = "tool_started"
     call: str
@@ -103,7 +103,7 @@ class ToolReturned(Body, frozen=True, omit_defaults=True):
 
 
 class Observed(Body, frozen=True, omit_defaults=True):
-    """A message nobody addressed to the agent, or one held by the loop guard."""
+    """A message that was not addressed to the agent, or that the loop guard held."""
 
     kind: ClassVar[str] = "observed"
     text: str
@@ -118,36 +118,36 @@ class Observed(Body, frozen=True, omit_defaults=True):
 
 
 class Recalled(Body, frozen=True, omit_defaults=True):
-    """What recall injected into its turn; never delivered, indexed, summarised or carried on."""
+    """Recalled text, shown in its own turn only; never delivered, indexed, summarised or inherited."""
 
     kind: ClassVar[str] = "recall"
     text: str
-    session: str = ""  # the key that it was fetched for
+    session: str = ""  # the key of the lookup
     epoch: int = 0
     head_seq: int = 0
     principal: str = ""
-    sources: tuple[str, ...] = ()  # provider and its own id of each thing shown
+    sources: tuple[str, ...] = ()  # provider and provider's id of each shown item
 
 
 class Noticed(Body, frozen=True, omit_defaults=True):
-    """What the runtime tells the model about the conversation."""
+    """A notice from the runtime to the model about the conversation."""
 
     kind: ClassVar[str] = "notice"
     text: str
 
 
 class Undone(Body, frozen=True, omit_defaults=True):
-    """The turns first_turn..last_turn, which start at entry `from_seq`, no longer count."""
+    """Turns first_turn..last_turn, which start at entry `from_seq`, are void."""
 
     kind: ClassVar[str] = "undo"
     first_turn: int
     last_turn: int
     from_seq: int
-    by: str = ""  # the inbound that asked for it
+    by: str = ""  # the inbound message that requested the undo
 
 
 class Forgotten(Body, frozen=True, omit_defaults=True):
-    """A body that was blanked by deletion; the envelope stays."""
+    """A body blanked by deletion; the envelope stays."""
 
     kind: ClassVar[str] = "forgotten"
 
@@ -173,7 +173,7 @@ BODIES: Mapping[str, type[Body]] = {
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_VERSIONED = b'{"v":'  # how a body begins that is not of version 1
+_VERSIONED = b'{"v":'  # prefix of a body whose version is above 1
 _encoder = msgspec.json.Encoder()
 _decoders = {kind: msgspec.json.Decoder(body) for kind, body in BODIES.items()}
 
@@ -181,11 +181,11 @@ _decoders = {kind: msgspec.json.Decoder(body) for kind, body in BODIES.items()}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     seq: int
-    turn: int  # 0 for what belongs to no turn
+    turn: int  # 0 for an entry outside any turn
     body: AnyBody
     tokens: int
     at: Instant
-    session: SessionId = SessionId("")  # differs from the asked one for inherited entries
+    session: SessionId = SessionId("")  # for inherited entries, the ancestor's id
 
     @property
     def kind(self) -> str:
@@ -197,14 +197,14 @@ class Entry:
 
 
 def encode_body(body: Body) -> bytes:
-    """Version 1 is stored bare; later versions carry `v`, so that old bodies need no rewriting."""
+    """Version 1 is stored without `v`; later versions carry it, so old bodies need no rewriting."""
     if type(body).version == 1:
         return _encoder.encode(body)
     return _encoder.encode({"v": type(body).version, **msgspec.structs.asdict(body)})
 
 
 def decode_body(kind: str, raw: bytes) -> AnyBody:
-    """The body as the present version has it; older shapes are upcast on the way."""
+    """The body in its current version; older versions are upcast."""
     if not raw:
         return Forgotten()
     shape = BODIES.get(kind)
@@ -220,7 +220,7 @@ def decode_body(kind: str, raw: bytes) -> AnyBody:
 
 
 def _upcast(kind: str, target: int, fields: dict[str, Any]) -> dict[str, Any]:
-    """Raises for a version that this release does not know: a guess would be worse."""
+    """Raises for a version that this release does not know."""
     version = fields.pop("v", 1)
     if not isinstance(version, int) or not 1 <= version <= target:
         raise msgspec.ValidationError(f"its version is {version!r}; this release knows 1 to {target}")
@@ -231,12 +231,12 @@ def _upcast(kind: str, target: int, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def estimate_tokens(text: str) -> int:
-    """A cheap estimate, corrected per session by the usage that the model reports."""
+    """A cheap estimate; the usage that the model reports corrects it per session."""
     return ENTRY_OVERHEAD_TOKENS + (len(text.encode("utf-8", "replace")) + TOKEN_BYTES - 1) // TOKEN_BYTES
 
 
 def body_tokens(body: Body) -> int:
-    """What an entry adds to a context. What is never rendered costs nothing."""
+    """The tokens that an entry adds to a context; zero for a body that is never rendered."""
     match body:
         case AssistantSaid(text=text, calls=calls):
             return estimate_tokens(text + "".join(call.name + call.arguments for call in calls))
@@ -246,17 +246,17 @@ def body_tokens(body: Body) -> int:
 
 
 def is_storable(text: object) -> bool:
-    """Whether somebody else's value is text that every store can keep: no lone surrogates."""
+    """Whether an external value is text that every store can keep: no lone surrogates."""
     return isinstance(text, str) and (text.isascii() or _LONE_SURROGATE.search(text) is None)
 
 
 def storable(text: str) -> str:
-    """The text with lone surrogates replaced, for words that must not be lost over one bad character."""
+    """The text with lone surrogates replaced, for text that must not be rejected over one bad character."""
     return text if is_storable(text) else text.encode("utf-8", "replace").decode()
 
 
 def undone_ranges(entries: Iterable[Entry]) -> tuple[tuple[int, int], ...]:
-    """(first, last) turn of every undo among the entries."""
+    """The (first, last) turns of every undo among the entries."""
     return tuple((e.body.first_turn, e.body.last_turn) for e in entries if isinstance(e.body, Undone))
 
 
@@ -271,7 +271,7 @@ def is_undone(entry: Entry, undos: Sequence[Entry]) -> bool:
 
 
 def effective(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries that still count: neither undone nor an undo themselves."""
+    """The entries that are neither undone nor undos themselves."""
     undos = [entry for entry in entries if isinstance(entry.body, Undone)]
     if not undos:
         return list(entries)

@@ -1,4 +1,4 @@
-"""Entries: appending them, and reading them along the line of a branch."""
+"""Journal entries: appending them, and reading them along the ancestry of a branch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,25 +23,28 @@ select seq, turn, kind, tokens, at, body from entry
  where session = :session and kind = 'undo' and seq > :after and seq <= :upto order by seq"""
 PARENT = "select parent_id, fork_seq, fork_n, fork_turn, undo_count from session where id = :session"
 NO_LIMIT = 1 << 62
-CHAIN_MAX = 1_000  # branches of branches; a longer line is a loop, that is, our bug
+CHAIN_MAX = 1_000  # nested branches; a longer ancestry is a loop, which is a bug
 
 
 @dataclass(frozen=True, slots=True)
 class BranchLink:
-    """One session of a branch's line, and how much of it the branch sees."""
+    """One session in a branch's ancestry, and the part of it that the branch sees."""
 
     session: SessionId
     upto_seq: int
     upto_n: int
     upto_turn: int
     from_turn: int  # turns of this link are from_turn + 1 .. upto_turn
-    undone: bool  # it has undo entries at all
+    undone: bool  # whether it has undo entries
 
 
 def append(
     session: SessionId, turn: int, last_seq: int, bodies: Sequence[Body], claim: Claim | None = None
 ) -> Script[int]:
-    """Append entries after `last_seq`; the new last one. The writer's fence is kept beside the lease's (I4)."""
+    """Append entries after `last_seq`; return the new last number.
+
+    Each row stores the writer's fence beside the lease's (I4).
+    """
     batch = [
         {
             "session": session,
@@ -61,7 +64,7 @@ def append(
 
 
 def chain(session: SessionId, *, upto_seq: int = NO_LIMIT) -> Script[tuple[BranchLink, ...]]:
-    """The line of a session, itself first: each ancestor with the part of it that the session sees."""
+    """The ancestry of a session, itself first: each ancestor with the part that the session sees."""
     links: list[BranchLink] = []
     upto_n = upto_turn = NO_LIMIT
     current: SessionId | None = session
@@ -70,14 +73,14 @@ def chain(session: SessionId, *, upto_seq: int = NO_LIMIT) -> Script[tuple[Branc
         if row is None:
             break
         links.append(BranchLink(current, upto_seq, upto_n, upto_turn, row[3], bool(row[4])))
-        # An ancestor is seen up to the earliest fork on the way to it.
+        # An ancestor is visible up to the earliest fork on the way to it.
         upto_seq, upto_n, upto_turn = min(upto_seq, row[1]), min(upto_n, row[2]), min(upto_turn, row[3])
         current = row[0]
     return tuple(links)
 
 
 def undos(links: Sequence[BranchLink], *, after: int = 0) -> Script[list[Entry]]:
-    """Every undo that the line sees, oldest first."""
+    """Every undo visible along the ancestry, oldest first."""
     found: list[Entry] = []
     for link in reversed(links):
         if link.undone:
@@ -87,7 +90,7 @@ def undos(links: Sequence[BranchLink], *, after: int = 0) -> Script[list[Entry]]
 
 
 def entries(links: Sequence[BranchLink], *, after: int, limit: int = NO_LIMIT) -> Script[list[Entry]]:
-    """The entries that the line sees after a sequence number, oldest first."""
+    """The visible entries after a sequence number, oldest first."""
     found: list[Entry] = []
     for link in reversed(links):
         if link.upto_seq <= after or len(found) >= limit:
@@ -98,7 +101,7 @@ def entries(links: Sequence[BranchLink], *, after: int, limit: int = NO_LIMIT) -
 
 
 def own_entries(session: SessionId, *, after: int, upto: int, limit: int = NO_LIMIT) -> Script[list[Entry]]:
-    """The entries of one session after a sequence number, up to another; none that it inherited."""
+    """The entries of one session between two sequence numbers, without inherited ones."""
     page = yield from rows(PAGE, session=session, after=after, upto=upto, limit=limit)
     return [entry_of(session, row) for row in page]
 

@@ -1,6 +1,6 @@
-"""The attendant: takes the items of one claimed mailbox in order, until nothing is left.
+"""The mailbox processor: processes the items of one claimed mailbox in order until the mailbox is empty.
 
-The session of an item is chosen here, when it is processed: commands switch it, messages use it.
+It chooses the session of an item when it processes the item: commands switch the session, messages use it.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from holdfast.turns.turn import TurnOpening
 from holdfast.turns.turn_sql import observe_messages, open_turn
 
 MAIL_READ_MAX = 64
-ITEMS_PER_CLAIM_MAX = 32  # then the claim is given back, so that no mailbox starves the others
+ITEMS_PER_CLAIM_MAX = 32  # then the claim is released, so that no mailbox starves the others
 
 
 class MailboxProcessor:
@@ -48,7 +48,7 @@ class MailboxProcessor:
         self._compressor = compressor
 
     async def serve(self, claim: Claim, enough: Callable[[int], bool]) -> None:
-        """`enough` is told how many items were taken and says whether to leave the rest."""
+        """`enough` receives the number of processed items and returns whether to stop."""
         for taken in range(ITEMS_PER_CLAIM_MAX):
             if enough(taken):
                 return
@@ -57,9 +57,12 @@ class MailboxProcessor:
                 return
 
     async def _take_next(self, claim: Claim, mail: Mail) -> bool:
-        """One turn, one command or one run of observed talk; False when nothing waits, or only for a human."""
+        """Process one turn, one command or one run of observed messages.
+
+        Returns False if no item waits, or if the open turn waits for a human.
+        """
         if mail.turn is not None and mail.turn.waits:
-            return False  # whatever else has come stands behind it; the claim goes back meanwhile (D9)
+            return False  # later mail waits behind this turn; the claim is released meanwhile (D9)
         if mail.turn is not None:
             await self._runner.resume(claim, mail.turn)
             return True
@@ -79,7 +82,7 @@ class MailboxProcessor:
         return True
 
     def _is_held(self, claim: Claim, mail: Mail, head: Inbound) -> bool:
-        """The loop guard: too many turns in a row without a human (D12). Of the commands only /retry takes a turn."""
+        """The loop guard: too many turns in a row without a human (D12). Among commands, only /retry opens a turn."""
         takes_turn = head.command is None or head.command.verb is CommandVerb.RETRY
         return takes_turn and not head.human and mail.unattended >= self._agents.policy(claim.agent).turn.unattended_max
 
@@ -115,10 +118,10 @@ class MailboxProcessor:
         await self._runner.start(claim, turn)
 
     async def _retry(self, claim: Claim, mail: Mail, head: Inbound) -> str | None:
-        """Undo plus a new turn that the /retry message owns; why not, when there is none.
+        """Undo the last turn and open a new one that the /retry message owns; return the reason if that is impossible.
 
-        The turn is of the person whose words are answered again, whoever in the room asked for that, and has the tools
-        that they had.
+        The new turn belongs to the person whose words are answered again, not to the sender of /retry, and has the
+        tools of the undone turn.
         """
         if mail.session is None:
             return system_messages.NOTHING_TO_RETRY
@@ -167,7 +170,7 @@ class MailboxProcessor:
                     return
             case CommandVerb.HELP:
                 answer = help_text()
-            case CommandVerb.COMPRESS if head.human:  # a program is refused when the command is run
+            case CommandVerb.COMPRESS if head.human:  # `run_command` refuses programs
                 answer = await self._compress(claim, mail, command)
         done = await self._ports.db.write(run_command(claim, self._run(claim, head, command, answer)))
         for topic in (Topic.DELIVERY, Topic.FINISH, Topic.REPLY):

@@ -16,7 +16,7 @@ from holdfast.turns.turn import Usage
 class ModelTask(Enum):
     REPLY = "reply"
     SUMMARY = "summary"
-    EXTRACT = "extract"  # the notes to keep from a conversation that has ended
+    EXTRACT = "extract"  # notes to keep from a conversation that has ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRestarted:
-    """The text streamed so far is void: another model, or the same one, starts again. `failure` says why."""
+    """The text streamed so far is void: this model or another one starts again. `failure` gives the reason."""
 
     failure: ModelFailed | None = None
 
@@ -52,7 +52,7 @@ class ModelAnswer:
     text: str
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    model: str = ""  # the model that answered, if it is not the one that was asked
+    model: str = ""  # the model that answered, if it differs from the requested one
     cost_micros: int | None = None  # millionths of a dollar; None for a free model
 
 

@@ -1,10 +1,11 @@
-"""Asking a model: within a time, a bounded number of times, with a usable answer or a clear failure.
+"""Model calls: a time limit, a bounded number of attempts, and a usable answer or a clear failure.
 
-Rule 1: a model is somebody else's code. Whatever it raises, says or leaves out is its failure (`ModelFailed`), never
-        ours. Only the store's own errors pass through, since the ledger of what models cost stands behind some.
-Rule 2: what cannot help is not tried: a final failure ends the asking at once, and so does a vendor that wants to be
-        left alone for longer than there is time.
-Rule 3: a turn that asks many questions has one budget of retries for all of them.
+Rule 1: a model is third-party code. Every exception, malformed answer or missing answer becomes its failure
+        (`ModelFailed`). Only the store's own errors pass through, because a metered model writes spend rows
+        (spend_recorder.py).
+Rule 2: a hopeless attempt is not made: a final failure ends the call at once, and so does a vendor's retry delay that
+        exceeds the remaining time.
+Rule 3: all model calls of a turn share one retry budget.
 """
 
 import asyncio
@@ -24,12 +25,12 @@ from holdfast.turns.turn import Usage
 
 ANSWER_CHARS_MAX = 4_000_000
 TOO_LONG = f"the model's answer has more than {ANSWER_CHARS_MAX} characters"
-TOKENS_MAX = 1 << 40  # more is no count of tokens
+TOKENS_MAX = 1 << 40  # a larger value is not a token count
 
 
 @dataclass(slots=True)
 class Patience:
-    """What is left for trying again: so many times, and so long a wait in all."""
+    """The remaining retry budget: a number of retries and a total wait."""
 
     retries: int
     wait_ms: int
@@ -39,7 +40,7 @@ class Patience:
         return cls(policy.model_retries_max, policy.model_wait_ms)
 
     def take(self, error: ModelFailed, backoff_ms: int) -> int | None:
-        """How long to wait before the next try; None when there is none."""
+        """The delay before the next attempt; None if the budget allows none."""
         delay_ms = max(backoff_ms, error.retry_after_ms)
         if error.is_final or self.retries < 1 or delay_ms > self.wait_ms:
             return None
@@ -63,7 +64,7 @@ class ModelCaller:
         *,
         patience: Patience | None = None,
     ) -> ModelAnswer:
-        """The model's answer. `heard` gets each delta; `restarted` says that what was heard is void."""
+        """The model's answer. `heard` receives each delta; `restarted` reports that earlier deltas are void."""
         patience = patience or Patience.of_turn(policy)
         for attempt in range(1, policy.model_attempts_max + 1):
             try:
@@ -94,7 +95,7 @@ async def hear(
     heard: Callable[[str], None] = lambda _text: None,
     restarted: Callable[[], None] = lambda: None,
 ) -> ModelAnswer:
-    """One answer, whole and usable. Raises `ModelFailed` for everything else."""
+    """One complete, usable answer. Raises `ModelFailed` for any other outcome."""
     provider, wanted = provider_and_model(model.name)
     with span(
         MODEL,
@@ -138,7 +139,7 @@ async def _hear(
 async def _heard_out(
     model: Model, request: ModelRequest, heard: Callable[[str], None], restarted: Callable[[], None]
 ) -> ModelAnswer | None:
-    """What the model says, to its end. A stream that is given up is closed here and now, with its connection."""
+    """Read the model's stream to its end. An abandoned stream is closed here at once, with its connection."""
     answer: ModelAnswer | None = None
     length = 0
     async with aclosing(listen(model, request)) as stream:
@@ -164,13 +165,13 @@ def _take(event: object, heard: Callable[[str], None]) -> ModelAnswer | None:
 
 
 def is_cancelled_from_outside() -> bool:
-    """Whether somebody cancelled the running task, as opposed to an inner cancellation that leaked out."""
+    """Whether the running task was cancelled, as opposed to an inner cancellation that leaked out."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 def _fault_of(answer: ModelAnswer | None) -> str:
-    """Why an answer cannot be used; empty when it can."""
+    """The reason why an answer cannot be used; empty if it can."""
     if answer is None:
         return "the model's answer broke off"
     if not is_storable(answer.text) or not is_storable(answer.model):
@@ -185,7 +186,7 @@ def _fault_of(answer: ModelAnswer | None) -> str:
 
 
 def _are_calls(calls: object) -> bool:
-    """Calls are told apart by their ids, so an answer that uses one twice cannot be carried out."""
+    """Whether the calls can be run. Ids identify calls, so an answer that repeats an id is rejected."""
     if not isinstance(calls, Sequence) or not all(isinstance(call, ToolCall) for call in calls):
         return False
     parts = [part for call in calls for part in (call.id, call.name, call.arguments)]

@@ -1,4 +1,4 @@
-"""What an operator may choose: how arrivals meet a running turn, how often to try, when to give up."""
+"""Policies: the operator's choices for arrivals during a turn, retries, expiry, groups, access and approvals."""
 
 import re
 from collections.abc import Mapping
@@ -16,20 +16,20 @@ from holdfast.sessions.compression import Thresholds
 
 
 class Arrivals(Enum):
-    """What happens to a message that arrives while a turn runs. None is ever dropped."""
+    """The handling of a message that arrives while a turn runs. No message is ever dropped."""
 
     QUEUE = "queue"  # it waits for its own turn
     STEER = "steer"  # it joins the running turn at the next step
     INTERRUPT = "interrupt"  # it ends the running turn and gets its own
-    COLLECT = "collect"  # it waits, and shares one turn with those that wait beside it
+    COLLECT = "collect"  # it waits, and shares one turn with the other waiting messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPolicy:
     arrivals: Arrivals = Arrivals.QUEUE
-    turn_attempts_max: int = 10  # after this many claims a turn ends as failed, visibly (D11)
-    model_attempts_max: int = 3  # of one question
-    model_retries_max: int = 8  # of all questions of a turn together
+    turn_attempts_max: int = 10  # after this many claims a turn visibly ends as failed (D11)
+    model_attempts_max: int = 3  # for one request
+    model_retries_max: int = 8  # for all requests of a turn together
     model_wait_ms: int = 120_000
     tool_wait_ms: int = 120_000
     steps_max: int = 40
@@ -44,7 +44,7 @@ _TIME_OF_DAY = re.compile(r"(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)", re.ASC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryPolicy:
-    """When a session that nobody uses ends. Without either it never does. Raises `ConfigInvalid`."""
+    """When an unused session ends. Without either setting it never does. Raises `ConfigInvalid`."""
 
     idle_minutes: int | None = None
     daily_at: str | None = None  # HH:MM, in the time zone
@@ -65,34 +65,34 @@ class ExpiryPolicy:
 
     @property
     def daily_ms(self) -> int | None:
-        """How long after local midnight the day's boundary is, on a day without a change of clocks."""
+        """The time from local midnight to the day's boundary, on a day without a clock change."""
         found = _TIME_OF_DAY.fullmatch(self.daily_at or "")
         return (int(found["hour"]) * 60 + int(found["minute"])) * MINUTE_MS if found else None
 
 
 class Sharing(Enum):
-    """Whose conversation a group or a thread is."""
+    """Whether the members of a group or a thread share one session."""
 
-    SHARED = "shared"  # everybody in it talks to one session
-    PER_USER = "per_user"  # each sender has a session of their own, as Hermes has it
+    SHARED = "shared"  # all members talk to one session
+    PER_USER = "per_user"  # each sender has their own session, as in Hermes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPolicy:
-    """How an agent takes part where several people talk. Unaddressed talk is observed, not answered (D12)."""
+    """How an agent takes part in groups. Unaddressed messages are observed, not answered (D12)."""
 
     groups: Sharing = Sharing.SHARED
     threads: Sharing = Sharing.SHARED
-    mention_only: bool = True  # answer only what is said to the agent; otherwise everything
-    observe: bool = True  # keep what was not said to it, as context
+    mention_only: bool = True  # answer only messages addressed to the agent; otherwise all messages
+    observe: bool = True  # keep unaddressed messages as context
 
 
 class Door(Enum):
-    """How senders whom nobody has let in are met."""
+    """The response to senders without access."""
 
-    PAIR = "pair"  # refused, and told how to ask the operator
-    CLOSED = "closed"  # refused in silence
-    OPEN = "open"  # let in
+    PAIR = "pair"  # refused, with instructions for asking the operator
+    CLOSED = "closed"  # refused without a reply
+    OPEN = "open"  # admitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,41 +101,41 @@ class AccessPolicy:
 
     door: Door = Door.PAIR
     allow: frozenset[str] = frozenset()
-    group_door: Door = Door.CLOSED  # for senders in groups who are not let in themselves
-    allow_chats: frozenset[str] = frozenset()  # <channel>:<chat id>: everybody in these groups may talk
+    group_door: Door = Door.CLOSED  # for group senders who have no access themselves
+    allow_chats: frozenset[str] = frozenset()  # <channel>:<chat id>: all members of these groups may talk
     operators: frozenset[str] = frozenset()  # principals who may give every command, in every chat of the agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalPolicy:
-    """Which tool calls wait for a human, and for how long."""
+    """The tool calls that wait for a human, and the length of the wait."""
 
-    tools: frozenset[str] = frozenset()  # beside those that are marked dangerous themselves; `*` is all
-    approvers: frozenset[str] = frozenset()  # principals; empty: whoever asked the agent
+    tools: frozenset[str] = frozenset()  # in addition to tools marked as dangerous; `*` means all
+    approvers: frozenset[str] = frozenset()  # principals; if empty, the sender whose message the turn answers
     wait_ms: int = DAY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPolicy:
-    """Everything that is configured for one agent and matters to the loops."""
+    """The configuration of one agent, as far as the loops use it."""
 
     instructions: str = ""
     turn: TurnPolicy = field(default_factory=TurnPolicy)
     thresholds: Thresholds = field(default_factory=Thresholds)
     limits: Limits = field(default_factory=Limits)
     recall: RecallPolicy = field(default_factory=RecallPolicy)
-    memory: Mapping[str, Mapping[str, object]] | None = None  # provider to its settings; None for the embedded ones
+    memory: Mapping[str, Mapping[str, object]] | None = None  # settings by provider; None for the embedded providers
     notes: NotesPolicy = field(default_factory=NotesPolicy)
     deliveries: tuple[DeliveryPolicy, ...] = ()
     expiry: ExpiryPolicy = field(default_factory=ExpiryPolicy)
     groups: GroupPolicy = field(default_factory=GroupPolicy)
     access: AccessPolicy = field(default_factory=AccessPolicy)
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
-    on_doubt: OnDoubt = OnDoubt.RESEND  # for a reply that may have been posted
+    on_doubt: OnDoubt = OnDoubt.RESEND  # for a reply whose outcome is unknown
     talks_to: tuple[str, ...] = ()  # the agents that it may message
-    hops_max: int = 8  # how often a message may go from agent to agent
-    daily_spend_micros: int | None = None  # millionths of a dollar that models may cost per day (UTC)
-    channels: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # channel to its settings
-    mcp: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # MCP server to its settings
-    model: Mapping[str, object] = field(default_factory=dict)  # the model's settings; empty: whatever is at hand
-    tools: tuple[str, ...] | None = None  # which built-in tools; None for all
+    hops_max: int = 8  # limit on hops of a message from agent to agent
+    daily_spend_micros: int | None = None  # limit on the cost of models per UTC day, in millionths of a dollar
+    channels: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # settings by channel
+    mcp: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # settings by MCP server
+    model: Mapping[str, object] = field(default_factory=dict)  # the model's settings; empty: a detected model
+    tools: tuple[str, ...] | None = None  # the built-in tools; None for all

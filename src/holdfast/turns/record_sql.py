@@ -20,7 +20,7 @@ insert into session (id, agent, mailbox, principal, purpose, parent_id, state, l
                      summaries, opened_at, active_at)
 values (:session, :agent, null, :principal, :purpose, :parent, 'open', 0, 0, 0, 0, :now, :now)
 on conflict (id) do nothing"""
-# Asked after the session's row is locked: in the locking statement itself they would see the time before the wait.
+# Read after the session's row is locked: inside the locking statement, these values would predate the wait.
 KNOWN = """
 select (select n from turn where session = :session and key = :key),
        (select last_seq from turn where session = :session and key = :key),
@@ -37,7 +37,7 @@ update session
  where id = :session"""
 
 
-RESERVED = ("memory:", "erase:")  # the streams that are no sessions
+RESERVED = ("memory:", "erase:")  # prefixes of streams that are not sessions
 
 
 @verb
@@ -55,7 +55,7 @@ def record_turn(record: TurnRecord) -> Script[Recorded]:
         raise SessionMoved(
             f"{record.session} is at entry {last_seq}, not {record.expected_seq}", session=record.session
         )
-    yield from reopen(record.session)  # whoever writes to a session that has ended goes on in its next epoch
+    yield from reopen(record.session)  # a write to an ended session continues in its next epoch
     n = turns + 1
     end = yield from append(record.session, n, last_seq, record.entries)
     places = places_of(policies, _naming(record, title, parent))
@@ -106,7 +106,7 @@ def _naming(record: TurnRecord, title: str | None, parent: str | None) -> Naming
 
 
 def _check(record: TurnRecord) -> None:
-    """What comes from outside is refused before anything is written, on every engine alike."""
+    """Validate external input before any write, identically on every engine."""
     agent_name(record.agent)
     for what, part in (
         ("session", record.session),
@@ -124,7 +124,7 @@ def _check(record: TurnRecord) -> None:
 
 
 def _session(record: TurnRecord) -> Script[Row]:
-    """The session's row, under lock; made when there is none."""
+    """The locked row of the session; created if it does not exist."""
     row = yield from one(SESSION, session=record.session)
     if row is None:
         yield from run(

@@ -1,8 +1,8 @@
-"""The turn runner: asks the model, runs tools, journals each step as it happens, commits once.
+"""The turn runner: calls the model, runs tools, journals each step as it happens, commits once.
 
-Rule 1: nothing is done before it is written that it will be done; nothing is told before it is committed.
-Rule 2: where a turn stands is read from the journal each time round, so starting and resuming are the same code.
-Rule 3: `/stop` and interrupting arrivals are seen while the model or a tool is still running.
+Rule 1: every action is journaled before it happens; no result is published before it is committed.
+Rule 2: each iteration reads the state of the turn from the journal, so starting and resuming are the same code.
+Rule 3: `/stop` and interrupting arrivals are seen while the model or a tool is running.
 """
 
 import asyncio
@@ -76,9 +76,9 @@ class TurnRunner:
         self._recaller = recaller
         self._briefing = briefing
         self._steps = TurnSteps(ports)
-        self._actor = ToolCaller(self._steps, hint)
-        self._asker = ModelCaller(ports.entropy, ports.tasks)
-        self._room = ContextFitter(ports, contexts, compressor)
+        self._tool_caller = ToolCaller(self._steps, hint)
+        self._model_caller = ModelCaller(ports.entropy, ports.tasks)
+        self._fitter = ContextFitter(ports, contexts, compressor)
         self._suspects = asyncio.Lock()
 
     # --- starting and resuming
@@ -101,15 +101,18 @@ class TurnRunner:
                 await self._take_up(claim, turn, agent)
 
     async def _take_up(self, claim: Claim, turn: Turn, agent: Agent) -> None:
-        """An attempt is counted here, so those that were under way in several deaths are taken up one at a time: the
-        next death is then counted against one of them, and not against all who happened to be there."""
+        """Count an attempt and continue the turn.
+
+        Turns that were running during several crashes resume one at a time, so the next crash counts against one of
+        them and not against every turn that was running.
+        """
         turn = await self._ports.db.write(resume_turn(claim, turn))
         log.info("turn.resumed", attempt=turn.attempt, phase=turn.phase.value)
         self._steps.publish(claim, turn, "turn.restarted")
         await self._run(TurnRun(claim, turn, agent))
 
     def left(self, session: SessionId) -> None:
-        """The conversation went to another session: nothing that was looked up for this one is shown any more."""
+        """Drop prefetched recall: the conversation moved to another session."""
         self._recaller.forget(session)
 
     async def _run(self, run: TurnRun) -> None:
@@ -126,7 +129,7 @@ class TurnRunner:
     async def _go_through(self, run: TurnRun) -> None:
         while True:
             context = await self._contexts.read(run.turn.session)
-            if context.open_turn != run.turn.n:  # ended by somebody else, and perhaps undone: nothing is left to ask
+            if context.open_turn != run.turn.n:  # another writer ended the turn, and may have undone it
                 raise ClaimLost(f"turn {run.turn.n} of {run.turn.session} is over", session=run.turn.session)
             run.brief = await self._brief(run, context)
             if run.turn.stopping:
@@ -137,7 +140,7 @@ class TurnRunner:
                 return
             calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
             if calls:
-                cut_off = await self._actor.act(run, calls)
+                cut_off = await self._tool_caller.act(run, calls)
                 if cut_off is not None:
                     await self._interrupt(run, cut_off)
                 if cut_off is not None or run.turn.waits:
@@ -146,7 +149,7 @@ class TurnRunner:
                 return
 
     async def _brief(self, run: TurnRun, context: Context) -> Brief:
-        """Notes and instructions; at their end the tool servers that are down, by the names that the operator gave."""
+        """Notes and instructions, followed by the tool servers that are down, under their configured names."""
         policy, tools = run.agent.policy, run.agent.tools
         outages = tools.outages() if isinstance(tools, Unreliable) else ()
         audience = audience_of(policy, context, run.turn.principal, run.claim.address)
@@ -157,7 +160,7 @@ class TurnRunner:
     # --- thinking
 
     async def _think(self, run: TurnRun, context: Context) -> bool:
-        """One question to the model; True when the turn has ended."""
+        """Send one request to the model; True if the turn has ended."""
         if await self._steer(run) or await self._remember(run, context):
             return False
         run.steps = 1 + _asked(run.turn, context)
@@ -165,11 +168,13 @@ class TurnRunner:
             await self._fail(run, f"The model asked for tools {run.steps - 1} times without answering.")
             return True
         if self._pressure(run, context) is Pressure.HARD:
-            room = await self._steps.raced(run, self._room.make(context, run.agent.policy.thresholds, run.brief.text))
-            if isinstance(room, Interruption):
-                await self._interrupt(run, room)
+            fitted = await self._steps.raced(
+                run, self._fitter.make(context, run.agent.policy.thresholds, run.brief.text)
+            )
+            if isinstance(fitted, Interruption):
+                await self._interrupt(run, fitted)
                 return True
-            context = room
+            context = fitted
         brief = run.brief
         request = ModelRequest(
             task=ModelTask.REPLY,
@@ -204,7 +209,7 @@ class TurnRunner:
 
         policy = run.agent.policy.turn
         run.patience = run.patience or Patience.of_turn(policy)
-        return await self._asker.ask(run.agent.model, request, policy, heard, restarted, patience=run.patience)
+        return await self._model_caller.ask(run.agent.model, request, policy, heard, restarted, patience=run.patience)
 
     async def _answered(self, run: TurnRun, answer: ModelAnswer) -> bool:
         body = AssistantSaid(text=answer.text, calls=answer.calls, model=answer.model or run.agent.model.name)
@@ -216,7 +221,7 @@ class TurnRunner:
         return True
 
     async def _steer(self, run: TurnRun) -> bool:
-        """Let messages that arrived meanwhile join the turn, where the policy says so."""
+        """Add messages that arrived meanwhile to the turn, if the policy says so."""
         if run.agent.policy.turn.arrivals is not Arrivals.STEER:
             return False
         mail = await self._ports.db.read(read_mail(run.claim, limit=STEER_READ_MAX))
@@ -238,9 +243,9 @@ class TurnRunner:
     # --- memory
 
     async def _remember(self, run: TurnRun, context: Context) -> bool:
-        """Look memory up once per turn and journal what is shown of it; True when something was (D13).
+        """Query memory once per turn and journal the shown part; True if any was shown (D13).
 
-        A resumed turn finds what was shown before and is not shown anything else.
+        A resumed turn reuses the recall of its earlier attempt and shows no other.
         """
         said = [entry for entry in context.entries if entry.turn == run.turn.n]
         if run.remembered or any(not isinstance(entry.body, UserSaid) for entry in said):
@@ -251,7 +256,7 @@ class TurnRunner:
             return False
         found = await self._steps.raced(run, self._recaller.recall(query, run.agent.policy.recall))
         if isinstance(found, Interruption):
-            return False  # the same interruption is seen again before the model is asked
+            return False  # the interruption is detected again before the model call
         shown = shown_of(found, run.agent.policy.recall, context.entries)
         if shown is None:
             return False
@@ -261,7 +266,7 @@ class TurnRunner:
     # --- ending
 
     async def _fail(self, run: TurnRun, said: str, reason: str = "") -> None:
-        """`said` is for the sender and the journal; `reason`, where it says more, for the operator."""
+        """`said` is for the sender and the journal; `reason`, if it says more, is for the operator."""
         said = storable(said)
         entries = await self._closing_entries(run, f"[This turn failed: {said}]")
         await self._commit(
@@ -274,7 +279,7 @@ class TurnRunner:
         await self._commit(run, TurnEvent.INTERRUPTED, entries, text, reason=why.value)
 
     async def _closing_entries(self, run: TurnRun, notice: str) -> tuple[AnyBody, ...]:
-        """Every call gets an honest result, and what the user already saw is kept."""
+        """Give every open call an honest result, and keep the text that the user already saw."""
         context = await self._contexts.read(run.turn.session)
         calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
         closed = tuple(close_call(call) for call in calls)
@@ -316,7 +321,7 @@ class TurnRunner:
         await self._prepare_next(run)
 
     async def _prepare_next(self, run: TurnRun) -> None:
-        """Ask ahead for the next turn, and have a summary made in time."""
+        """Prefetch recall for the next turn, and request a summary if the context is near its limit."""
         context = await self._contexts.read(run.turn.session)
         said = [entry for entry in context.entries if entry.turn == run.turn.n]
         query = query_of(run.claim, run.turn, run.agent.policy.recall, said, head_seq=context.last_seq)
@@ -330,5 +335,5 @@ class TurnRunner:
 
 
 def _asked(turn: Turn, context: Context) -> int:
-    """How often the model has called for tools in this turn, in earlier attempts and before approvals too."""
+    """The number of tool-calling answers in this turn, including earlier attempts and those before approvals."""
     return sum(entry.turn == turn.n and isinstance(entry.body, AssistantSaid) for entry in context.entries)

@@ -1,8 +1,8 @@
-"""Who has spoken in a chat, and whether that is one person (D44).
+"""Speakers of a chat, and whether they are one person (D44).
 
 Linked accounts are one person while they are linked. `mailbox.speaker` is the first account that spoke, and
-`linked_speaker` has those that spoke as the same person since. Both are compared at every turn, because a link may be
-taken back. A chat that is shared stays so.
+`linked_speaker` holds the accounts that spoke as the same person since. Every turn compares both, because a link may be
+revoked. A shared chat stays shared.
 """
 
 from holdfast.inbox.mailbox import Claim
@@ -10,7 +10,7 @@ from holdfast.memory.visibility import is_agent
 from holdfast.store.script import Script, one, run
 from holdfast.turns.turn import TurnOpening
 
-# Whoever spoke in the chat before and is another person now, by the links of this moment, reads what is answered.
+# An earlier speaker who is another person under the current links can read the answers, so the chat is shared.
 PERSON = "coalesce((select person from identity where identity.principal = {0}), {0})"
 IS_ANOTHER = f"{PERSON} <> {PERSON.format(':person')}"
 ATTENDED = f"""
@@ -28,7 +28,7 @@ on conflict (mailbox, principal) do nothing"""
 
 
 def attend(claim: Claim, opening: TurnOpening) -> Script[None]:
-    """Take note of whose turn begins. The caller holds the mailbox; an agent is nobody."""
+    """Record the speaker of a new turn. The caller holds the mailbox; an agent does not count as a speaker."""
     person = None if is_agent(opening.principal) else opening.principal
     row = yield from one(ATTENDED, mailbox=claim.mailbox, human=int(opening.human), person=person)
     first, shared = row or (None, 1)

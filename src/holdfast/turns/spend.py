@@ -1,4 +1,4 @@
-"""What models cost, and how much of it an agent may spend on a day. A day is a day of UTC."""
+"""Spend: the cost of models, and an agent's limit per day. Days are UTC days."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spend:
-    """One answer of a model that somebody is paid for, refusals included."""
+    """One billed answer of a model, refusals included."""
 
     id: str
     agent: AgentName
@@ -23,7 +23,7 @@ class Spend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendTotal:
-    """What one agent spent on one model for one kind of task."""
+    """The spend of one agent on one model for one kind of task."""
 
     agent: AgentName
     model: str
@@ -39,12 +39,12 @@ def day_start(now: Instant) -> Instant:
 
 
 def dollars(micros: int) -> str:
-    """Whole cents, or as many digits as a smaller sum needs."""
+    """The amount in whole cents, or with as many digits as a smaller amount needs."""
     if micros % 10_000 == 0 or micros >= MICROS:
         return f"${micros / MICROS:,.2f}"
     return f"${micros / MICROS:.6f}".rstrip("0")
 
 
 def used_up(limit_micros: int) -> str:
-    """What the sender of a message is told."""
+    """The text for the sender of a message."""
     return f"the agent's daily limit of {dollars(limit_micros)} is used up; it answers again after 00:00 UTC"

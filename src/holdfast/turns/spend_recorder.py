@@ -1,11 +1,12 @@
-"""Spending: every answer that is paid for is a row, and an agent whose day is used up is not asked for more.
+"""The spend recorder: stores a row for every billed answer, and blocks model calls after an agent's daily limit.
 
-Rule 1: what an answer cost is durable before the answer is used. Refusals and answers that broke off are paid for.
-        One that we cut off ourselves (/stop, an interrupting message, the time for it) is not counted: nobody says
-        what it cost.
-Rule 2: the limit is looked at before asking. Questions that run at the same time may each pass it once, so a day can
-        end above its limit by what they cost.
-Rule 3: summaries and extractions count and wait as replies do; what they were for is tried again by its own loop.
+Rule 1: the cost of an answer is durable before the answer is used. Refusals and broken answers are billed too. An
+        answer that Holdfast cuts off (/stop, an interrupting message, a timeout) is not counted, because the vendor
+        does not report its cost.
+Rule 2: the limit is checked before a request. Concurrent requests may each pass the check, so a day can exceed its
+        limit by their cost.
+Rule 3: summaries and extractions count towards the limit and are blocked by it, as replies are; their own loops retry
+        them.
 """
 
 from collections.abc import AsyncGenerator
@@ -23,7 +24,7 @@ from holdfast.turns.turn import Usage
 
 
 class Metered:
-    """Implements `Model` around another one, for one agent."""
+    """Implements `Model` around another model, for one agent."""
 
     def __init__(self, model: Model, agent: AgentName, ports: Ports, daily_micros: int | None) -> None:
         self._model = model
@@ -79,7 +80,7 @@ class Metered:
 
 
 def metered(agents: Agents, ports: Ports) -> Agents:
-    """The agents with their spending written down, each under its own name."""
+    """The agents with metered models, each under its own name."""
 
     def bind(name: AgentName, agent: Agent) -> Agent:
         limit = agent.policy.daily_spend_micros

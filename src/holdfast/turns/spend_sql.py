@@ -1,4 +1,4 @@
-"""record_spend and the sums over it: what models cost."""
+"""record_spend, and the totals over its rows: the cost of models."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
-"""The tool port: functions that a model may call. A tool states whether a call may be repeated, and whether a human has
-to approve it."""
+"""The tool port: functions that a model may call.
+
+A tool states whether a call may be repeated, and whether a human has to approve it.
+"""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -114,9 +116,9 @@ class Attached(Protocol):
     async def close(self) -> None: ...
 
     def standings(self) -> Sequence[ToolServerStatus]:
-        """How each server is doing, in the order of the configuration."""
+        """The status of each server, in the order of the configuration."""
         ...
 
     def watch(self, hear: Callable[[], None]) -> None:
-        """Call `hear` after every change of a standing. It must be quick and must not raise."""
+        """Call `hear` after every status change. It must be quick and must not raise."""
         ...

@@ -1,11 +1,12 @@
-"""Acting: the tool calls of a turn, one by one.
+"""Tool calls of a turn, run one by one.
 
-Rule 1: a call is journaled as started before it starts. Cut off after that, its outcome is unknown, and said to be.
-Rule 2: a dangerous call is not started before a human said yes. The turn then waits in the store, not here (D9).
-        Tools come and go with their servers, so this is asked again in the instant in which the tool is called.
-        A call that cannot be shown to a human is not run, and the model is told why.
-Rule 3: what a tool sends to another agent leaves in the transaction that journals the tool's result, or not at all.
-Rule 4: what a tool shows of other conversations is journaled as a recall, for this turn only (D13).
+Rule 1: a call is journaled as started before it starts. If it is cut off after that, its outcome is unknown and
+        reported as unknown.
+Rule 2: a dangerous call starts only after a human approves it. The turn then waits in the store, not here (D9). Tools
+        come and go with their servers, so the check is repeated at the instant of the call. A call that cannot be shown
+        to a human is not run, and the model is told the reason.
+Rule 3: a tool's messages to other agents are stored in the transaction that journals the tool's result, or not at all.
+Rule 4: a tool's text from other conversations is journaled as a recall, for this turn only (D13).
 """
 
 import asyncio
@@ -39,8 +40,8 @@ from holdfast.turns.turn_run import TurnRun, TurnSteps
 APPEARED = (
     "This call was not run: the tool was not there yet, and now that it is, a person must say yes. Call it again."
 )
-TOOL_CHARS_MAX = 100  # of a tool's name in the log
-Hint: TypeAlias = Callable[[AgentName, str], str]  # what to know about commands on an agent's channel
+TOOL_CHARS_MAX = 100  # limit on a tool's name in the log
+Hint: TypeAlias = Callable[[AgentName, str], str]  # a note about commands on an agent's channel
 
 
 def no_hint(_agent: AgentName, _channel: str) -> str:
@@ -49,7 +50,7 @@ def no_hint(_agent: AgentName, _channel: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What becomes durable together: the call's result, what it shows, what it sends."""
+    """The parts of a call's outcome that are stored together: its result, its recall and its outgoing messages."""
 
     returned: ToolReturned
     shown: Recalled | None = None
@@ -66,7 +67,7 @@ class ToolCaller:
         self._hint = hint
 
     async def act(self, run: TurnRun, calls: tuple[OpenCall, ...]) -> Interruption | None:
-        """Take the first open call one step further. Afterwards the turn may be waiting for a human."""
+        """Advance the first open call by one step. Afterwards the turn may wait for a human."""
         first, *others = calls
         if run.turn.phase is Phase.AWAITING and await self._is_refused(run, first, is_last=not others):
             return None
@@ -118,7 +119,7 @@ class ToolCaller:
         await self._steps.take(run, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
 
     async def _is_refused(self, run: TurnRun, first: OpenCall, *, is_last: bool) -> bool:
-        """Tell the model that its call is not run; False when a human said yes to it."""
+        """Tell the model that its call is not run; False if a human approved it."""
         approval = run.turn.approval
         if approval is None or approval.decision is Decision.APPROVED:
             return False
@@ -130,7 +131,7 @@ class ToolCaller:
 
 
 def is_feared(run: TurnRun, call: ToolCall) -> bool:
-    """Whether a human must say yes first. A call of a tool that does not exist harms nobody."""
+    """Whether a human must approve the call first. A call of an unknown tool is harmless."""
     agent, tools = run.claim.agent, run.agent.tools
     dangerous = tools.needs_approval(agent, call.name)
     if not needs_approval(run.agent.policy.approval, call.name, dangerous=dangerous):
@@ -139,7 +140,7 @@ def is_feared(run: TurnRun, call: ToolCall) -> bool:
 
 
 async def _call(run: TurnRun, call: ToolCall, *, approved: bool) -> Result:
-    """What came of a call. Cut off by the time limit, or by itself, its outcome is unknown."""
+    """The outcome of a call; unknown if the time limit or the tool itself cancelled it."""
     context = ToolContext(
         agent=run.claim.agent,
         session=run.turn.session,

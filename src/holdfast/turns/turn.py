@@ -1,11 +1,10 @@
-"""One turn: from the messages that open it to an outcome that can no longer change.
+"""One turn: from the messages that open it to a final outcome.
 
-Rule 1: everything that moves a turn from phase to phase is in TRANSITIONS; the diagram in the docs and the
-        exhaustive test are made from it.
-Rule 2: nothing here knows the time, the store or the model; they arrive as events.
-Rule 3: a crashed turn is not over: it stays in its phase, is resumed with attempt + 1 and goes on from its
-        last journaled step. A call that was started and has no result is of unknown outcome.
-Rule 4: a turn that waits for a human holds no claim (D9): nobody works on it, and its mailbox sleeps meanwhile.
+Rule 1: TRANSITIONS holds every change of phase; the diagram in the docs and the exhaustive test are generated from it.
+Rule 2: this module knows no time, store or model; they arrive as events.
+Rule 3: a crash does not end a turn: the turn stays in its phase, is resumed with attempt + 1 and continues from its
+        last journaled step. A call that was started and has no result has an unknown outcome.
+Rule 4: a turn that waits for a human holds no claim (D9): no worker serves it, and its mailbox sleeps meanwhile.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +22,9 @@ from holdfast.turns.journal import AnyBody, AssistantSaid, Entry, ToolCall, Tool
 
 
 class Phase(Enum):
-    THINKING = "thinking"  # the model is being asked
-    ACTING = "acting"  # tools are being run
-    AWAITING = "awaiting"  # a human is to decide about a tool call
+    THINKING = "thinking"  # the model is running
+    ACTING = "acting"  # tools are running
+    AWAITING = "awaiting"  # a tool call waits for a human's decision
     COMMITTED = "committed"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
@@ -33,13 +32,13 @@ class Phase(Enum):
 
 class TurnEvent(Enum):
     RESUMED = "turn.resumed"
-    RECALLED = "turn.recalled"  # memory was looked up for it
-    JOINED = "turn.joined"  # a steering message came in
-    CALLED = "turn.called"  # the model asked for tools
-    STEPPED = "turn.stepped"  # a tool started or returned, and others are still to come
+    RECALLED = "turn.recalled"  # memory was queried
+    JOINED = "turn.joined"  # a steering message joined
+    CALLED = "turn.called"  # the model called tools
+    STEPPED = "turn.stepped"  # a tool started or returned, and other calls are open
     RETURNED = "turn.returned"  # every tool call has a result
     ASKED = "turn.asked"  # a call needs a human's approval
-    DECIDED = "turn.decided"  # the human approved, denied or was too late
+    DECIDED = "turn.decided"  # a human approved or denied the call, or the deadline passed
     ANSWERED = "turn.answered"
     FAILED = "turn.failed"
     INTERRUPTED = "turn.interrupted"
@@ -66,7 +65,7 @@ TRANSITIONS: Mapping[Phase, Mapping[TurnEvent, Phase]] = {
     Phase.AWAITING: {
         TurnEvent.RESUMED: Phase.AWAITING,
         TurnEvent.DECIDED: Phase.ACTING,
-        TurnEvent.RETURNED: Phase.THINKING,  # the last call was denied: each has its result now
+        TurnEvent.RETURNED: Phase.THINKING,  # the last call was denied, so every call has a result
         TurnEvent.FAILED: Phase.FAILED,
         TurnEvent.INTERRUPTED: Phase.INTERRUPTED,
     },
@@ -83,7 +82,7 @@ MESSAGE_STATES: Mapping[Phase, MessageState] = {
 
 
 def advance(phase: Phase, event: TurnEvent) -> Phase:
-    """The phase after an event. An event the phase cannot see is our bug, never an outcome."""
+    """The phase after an event. An event that the phase does not allow is a bug, never an outcome."""
     after = TRANSITIONS[phase].get(event)
     if after is None:
         raise InvariantBroken(f"{event.value} while {phase.value}")
@@ -92,56 +91,56 @@ def advance(phase: Phase, event: TurnEvent) -> Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """An open turn, as its worker holds it."""
+    """An open turn, as its worker sees it."""
 
     session: SessionId
     n: int
     phase: Phase
     attempt: int
     principal: Principal
-    messages: tuple[MessageId, ...]  # the inbound it answers
+    messages: tuple[MessageId, ...]  # the inbound messages that it answers
     first_seq: int
     last_seq: int  # the newest entry of the session; the next write expects it
     epoch: int = 1
-    stopping: bool = False  # `/stop` was said
+    stopping: bool = False  # `/stop` was received
     opened_at: Instant = Instant(0)
-    hop: int = 0  # how many agents its messages have come through
-    approval: Approval | None = None  # what it waits for, while it does
-    where: CallerDirectory = NOWHERE  # where its messages were written
-    chain: Chain = NOBODY  # the agents through which its messages came
+    hop: int = 0  # the number of agents that its messages have passed
+    approval: Approval | None = None  # the approval that it waits for
+    where: CallerDirectory = NOWHERE  # the working directory of the sender
+    chain: Chain = NOBODY  # the agents that its messages have passed
     shared: bool = False  # several people have spoken in its chat
 
     @property
     def waits(self) -> bool:
-        """Whether there is nothing to do but to wait for a human."""
+        """Whether the turn can only wait for a human."""
         return self.approval is not None and self.approval.is_open and not self.stopping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnOpening:
-    """What a worker asks for when it opens a turn."""
+    """A worker's request to open a turn."""
 
-    session: SessionId  # the live session, or the id of a new one when the mailbox has none
+    session: SessionId  # the live session, or the id of a new one if the mailbox has none
     messages: tuple[MessageId, ...]
     entries: tuple[AnyBody, ...]
     principal: Principal
     human: bool = True
-    retry: bool = False  # take back the last turn first (D41), if the sender of the first message may
-    repeats: tuple[SessionId, int] | None = None  # the turn that a retry takes back, whose chain it has
-    operators: frozenset[str] = frozenset()  # named ones of the agent, for a retry
+    retry: bool = False  # undo the last turn first (D41), if the sender of the first message may
+    repeats: tuple[SessionId, int] | None = None  # the turn that a retry undoes; the retry inherits its chain
+    operators: frozenset[str] = frozenset()  # the agent's named operators, for a retry
     where: CallerDirectory = NOWHERE
     chain: Chain = NOBODY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Entries journaled while a turn is open, and the event that they are."""
+    """Entries journaled while a turn is open, and the event that they represent."""
 
     event: TurnEvent
     entries: tuple[AnyBody, ...]
-    messages: tuple[MessageId, ...] = ()  # inbound that joins the turn
-    ask: ApprovalAsk | None = None  # what a human is asked
-    starts: ToolCall | None = None  # the call that is about to run; compared with what a human approved
+    messages: tuple[MessageId, ...] = ()  # inbound messages that join the turn
+    ask: ApprovalAsk | None = None  # a question to a human
+    starts: ToolCall | None = None  # the call that is about to run; compared with the approved call
     outgoing: tuple["OutgoingMessage", ...] = ()  # messages to other agents; the step journals that they were sent
 
 
@@ -149,12 +148,12 @@ class Step:
 class Usage:
     tokens_in: int = 0
     tokens_out: int = 0
-    estimated_in: int = 0  # what we had estimated for the same request, uncorrected
+    estimated_in: int = 0  # Holdfast's uncorrected estimate for the same request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewReply:
-    """Something to be said to the sender. Whether somebody must send it depends on the channel (outbox/post.py)."""
+    """A reply to the sender. The channel decides whether the reply sender delivers it (outbox/post.py)."""
 
     id: ReplyId
     text: str
@@ -162,16 +161,16 @@ class NewReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingMessage:
-    """A message from this agent to another one. It leaves as a reply row, through the postman, and nobody waits."""
+    """A message to another agent, stored as a reply row. The reply sender delivers it; the turn does not wait."""
 
-    address: str  # the place of the other agent that it goes to
+    address: str  # the address of the other agent
     text: str
-    id: ReplyId = ReplyId("")  # given by the worker
+    id: ReplyId = ReplyId("")  # assigned by the worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCommit:
-    """All that the end of a turn makes durable, in one transaction."""
+    """The writes that end a turn, in one transaction."""
 
     event: TurnEvent
     entries: tuple[AnyBody, ...]
@@ -183,7 +182,7 @@ class TurnCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRecord:
-    """A whole turn written by somebody without a mailbox (D8)."""
+    """A whole turn from a writer without a mailbox (D8)."""
 
     session: SessionId
     agent: str
@@ -204,7 +203,7 @@ class Recorded:
     session: SessionId
     turn: int
     last_seq: int
-    repeated: bool  # the same turn_key was recorded before; nothing happened now
+    repeated: bool  # the same turn_key was recorded before; this call changed nothing
 
 
 # --- where a resumed turn stands ---------------------------------------------------------------
@@ -244,6 +243,6 @@ def close_call(open_call: OpenCall) -> ToolReturned:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What is left in the mailbox after a commit."""
+    """The state of the mailbox after a commit."""
 
     waiting: int

@@ -1,4 +1,4 @@
-"""One attempt at one turn, and the steps that it takes: each is durable before anybody hears of it."""
+"""One attempt at one turn, and its steps: each is durable before it is published."""
 
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -21,17 +21,17 @@ from holdfast.turns.turn_sql import append_step
 
 @dataclass(slots=True)
 class TurnRun:
-    """One attempt at one turn, in RAM."""
+    """The in-memory state of one attempt at one turn."""
 
     claim: Claim
     turn: Turn
     agent: Agent
     usage: Usage = field(default_factory=Usage)
     partial: str = ""
-    steps: int = 0  # questions to the model in this turn, the running one included
-    remembered: bool = False  # memory was looked up in this attempt
-    brief: Brief = field(default_factory=Brief)  # what stands before the conversation
-    patience: Patience | None = None  # what is left for asking the model again
+    steps: int = 0  # model requests in this turn, including the running one
+    remembered: bool = False  # this attempt has queried memory
+    brief: Brief = field(default_factory=Brief)  # the text before the conversation
+    patience: Patience | None = None  # the remaining retry budget
 
 
 class TurnSteps:
@@ -48,7 +48,7 @@ class TurnSteps:
             self._ports.notifier.wake(Topic.REPLY)
 
     async def raced(self, run: TurnRun, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
-        """The work's result, or the interruption that came first."""
+        """The result of `work`, or the interruption that came first."""
         interrupts = run.agent.policy.turn.arrivals is Arrivals.INTERRUPT
         watching = watch(self._ports.db, self._ports.notifier, run.claim, arrivals_interrupt=interrupts)
         return await race(self._ports.tasks, work, watching)

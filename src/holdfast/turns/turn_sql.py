@@ -1,4 +1,4 @@
-"""Turns: opened, stepped, resumed and committed by the holder of a claim."""
+"""Turn verbs: the holder of a claim opens, steps, resumes and commits a turn."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,7 +43,7 @@ SESSION = """
 select last_seq, turns, open_turn, token_ratio, title, parent_id, exists (select 1 from forget where swept_at is null),
        state
   from session where id = :session"""
-# Providers of an agent that may still have words of somebody who is forgotten.
+# Providers of an agent that may still hold words of a forgotten person.
 OWING = """
 select distinct delivery.provider from forget join forget_part on forget_part.forget = forget.id
   join delivery on delivery.n = forget_part.n
@@ -104,7 +104,7 @@ update session
 
 @verb
 def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
-    """The open turn; nothing is changed where the sender may not have the last one answered again."""
+    """Open a turn and return it. If the sender may not retry the last turn, return `NotAllowed` and change nothing."""
     held = yield from hold(claim)
     last_seq, turns, already, *_ = yield from live_session(claim, held, opening.session, opening.principal)
     if already is not None:
@@ -140,7 +140,7 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
 
 
 def _repeated_chain(opening: TurnOpening) -> Script[Chain]:
-    """A turn that is tried again has the tools that it had, whoever asks for it."""
+    """The chain of the retried turn: a retry has the same tools, regardless of its sender."""
     session, n = opening.repeats or (opening.session, 0)
     row = yield from one(REPEATED, session=session, n=n)
     return chain_of_turn(row[0], row[1]) if row is not None else chain_of_turn(None, opening.principal)
@@ -154,9 +154,9 @@ def _judge_retry(claim: Claim, opening: TurnOpening, again: PickedTurns) -> Scri
 
 
 def live_session(claim: Claim, held: Held, session: SessionId, principal: Principal) -> Script[Row]:
-    """The row of the mailbox's session; opened under the given id when the mailbox has none.
+    """The row of the mailbox's session, opened under the given id if the mailbox has none.
 
-    The lock of the mailbox covers it: whoever else writes what is read here holds the mailbox too.
+    The lock of the mailbox covers it: every other writer of these columns holds the mailbox too.
     """
     if held.session is None:
         yield from new_session(claim, session, principal)
@@ -166,12 +166,12 @@ def live_session(claim: Claim, held: Held, session: SessionId, principal: Princi
     if row is None:
         raise InvariantBroken(f"the live session {session} has no row", session=session)
     if row[-1] == "expiring":
-        yield from reopen(session)  # a message that comes before the close goes on in the next epoch (D23)
+        yield from reopen(session)  # a message before the close continues in the next epoch (D23)
     return row
 
 
 def _repeated_opening(claim: Claim, opening: TurnOpening, n: int) -> Script[Turn]:
-    """The opening was committed, but its caller never learned of it."""
+    """The open turn, if an earlier call committed the opening but its result was lost."""
     (last_seq, *_) = (yield from one(SESSION, session=opening.session)) or (0,)
     turn = yield from read_turn(claim, opening.session, n, last_seq)
     if turn.messages != opening.messages:
@@ -225,14 +225,14 @@ def resume_turn(claim: Claim, turn: Turn) -> Script[Turn]:
         yield from _require_resumed(claim, turn, current)
         return current
     advance(current.phase, TurnEvent.RESUMED)
-    # A turn that waited did not fail: however many approvals it needs, they are not attempts.
+    # A wait for an approval is not a failure, so it does not count as an attempt.
     attempt = current.attempt + (current.phase is not Phase.AWAITING)
     yield from run(RESUME, session=turn.session, n=turn.n, fence=claim.fence, mailbox=claim.mailbox, attempt=attempt)
     return replace(current, attempt=attempt)
 
 
 def _require_resumed(claim: Claim, turn: Turn, current: Turn) -> Script[None]:
-    """A repeated resumption finds its own; any other attempt is somebody else's."""
+    """Accept a repeated resumption of this claim; any other attempt belongs to another worker."""
     row = yield from one(TURN_FENCE, session=turn.session, n=turn.n)
     if current.attempt != turn.attempt + 1 or row is None or row[0] != claim.fence:
         raise ClaimLost(f"turn {turn.n} is at attempt {current.attempt}, not {turn.attempt}", session=turn.session)
@@ -249,7 +249,7 @@ def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
         return (yield from read_turn(claim, turn.session, turn.n, row[0]))
     current = yield from read_turn(claim, turn.session, turn.n, row[0])
     if step.ask is not None and current.phase is Phase.AWAITING:
-        return current  # asked, but its caller never learned of it: the claim stands, so nobody else did
+        return current  # an earlier call asked, but its result was lost; the claim is valid, so no other worker asked
     phase = advance(current.phase, step.event)
     if current.approval is not None:
         yield from approval_sql.leave(claim, current.approval, step)
@@ -265,8 +265,10 @@ def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
 
 
 def _without_forgotten(claim: Claim, bodies: Sequence[AnyBody]) -> Script[Sequence[AnyBody]]:
-    """Somebody is being forgotten: what a provider recalls that has not erased yet is shown to nobody. The model would
-    repeat it, and nothing is left to tell that by."""
+    """Blank recalls from providers that have not yet erased the words of a forgotten person.
+
+    The model would repeat the words, and no source would then mark them for erasure.
+    """
     owing = {row[0] for row in (yield from rows(OWING, agent=claim.agent))}
     return [
         replace_body(body, text="", sources=())
@@ -277,7 +279,7 @@ def _without_forgotten(claim: Claim, bodies: Sequence[AnyBody]) -> Script[Sequen
 
 
 def _require_mine(claim: Claim, turn: Turn, found_seq: int, written_seq: int) -> Script[None]:
-    """A repeated step finds its own entries; anything else there is somebody else's work."""
+    """Accept the entries of a repeated step of this claim; any other entries belong to another worker."""
     row = yield from one(WRITER, session=turn.session, seq=found_seq)
     if found_seq != written_seq or row is None or row[0] != claim.fence:
         raise ClaimLost(f"{turn.session} is at entry {found_seq}, not {turn.last_seq}", session=turn.session)

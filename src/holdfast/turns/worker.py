@@ -17,11 +17,11 @@ from holdfast.store.ports import Ports
 from holdfast.turns.mailbox_processor import MailboxProcessor
 
 TURNS_MAX = 64
-CROWD_PAUSE_MS = 100  # for each crowd, before every turn that begins while messages crowd in
+CROWD_PAUSE_MS = 100  # times the value of `crowds`, before every turn that begins under load
 CROWD_PAUSE_MS_MAX = 1_000
-CLAIMS_AT_ONCE_MAX = 16  # one commit for as many mailboxes as became ready together
+CLAIMS_AT_ONCE_MAX = 16  # one commit claims all mailboxes that became ready together
 POLL_MS = 1_000
-POLL_MS_MIN = 20  # a mailbox that is ready and cannot be claimed must not make the loop spin
+POLL_MS_MIN = 20  # keeps the loop from spinning on a ready mailbox that cannot be claimed
 RETRY_MS_MAX = 30_000
 LOST_PAUSE_MS = 1_000
 
@@ -33,36 +33,36 @@ class Worker(Loop):
         self,
         ports: Ports,
         *,
-        attendant: MailboxProcessor,
+        processor: MailboxProcessor,
         member: Member,
         turns_max: int = TURNS_MAX,
         crowds: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
-        self._attendant = attendant
+        self._processor = processor
         self._member = member
         self._turns_max = turns_max
         self._crowds = crowds
         self._serving: dict[Claim, Task] = {}
-        self._room = asyncio.Event()
+        self._freed = asyncio.Event()
         self._backoff = RetryPolicy(delay_ms_base=250, delay_ms_max=RETRY_MS_MAX)
         self._failures: dict[str, int] = {}
         self._claim_name, self._claim_limit = "", 0
-        self._unreleased: dict[Claim, int] = {}  # claims that the store did not take back yet
+        self._unreleased: dict[Claim, int] = {}  # claims whose release failed
 
     @property
     def serving(self) -> int:
         return len(self._serving)
 
     async def step(self) -> bool:
-        limit = min(CLAIMS_AT_ONCE_MAX, await self._room_for_more())
-        if self.stopping:  # it was told so while it waited
+        limit = min(CLAIMS_AT_ONCE_MAX, await self._capacity())
+        if self.stopping:  # it was stopped during the wait
             return False
         for late, retry_in_ms in list(self._unreleased.items()):
             await self._ports.db.write(release_claim(late, retry_in_ms=retry_in_ms))
             del self._unreleased[late]
-        # The same is asked until an answer is heard: claims whose answer was lost are all given again, not left taken.
+        # The request keeps its name until a result arrives, so a retry returns the claims of a lost result.
         if not self._claim_name:
             self._claim_name, self._claim_limit = self._ports.new_id("claim"), limit
         taken = await self._ports.db.write(
@@ -73,23 +73,23 @@ class Worker(Loop):
             self._serving[claim] = self._ports.tasks.start(self._serve(claim), name=f"serve {claim.mailbox}")
         return bool(taken)
 
-    async def _room_for_more(self) -> int:
-        """How many more mailboxes may be claimed now; waits while there is no room.
+    async def _capacity(self) -> int:
+        """The number of mailboxes that may be claimed now; waits while there is no capacity.
 
-        While messages crowd in turns are begun one at a time, with a pause before each, longer in a larger crowd: a
-        message that is taken in late is a sender who waits, a turn that begins late was going to wait for a model
-        anyway. Turns under way go on.
+        Under load the worker begins one turn at a time and pauses before each; the pause grows with the number of
+        waiting messages. A delay in accepting a message keeps its sender waiting, while a new turn would wait for a
+        model anyway. Running turns continue.
         """
         if len(self._serving) >= self._turns_max:
-            self._room.clear()
-            await self._room.wait()
+            self._freed.clear()
+            await self._freed.wait()
         if crowds := self._crowds():
             await self._ports.tasks.sleep(min(CROWD_PAUSE_MS * crowds, CROWD_PAUSE_MS_MAX))
             return 1
         return self._turns_max - len(self._serving)
 
     def _is_enough(self, taken: int) -> bool:
-        """In a crowd a mailbox is given back after every turn and waits for its next one like all others."""
+        """Under load a mailbox is released after every turn and queues for its next one."""
         return self.stopping or (taken > 0 and self._crowds() > 0)
 
     async def rest(self) -> None:
@@ -98,22 +98,22 @@ class Worker(Loop):
         await self._ports.notifier.wait(Topic.MAIL, timeout_ms=wait_ms)
 
     async def _serve(self, claim: Claim) -> None:
-        """One claim, to its end. A top of its own: whatever is raised here concerns this mailbox only."""
+        """Serve one claim to its end. An exception affects this mailbox only."""
         with log.pinned(mailbox=claim.mailbox, fence=claim.fence):
             try:
                 log.info("claim.taken", agent=claim.agent)
-                await self._attendant.serve(claim, self._is_enough)
+                await self._processor.serve(claim, self._is_enough)
                 await self._ports.db.write(release_claim(claim))
                 self._failures.pop(claim.mailbox, None)
             except ClaimLost as lost:
                 log.info("claim.lost", why=str(lost))
-                # Void or not: a claim that nobody serves may not stay taken. A void one is passed over.
+                # A claim without a server must not stay taken. The store ignores the release of a void claim.
                 await self._release(claim, LOST_PAUSE_MS)
             except Exception as error:  # noqa: BLE001
                 await self._give_back(claim, error)
             finally:
                 self._serving.pop(claim, None)
-                self._room.set()
+                self._freed.set()
                 self._ports.notifier.wake(Topic.MAIL)
 
     async def _give_back(self, claim: Claim, error: Exception) -> None:
@@ -138,12 +138,12 @@ class Worker(Loop):
             log.error("claim.failed", code=failed.code, why=str(failed))
 
     async def drain(self, grace_ms: int) -> None:
-        """Let running turns end within the grace; what is left is cut off and resumed after the restart."""
+        """Let running turns end within the grace period; the rest are cancelled and resumed after the restart."""
         try:
             async with asyncio.timeout(grace_ms / 1000):
                 while self._serving:
-                    self._room.clear()
-                    await self._room.wait()
+                    self._freed.clear()
+                    await self._freed.wait()
         except TimeoutError:
             self.cut_off()
 
