@@ -56,7 +56,7 @@ class DeliveryPolicy:
 
     provider: Provider
     every_turns: int = 1
-    max_wait_ms: int | None = None  # pending turns become due after this time, whatever their number
+    max_wait_ms: int | None = None  # pending turns become due after this time, regardless of their number
     naming: Naming = field(default_factory=PerSession)
     turns: bool = True  # whether the provider accepts turns of conversations
     memory: bool = False  # whether operations on the agent's notes are mirrored to the provider (R20)

@@ -213,7 +213,7 @@ def _quoting_notes(search: Search, agent: str) -> Script[list[tuple[str, int]]]:
 
 
 def _is_of_them(trail: Trail, agent: str, row: Row) -> bool:
-    """Whether a note is by or about the person: such notes are erased whatever their text (forget_person_sql.py)."""
+    """Whether a note is by or about the person: such notes are always erased (forget_person_sql.py)."""
     scopes = {person_scope(person) for person in trail.people}
     return agent in trail.agents and (row[2] in scopes or row[6] in trail.people)
 

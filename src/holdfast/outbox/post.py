@@ -46,7 +46,7 @@ class Post:
     in_reply_to: str = ""  # the platform's id of the answered message; empty if there is none to quote
     hop: int = 0
     chain: Chain = NOBODY  # of the turn that wrote it
-    is_answer: bool = False  # whether it answers its address; a message to another agent does not
+    is_answer: bool = False  # it answers a message from its address; a message to another agent does not
     attempt: int = 1
     doubtful: bool = False  # an earlier attempt at this piece may have been posted
     doubtful_for_ms: int = 0  # since that attempt began
