@@ -283,13 +283,13 @@ async def test_a_text_without_end_is_not_kept_for_ever(world):
     for _ in range(5):
         world.hear("x" * drafter.TEXT_CHARS_MAX)
         await world.rest(10)
-    (one,) = world.drafter._sketches.values()
+    (one,) = world.drafter._drafts.values()
     assert len(one.text) <= 2 * drafter.TEXT_CHARS_MAX
 
 
 def test_turns_beyond_the_limit_are_answered_without_a_draft(world, monkeypatch):
     async def scenario():
-        monkeypatch.setattr(drafter, "SKETCHES_MAX", 1)
+        monkeypatch.setattr(drafter, "DRAFTS_MAX", 1)
         platform = world.add_channel()
         world.open()
         for chat in "ab":
@@ -464,7 +464,7 @@ async def test_a_turn_whose_end_was_missed_is_let_go_after_a_while(world):
     await world.rest(SWEEP_MS + 2_000)
     ((at, *_),) = [call for call in world.db.calls if call[1] == "release"]
     assert STALE_MS < at - began <= STALE_MS + SWEEP_MS
-    assert world.drafter._sketches == {}
+    assert world.drafter._drafts == {}
 
 
 # --- claims ----------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ async def test_replies_of_an_agent_that_is_gone_hold_up_no_others():
     postman = ReplySender(channels=channels, agents=cast("Any", Roll()), **parts(store))
     await postman.step()
     assert store.asked == [HERE]
-    assert ChannelKey(GONE, "agent") not in postman._posters
+    assert ChannelKey(GONE, "agent") not in postman._senders
 
 
 async def test_lanes_of_an_agent_that_is_gone_hold_up_no_others():

@@ -49,7 +49,7 @@ class ByHand:
 
     async def settle_due(self) -> None:
         """Until nothing is due now."""
-        while await self.courier.step() or any(carrier.calls for carrier in self.courier._carriers.values()):
+        while await self.courier.step() or any(carrier.calls for carrier in self.courier._deliveries.values()):
             await self.courier.drain(60_000)
 
     async def run_for(self, wait_ms: int) -> None:
@@ -62,8 +62,8 @@ class ByHand:
 
     async def _next(self) -> Instant | None:
         """When something can be done next; None when nothing is open."""
-        due = [at for at in await self.db.read(next_due([*self.courier._carriers])) if at is not None]
-        reopens = [carrier.circuit.reopens_at for carrier in self.courier._carriers.values()]
+        due = [at for at in await self.db.read(next_due([*self.courier._deliveries])) if at is not None]
+        reopens = [carrier.circuit.reopens_at for carrier in self.courier._deliveries.values()]
         return Instant(max(self.clock.now() + 1, min(due), *reopens)) if due else None
 
     async def until_rest(self) -> int:

@@ -1,5 +1,4 @@
-"""What a provider did not get in its time: sessions from before it was configured (D22), and everything once more for
-an index that was lost."""
+"""Backfill: sessions from before a provider was configured (D22), and all delivered parcels for a lost index."""
 
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
@@ -30,15 +29,15 @@ def backfill_sessions(
 ) -> Script[tuple[str, int, bool]]:
     """Schedule all turns of sessions that the provider has no cursor in.
 
-    Returns the last session looked at, how many units were made, and whether there may be more sessions.
+    Returns the last session of the page, the number of new units, and whether there may be more sessions.
     """
     found = yield from rows(WITHOUT_CURSOR, agent=agent, provider=policy.provider, after=after, limit=limit)
     states: dict[str, str] = {}
-    for session, _ in found:  # all of them before any lane (D5)
+    for session, _ in found:  # lock all sessions before any lane (D5)
         states[session] = ((yield from one(LOCK_SESSION, session=session)) or ("deleted",))[0]
     made = 0
     for session, start in found:
-        if states[session] != "deleted":  # forgotten since it was found
+        if states[session] != "deleted":  # forgotten since the page was read
             made += yield from _fill(SessionId(session), agent, policy, start)
     if made:
         yield from action_sql.record(Act.PROVIDER_BACKFILLED, by, policy.provider, agent=agent)
@@ -48,7 +47,7 @@ def backfill_sessions(
 
 def _fill(session: SessionId, agent: AgentName, policy: DeliveryPolicy, start: int) -> Script[int]:
     if (yield from one(KNOWN, provider=policy.provider, stream=session)) is not None:
-        return 0  # a turn was committed meanwhile, and began where it was
+        return 0  # a turn that was committed meanwhile created the cursor
     pending = yield from pending_turns(session, policy, start)
     counted = [span for span in pending if not span.undone]
     size = max(policy.every_turns, 1)
@@ -59,14 +58,14 @@ def _fill(session: SessionId, agent: AgentName, policy: DeliveryPolicy, start: i
     ]
     yield from add_units(session, agent, policy, units)
     through = pending[-1].last_seq if pending else start
-    settled = start if units else through  # nothing will be settled where every turn is undone
+    settled = start if units else through  # if every turn is undone, no unit will settle
     yield from run(BEGIN, provider=policy.provider, stream=session, through=through, start=settled)
     return len(units)
 
 
 @verb
 def list_delivered_parcels(key: LaneKey, *, after: int = 0, limit: int = 200) -> Script[tuple[tuple[int, Parcel], ...]]:
-    """A page of everything that was delivered, in order, rendered again; each with its number."""
+    """A page of all delivered parcels, in order, rendered from the journal; each with its delivery number."""
     found = yield from rows(DELIVERED, agent=key.agent, provider=key.provider, after=after, limit=limit)
     parcels: list[tuple[int, Parcel]] = []
     for n, place, *item in found:

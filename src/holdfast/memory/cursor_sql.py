@@ -1,7 +1,6 @@
-"""Cursor work: what became due for the providers, scheduled in the transaction that made it due (D18).
+"""Cursors: deliveries are scheduled in the transaction that makes them due (D18).
 
-Locks are taken in the order cursor, lane, delivery, so that a courier who settles and a turn that commits never wait
-for each other in a ring.
+Locks are taken in the order cursor, lane, delivery, so that a settlement and the commit of a turn never deadlock.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,8 @@ insert into delivery (id, agent, provider, place, stream, from_seq, through_seq,
                       principal, state, due_at, at)
 values (:id, :agent, :provider, :place, :stream, :from_seq, :through_seq, :from_turn, :through_turn, :op,
         :principal, 'scheduled', :now, :now)"""
-# A lane that has work keeps the time at which its head is due. A note may pass the head: the claim decides.
+# A lane with work keeps the due time of its head. A note makes the lane due now: the claim decides whether the note may
+# overtake the head.
 NEW_WORK = """
 insert into lane (agent, provider, place, due_at) values (:agent, :provider, :place, :now)
 on conflict (agent, provider, place) do update
@@ -51,8 +51,8 @@ SHORTEN = """
 update delivery
    set through_turn = :through, through_seq = (select last_seq from turn where session = :stream and n = :through)
  where n = :n"""
-# From the mark on, so that the cost does not grow with history. A retraction stands on the lane only, not on the
-# cursor; what was parked and is replayed has been passed already.
+# The query starts at the current mark, so that its cost does not grow with the history. Retractions do not count: they
+# are on the lane only. A replayed delivery does not count either: the mark passed it when it was parked.
 MARK = """
 update cursor
    set settled_seq = coalesce(
@@ -71,7 +71,7 @@ STILL = "select scheduled_seq from cursor where provider = :provider and stream 
 
 
 def places_of(policies: Sequence[DeliveryPolicy], inputs: NamingInputs) -> str | None:
-    """The places of a turn, by provider, as they are kept beside it."""
+    """The places of a turn by provider, as JSON for the turn's row."""
     named = {policy.provider: policy.naming.place(inputs) for policy in policies if policy.turns}
     return msgspec.json.encode(named).decode() if named else None
 
@@ -85,10 +85,10 @@ def schedule(
     boundary: bool = False,
     newest: Row | None = None,
 ) -> Script[None]:
-    """Make units of what is pending.
+    """Make units of the pending turns.
 
-    `start` is where the cursor of a provider new to this session begins. `newest` is the turn that has just been
-    committed, as PENDING would show it: where it is all that is pending, nothing has to be read.
+    `start` is the initial position of the cursor of a provider that is new to this session. `newest` is the PENDING row
+    of the turn that was just committed: if no other turn is pending, nothing is read.
     """
     taking = [policy for policy in policies if policy.turns]
     if not taking:
@@ -105,7 +105,7 @@ def schedule(
 
 
 def _marks(stream: str) -> Script[dict[str, int]]:
-    """How far each provider's cursor is scheduled, under lock."""
+    """The scheduled mark of each provider's cursor; locks the cursors."""
     found: list[Row] = yield from rows(CURSORS, stream=stream)
     return {row[0]: row[1] for row in found}
 
@@ -154,7 +154,7 @@ def add_units(session: SessionId, agent: AgentName, policy: DeliveryPolicy, unit
 
 
 def add_deliveries(batch: Sequence[Params]) -> Script[None]:
-    """Deliveries at the end of their lanes; each lane is locked before anything stands on it."""
+    """Append deliveries to their lanes; each lane is locked first."""
     lanes = sorted({(row["agent"], row["provider"], row["place"], int(row["op"] == "remember")) for row in batch})
     yield from many(
         NEW_WORK,
@@ -164,9 +164,9 @@ def add_deliveries(batch: Sequence[Params]) -> Script[None]:
 
 
 def schedule_tail(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -> Script[None]:
-    """The session is ended or left: nothing stays behind its cursors, whether or not they are configured still.
+    """Schedule all pending turns of a session that ended or was left, also for providers no longer configured.
 
-    A provider without a cursor here was added after the last turn and starts with the next one (D22).
+    A provider without a cursor was added after the last turn and starts with the next one (D22).
     """
     row = yield from one(SESSION, session=session)
     if row is None:
@@ -180,9 +180,9 @@ def schedule_tail(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -
 
 @verb
 def schedule_overdue(*, limit: int) -> Script[int]:
-    """Make units of turns that have been pending for longer than their provider may wait; how many cursors."""
+    """Make units of turns that were pending for longer than `max_wait_ms`; the number of cursors."""
     found = yield from rows(OVERDUE, limit=limit)
-    for stream in sorted({stream for _, stream, _ in found}):  # all sessions, then all cursors, then lanes (D5)
+    for stream in sorted({stream for _, stream, _ in found}):  # lock all sessions, then all cursors, then lanes (D5)
         yield from run(LOCK_SESSION, session=stream)
     still: dict[tuple[str, str], int] = {}
     for provider, stream, _ in sorted(found):
@@ -218,7 +218,7 @@ def schedule_notes(
     last_seq: int,
     principal: Principal,
 ) -> Script[None]:
-    """Mirror operations on an agent's memory to every provider that takes them, one delivery each (R20)."""
+    """Mirror operations on an agent's notes to every provider that accepts them, one delivery each (R20)."""
     taking = [policy for policy in policies if policy.memory]
     if not taking or last_seq < first_seq:
         return
@@ -266,7 +266,7 @@ def pending_turns(session: SessionId, policy: DeliveryPolicy, scheduled: int) ->
 def _span(policy: DeliveryPolicy, turn: Row, *, undone: bool, session: tuple[SessionId, Row] | None = None) -> TurnSpan:
     n, first, last, address, principal, title, places, directory, repo = turn
     place = msgspec.json.decode(places, type=dict[str, str]).get(policy.provider) if places else None
-    if place is None:  # it was said before this provider was configured
+    if place is None:  # the turn is older than the provider's configuration
         id_, (agent, parent, _) = session or (SessionId(""), ("", None, None))
         place = policy.naming.place(
             NamingInputs(
@@ -297,22 +297,22 @@ def _covers(undo: Entry, turn: int) -> bool:
 
 
 def cancel(session: SessionId, turns: Sequence[int]) -> Script[None]:
-    """Take turns back from the cursors: drop what never left, retract what did (D19).
+    """Undo turns at the providers: drop or shorten units that were never sent, retract those that were (D19).
 
-    Undo takes the last turns that count, so within one unit they are always its end. The lane is locked before it is
-    judged whether a unit has left: no courier can take it in between.
+    Undo removes the last counted turns, so within one unit they are always its end. The lane is locked before the check
+    whether a unit was sent, so that no dispatcher can claim it in between.
     """
     yield from rows(CURSORS, stream=session)
     found = yield from rows(TOUCHED, stream=session, first=min(turns), last=max(turns))
     for row in sorted(found, key=lambda row: row[1:4]):
         taken = [turn for turn in turns if row[6] <= turn <= row[7]]
         if taken:
-            yield from _take_back(session, row, min(taken), max(taken))
+            yield from _undo_unit(session, row, min(taken), max(taken))
     for provider in sorted({row[2] for row in found}):
         yield from run(MARK, provider=provider, stream=session)
 
 
-def _take_back(session: SessionId, row: Row, first: int, last: int) -> Script[None]:
+def _undo_unit(session: SessionId, row: Row, first: int, last: int) -> Script[None]:
     delivery, agent, provider, place, stream, from_seq, from_turn, _, _, principal = row
     yield from run(LOCK_LANE, agent=agent, provider=provider, place=place)
     n, attempt = (yield from one(BY_ID, stream=stream, provider=provider, from_seq=from_seq, id=delivery)) or (0, 0)

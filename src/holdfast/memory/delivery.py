@@ -1,11 +1,11 @@
-"""Delivery: which entries become due for which provider, and what becomes of an attempt.
+"""Deliveries: the units that are due for a provider, the parcels it gets, and the outcomes of an attempt.
 
 Rule 1: a unit is a range of a stream, never a copy. It never spans a change of place or principal (D18).
-Rule 2: scheduling moves `scheduled_seq` by compare-and-set; what is beyond it is pending by definition, so no
-        buffer exists that could be lost.
-Rule 3: an undone turn is passed over; a boundary schedules everything that is left.
-Rule 4: the mark moves when the provider acknowledged. What cannot be proved landed or not is uncertain, and the
-        provider is asked before anything is sent again (D20). Unreachable never parks; refused parks at once (D21).
+Rule 2: scheduling moves `scheduled_seq` by compare-and-set; entries beyond it are pending by definition, so there is
+        no buffer to lose.
+Rule 3: scheduling skips an undone turn; a boundary schedules all pending turns.
+Rule 4: the settled mark moves when the provider acknowledges. A delivery that may have landed is uncertain, and the
+        provider is asked before anything is resent (D20). Unreachable never parks; refused parks at once (D21).
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from holdfast.memory.naming import NOWHERE, CallerDirectory, Naming, NamingInput
 
 class Op(Enum):
     RETAIN = "retain"  # turns of a session
-    RETRACT = "retract"  # turns that were undone after they had been sent
+    RETRACT = "retract"  # turns that were undone after they were sent
     REMEMBER = "remember"  # an operation on an agent's own memory
-    ERASE = "erase"  # everything of a session, or of a person (D25)
+    ERASE = "erase"  # all data of a session or of a person (D25)
 
 
 class DeliveryState(Enum):
@@ -40,7 +40,7 @@ OPEN = frozenset({DeliveryState.SCHEDULED, DeliveryState.SENDING, DeliveryState.
 
 
 def delivery_state(text: str | None) -> str | None:
-    """A state that somebody wrote, checked."""
+    """Validate a state from a request. Raises `InvalidInput`."""
     known = [state.value for state in DeliveryState]
     if text is not None and text not in known:
         raise InvalidInput(f"there is no delivery state {text[:40]!r}; there are {', '.join(known)}", state=text[:40])
@@ -52,19 +52,19 @@ def delivery_state(text: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryPolicy:
-    """When a provider gets the turns of an agent, and under which names."""
+    """The schedule and the naming of an agent's deliveries to one provider."""
 
     provider: Provider
     every_turns: int = 1
-    max_wait_ms: int | None = None  # pending turns become due after this long, however few they are
+    max_wait_ms: int | None = None  # pending turns become due after this time, regardless of their number
     naming: Naming = field(default_factory=PerSession)
-    turns: bool = True  # whether it takes the turns of conversations
-    memory: bool = False  # whether operations on the agent's memory are mirrored to it (R20)
+    turns: bool = True  # whether the provider accepts turns of conversations
+    memory: bool = False  # whether operations on the agent's notes are mirrored to the provider (R20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnSpan:
-    """A committed turn that no unit holds yet."""
+    """A committed turn that is in no unit yet."""
 
     n: int
     first_seq: int
@@ -76,7 +76,7 @@ class TurnSpan:
     undone: bool = False
 
     def joins(self, last: "TurnSpan") -> bool:
-        """Whether one unit may hold both: nothing that names are made of changed between them (D18)."""
+        """Whether one unit may contain both: no input of the naming changed between them (D18)."""
         return self.n == last.n + 1 and (self.place, self.principal, self.title, self.where) == (
             last.place,
             last.principal,
@@ -96,7 +96,7 @@ class Unit:
 
 
 def due_units(pending: Sequence[TurnSpan], policy: DeliveryPolicy, *, boundary: bool) -> tuple[Unit, ...]:
-    """The units that are due now. All pending turns become due together, or none of them."""
+    """The units that are due now. The pending turns become due all together or not at all."""
     counted = [span for span in pending if not span.undone]
     if not counted or (len(counted) < policy.every_turns and not boundary):
         return ()
@@ -120,19 +120,19 @@ def _unit(run: Sequence[TurnSpan]) -> Unit:
     )
 
 
-# --- what a provider is handed -----------------------------------------------------------------------
+# --- parcels -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpokenLine:
-    """One thing said. `speaker` is a principal, or the agent's name where the role is assistant."""
+    """One message. `speaker` is a principal, or the agent's name if the role is assistant."""
 
     role: str  # user, assistant
     speaker: str
     text: str
     at: Instant
     seq: int
-    message: str = ""  # the sender's id of it
+    message: str = ""  # the sender's message id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,50 +143,50 @@ class SaidTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryNote:
-    """One operation on an agent's memory (R20)."""
+    """One operation on an agent's notes (R20)."""
 
     seq: int
     target: str  # memory, user
     op: str  # add, replace, remove
-    text: str  # what holds now; empty for remove
-    old_text: str = ""  # what held before, for replace and remove
-    subject: str = ""  # under which it is kept
-    holder: str | None = None  # whom it belongs to, where that is not its subject (visibility.py)
-    old_holder: str | None = None  # the same of what held before
+    text: str  # the new text; empty for remove
+    old_text: str = ""  # the previous text, for replace and remove
+    subject: str = ""  # the subject that it is stored under
+    holder: str | None = None  # its owner, if that is not the subject (visibility.py)
+    old_holder: str | None = None  # the owner of the previous text
     at: Instant = Instant(0)
 
     @property
     def scope(self) -> str:
-        """Where it may be shown."""
+        """The scope that may see the note."""
         return self.subject if self.holder is None else self.holder
 
     @property
     def old_scope(self) -> str:
-        """Where that may be shown which it replaces or removes."""
+        """The scope that may see the replaced or removed text."""
         return self.subject if self.old_holder is None else self.old_holder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """Whom or what to erase: a session, or everything that a principal said to the agent."""
+    """The subject of an erasure: a session, or everything that a principal said to the agent."""
 
     agent: AgentName
     session: SessionId | None = None
     principal: Principal | None = None
-    places: tuple[str, ...] = ()  # every place that the provider was sent anything of it
-    shared: tuple[DeliveryId, ...] = ()  # units that also hold others' words: erased by who spoke, or whole
-    deliveries: tuple[DeliveryId, ...] = ()  # every unit it was sent of it
-    scopes: tuple[str, ...] = ()  # of the notes among them: a note there that is none of `holds` is to go
-    holds: tuple[MemoryNote, ...] = ()  # every note that still holds in these scopes
+    places: tuple[str, ...] = ()  # every place that the provider was sent its units for
+    shared: tuple[DeliveryId, ...] = ()  # units that also contain other speakers: erase by speaker, or the whole unit
+    deliveries: tuple[DeliveryId, ...] = ()  # every unit of the subject that the provider was sent
+    scopes: tuple[str, ...] = ()  # the scopes of notes among them: erase every note there that is not in `holds`
+    holds: tuple[MemoryNote, ...] = ()  # all current notes of these scopes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """One delivery with its words, rendered from the journal. The same for every attempt, but for `attempt`.
+    """One delivery with its content, rendered from the journal. Only `attempt` and `sent_at` differ between attempts.
 
-    `id` is the idempotency key: permanent, unique per provider, never reused for other words.
-    RETAIN: `turns` are the unit's turns. RETRACT: `of` is the id of the unit, `gone` its turns that were taken back,
-    and `turns` those of the unit that remain. REMEMBER: `note`. ERASE: `erasure`.
+    `id` is the idempotency key: permanent, unique per provider, never reused for other content.
+    RETAIN: `turns` are the unit's turns. RETRACT: `of` is the id of the unit, `gone` its undone turns, and `turns` its
+    remaining turns. REMEMBER: `note`. ERASE: `erasure`.
     """
 
     id: DeliveryId
@@ -200,7 +200,7 @@ class Parcel:
     note: MemoryNote | None = None
     erasure: Erasure | None = None
     attempt: int = 1
-    sent_at: Instant = Instant(0)  # when the attempt before this one began; 0 without one
+    sent_at: Instant = Instant(0)  # start of the previous attempt; 0 if there was none
 
     @property
     def session(self) -> SessionId:
@@ -219,49 +219,49 @@ class Parcel:
         return self.turns[-1].n if self.turns else 0
 
 
-# --- what came of it -------------------------------------------------------------------------------
+# --- outcomes ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The provider acknowledged that it has the words, in a way that cannot be taken back by a crash of its own."""
+    """The provider acknowledged that it stored the parcel durably: a crash of the provider does not lose it."""
 
     receipt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The provider will never take it as it is; nothing of it landed."""
+    """The provider will never accept the parcel as it is; no part of it landed."""
 
     reason: str
-    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # its error, for the operator
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """Nothing landed, and the reason is not the words: it is tried again, however long that takes.
+    """Nothing landed, and the content is not the reason: the parcel is retried without limit.
 
-    `suspect` says that the provider answered with a fault that may be about these very words.
+    `suspect` says that the provider answered with an error that may be caused by the content.
     """
 
     reason: str
     retry_after_ms: int | None = None
     suspect: bool = False
-    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # its error, for the operator
 
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """It may have landed. Nothing is sent again before the provider has been asked.
+    """The parcel may have landed. It is not resent before the provider is asked.
 
-    `suspect` is as above. `away` says that the provider, or the way to it, failed, whatever became of these words.
+    `suspect` is as above. `away` says that the provider or the network failed, independently of the content.
     """
 
     reason: str
     retry_after_ms: int | None = None
     suspect: bool = False
     away: bool = False
-    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # its error, for the operator
 
 
 Outcome: TypeAlias = Delivered | Refused | Unreachable | Uncertain
@@ -269,8 +269,8 @@ Outcome: TypeAlias = Delivered | Refused | Unreachable | Uncertain
 
 class Landing(Enum):
     LANDED = "landed"
-    ABSENT = "absent"  # counts only after the provider's quiet period since the attempt
-    POSSIBLE = "possible"  # nobody can say
+    ABSENT = "absent"  # counts only after the quiet period since the attempt
+    POSSIBLE = "possible"  # the provider cannot tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,4 +291,4 @@ class DeliveryView:
     due_at: Instant
     receipt: str | None
     reason: str | None
-    means: str | None = None  # what the provider's `delivered` says, of one that is
+    means: str | None = None  # the provider's meaning of `delivered`; only for a delivered one

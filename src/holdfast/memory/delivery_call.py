@@ -1,10 +1,10 @@
-"""The carrier: one call to one provider, from the claim of its lanes to their settlement.
+"""The provider delivery: calls to one provider, from the claim of its lanes to their settlement.
 
-Rule 1: what may have landed is asked about, never sent again blindly (D20).
-Rule 2: the outcome is made durable before the lanes are given back; while the store is away or cannot write it is
-        held and offered again, and if the process dies meanwhile the delivery is in doubt, which is the truth.
-Rule 3: nothing is sent long after its lane was taken: the lane may be somebody else's by then.
-Rule 4: a provider is somebody else's code: whatever it raises is its failure, and its effect is uncertain.
+Rule 1: before a delivery that may have landed is resent, the provider is asked (D20).
+Rule 2: the outcome is stored in the transaction that frees the lanes. While the store is unavailable or cannot write,
+        the write is retried; if the process dies meanwhile, the delivery is in doubt.
+Rule 3: a parcel is sent only shortly after the claim of its lane: an older claim may be lost.
+Rule 4: a provider is third-party code: an exception counts as its failure, with an uncertain effect.
 """
 
 import asyncio
@@ -46,13 +46,13 @@ CANNOT = {
     Op.RETRACT: "the provider cannot take back what it was told",
     Op.REMEMBER: "the provider takes no notes",
 }
-HURRIED_MAX = 100  # lanes that one delivery makes due
+HURRIED_MAX = 100  # lanes that one successful delivery makes due
 ERASED_BY_HAND = "erased by hand, says the one who replayed it"
 CANNOT_ERASE = "the provider cannot erase by itself: erase it there by hand, then replay this"
 
 
 class ProviderDelivery:
-    """One provider of one agent: what is known of it now. RAM that may vanish."""
+    """One provider of one agent, with its circuit breaker and running calls. The state is in RAM only."""
 
     def __init__(
         self,
@@ -70,17 +70,17 @@ class ProviderDelivery:
         self.calls: dict[int, Task] = {}
         self._policy = policy
         self._tally = Tally()
-        self._hurries = True  # until the provider's waiting lanes are due; lanes may wait since before a restart
+        self._hurries = True  # until all waiting lanes are due; lanes may have waited since before a restart
         self._unsettled = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
 
     @property
     def room(self) -> int:
-        """How many more calls may run now."""
+        """The number of further calls that may start now."""
         allowed = self.circuit.calls_allowed(self._ports.clock.now(), self.provider.capabilities.calls_max)
         return max(0, allowed - len(self.calls))
 
     async def carry(self, claims: Sequence[LaneClaim], taken_at: Instant) -> None:
-        """See one call through to its settlement. `taken_at` is when the lanes were asked for."""
+        """Make one call and settle its lanes. `taken_at` is the time of the claim request."""
         asked = [claim for claim in claims if claim.packages[0].ask]
         sent = [claim for claim in claims if not claim.packages[0].ask]
         for claim in asked:
@@ -91,7 +91,7 @@ class ProviderDelivery:
             await self._keep(await self._send(sent))
 
     async def give_back(self, claims: Sequence[LaneClaim]) -> None:
-        """Let the lanes go without an outcome: what was being sent is in doubt from then on."""
+        """Free the lanes without an outcome: the deliveries being sent are in doubt."""
         for claim in claims:
             await self._keep([(claim, ())])
 
@@ -107,10 +107,10 @@ class ProviderDelivery:
             if is_cancelled_from_outside():
                 raise
             landing = Landing.POSSIBLE  # the provider cancelled its own work
-        except Exception as error:  # noqa: BLE001 - somebody else's code
+        except Exception as error:  # noqa: BLE001 - third-party code
             self._failed(package.parcel, error)
             landing = Landing.POSSIBLE
-        if landing is not Landing.ABSENT:  # which shows that it answers, and nothing of its taking anything
+        if landing is not Landing.ABSENT:  # ABSENT proves that it answers, not that it accepts parcels
             found = Delivered() if landing is Landing.LANDED else Uncertain("it cannot say")
             self._learn(found, package.parcel.place)
         return after_asking(
@@ -123,7 +123,7 @@ class ProviderDelivery:
         )
 
     async def _wellness(self, package: Package) -> Wellness:
-        """Asked only when something would be parked because of the answer."""
+        """The provider's health, requested only if the package may be parked because of it."""
         if not may_park(package, self._policy):
             return UNKNOWN
         place = package.parcel.place
@@ -141,7 +141,7 @@ class ProviderDelivery:
             if is_cancelled_from_outside():
                 raise
             return False
-        except Exception as error:  # noqa: BLE001 - somebody else's code: not well
+        except Exception as error:  # noqa: BLE001 - third-party code: unhealthy
             log.warning("delivery.failed", provider=self.key.provider, why=type(error).__name__)
             return False
 
@@ -168,7 +168,7 @@ class ProviderDelivery:
         return settled
 
     def _idle(self, package: Package) -> Settlement | None:
-        """What becomes of a package that is nothing to send."""
+        """The settlement of a package that needs no call; None for one that is sent."""
         able, parcel = self.provider.capabilities, package.parcel
         can = {
             Op.RETAIN: able.turns,
@@ -177,7 +177,7 @@ class ProviderDelivery:
             Op.ERASE: able.erases,
         }
         if not can[parcel.op]:
-            if parcel.op is Op.ERASE and package.late:  # replayed: a person says that it was done there
+            if parcel.op is Op.ERASE and package.late:  # replayed: the operator erased it at the provider
                 return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt=ERASED_BY_HAND)
             if parcel.op is Op.ERASE:
                 return Settlement(n=package.n, state=DeliveryState.PARKED, reason=CANNOT_ERASE)
@@ -209,7 +209,7 @@ class ProviderDelivery:
             if is_cancelled_from_outside():
                 raise
             outcomes = [Uncertain("the provider cancelled its own work") for _ in parcels]
-        except Exception as error:  # noqa: BLE001 - somebody else's code: what it did before is unknown
+        except Exception as error:  # noqa: BLE001 - third-party code: its effect is unknown
             self._failed(parcels[0], error)
             outcomes = [Uncertain(f"the provider's code failed: {type(error).__name__}") for _ in parcels]
         if len(outcomes) != len(parcels):
@@ -227,7 +227,7 @@ class ProviderDelivery:
     def _failed(self, parcel: Parcel, error: Exception) -> None:
         log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=parcel.id)
 
-    # --- keeping
+    # --- settling
 
     async def _keep(self, settled: list[tuple[LaneClaim, Sequence[Settlement]]]) -> None:
         attempt = 0
@@ -240,7 +240,7 @@ class ProviderDelivery:
                 await self._ports.tasks.sleep(self._unsettled.delay_ms(attempt, self._ports.entropy.fraction()))
             except LaneLost as lost:
                 log.info("lane.lost", provider=self.key.provider, why=str(lost))
-                if len(settled) > 1:  # one lost lane must not keep the others taken
+                if len(settled) > 1:  # one lost lane must not keep the others claimed
                     for one in settled:
                         await self._keep([one])
                 return
@@ -252,10 +252,10 @@ class ProviderDelivery:
             await self._hurry()
 
     async def _hurry(self) -> None:
-        """The provider is back: its other lanes need not wait any longer. A part of them with each delivery."""
+        """After an outage, make the waiting lanes due; a limited number with each delivery."""
         try:
             self._hurries = await self._ports.db.write(hurry_lanes(self.key, limit=HURRIED_MAX)) == HURRIED_MAX
-        except (StoreUnavailable, StoreFull, StoreReadOnly) as error:  # with the next delivery, then
+        except (StoreUnavailable, StoreFull, StoreReadOnly) as error:  # retried with the next delivery
             log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
 
     def _note(self, claim: LaneClaim, settlements: Sequence[Settlement]) -> None:
@@ -278,5 +278,5 @@ class ProviderDelivery:
 
 
 def _untried(package: Package) -> Settlement:
-    """For a process that slept before it sent: if the lane is still its own, it is given back as it was."""
+    """The settlement of a claim that is too old to send, as after a suspended process: scheduled again."""
     return Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True)

@@ -1,8 +1,8 @@
-"""The courier: takes lanes whose heads are due and hands them to carriers, a bounded number per provider.
+"""The dispatcher: claims lanes whose heads are due and starts provider deliveries, a bounded number per provider.
 
-Each provider goes at its own pace: one that is slow fills its own calls, one that is dead opens its own circuit, and
-neither keeps another provider, a session or a turn waiting (R8). A provider whose own index was lost gets everything
-once more, between its deliveries: what is delivered and not yet settled would be missing from what the journal tells.
+Providers are independent: a slow provider uses only its own calls, a dead provider opens its own circuit, and neither
+delays another provider, a session or a turn (R8). A lost index of a provider is rebuilt from the journal while none of
+its calls runs: the rebuild would miss a delivery that is not settled yet.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from holdfast.store.ports import Ports
 
 POLL_MS = 1_000
 POLL_MS_MIN = 20
-LOOK_ROUND_MS = 15_000  # how often agents are looked for that nobody in this process has spoken with
+SCAN_EVERY_MS = 15_000  # interval of the search for lanes of agents that this process has not used
 OVERDUE_EVERY_MS = 5_000
 OVERDUE_BATCH = 100
-Refill: TypeAlias = Callable[[LaneKey], Awaitable[int | None]]  # how many parcels; None when nothing was missing
+Refill: TypeAlias = Callable[[LaneKey], Awaitable[int | None]]  # number of parcels; None if nothing was missing
 
 
 class Dispatcher(Loop):
@@ -49,28 +49,28 @@ class Dispatcher(Loop):
         self._providers = providers
         self._member = member
         self._policy = policy or DispatchPolicy()
-        self._carriers: dict[LaneKey, ProviderDelivery] = {}
+        self._deliveries: dict[LaneKey, ProviderDelivery] = {}
         self._refill = refill
         self._refilling: dict[LaneKey, Task] = {}
-        self._looked_into: set[LaneKey] = set()
-        self._has_looked = False
+        self._checked: set[LaneKey] = set()
+        self._has_scanned = False
         self._calls = 0
         self._next_due: Instant | None = None
         self._ended = asyncio.Event()
-        self._looked_at = self._overdue_at = -LOOK_ROUND_MS
+        self._scanned_at = self._overdue_at = -SCAN_EVERY_MS
 
     async def step(self) -> bool:
         now = self._ports.clock.now()
         for key in self._providers.lane_keys():
-            self._carrier(key)
-        if now - self._looked_at >= LOOK_ROUND_MS:
-            self._looked_at = now
-            # First also at those whose work is done: an index may have been lost while no process was there.
-            for key in await self._ports.db.read(list_lane_keys(ever=not self._has_looked)):
-                self._carrier(key)
-            self._has_looked = True
-            for key in self._carriers:
-                self._look_into(key)
+            self._delivery_to(key)
+        if now - self._scanned_at >= SCAN_EVERY_MS:
+            self._scanned_at = now
+            # The first scan includes lanes without work: an index may have been lost while no process ran.
+            for key in await self._ports.db.read(list_lane_keys(ever=not self._has_scanned)):
+                self._delivery_to(key)
+            self._has_scanned = True
+            for key in self._deliveries:
+                self._check_index(key)
         if now - self._overdue_at >= OVERDUE_EVERY_MS:
             self._overdue_at = now
             due_at = await self._ports.db.read(next_overdue())
@@ -79,68 +79,68 @@ class Dispatcher(Loop):
         return await self._take()
 
     async def _take(self) -> bool:
-        """Lanes for everybody who has room; True when any was taken."""
-        able = [carrier for key, carrier in self._carriers.items() if carrier.room and key not in self._refilling]
-        due = await self._ports.db.read(next_due([carrier.key for carrier in able]))
+        """Claim lanes for every provider with free calls; True if any was claimed."""
+        able = [delivery for key, delivery in self._deliveries.items() if delivery.room and key not in self._refilling]
+        due = await self._ports.db.read(next_due([delivery.key for delivery in able]))
         self._next_due = min((at for at in due if at is not None), default=None)
         now, taken = self._ports.clock.now(), False
-        for carrier, due_at in zip(able, due, strict=True):
-            if (due_at is not None and due_at <= now) or carrier.claim_name:
-                taken = await self._claim(carrier) or taken
+        for delivery, due_at in zip(able, due, strict=True):
+            if (due_at is not None and due_at <= now) or delivery.claim_name:
+                taken = await self._claim(delivery) or taken
         return taken
 
-    async def _claim(self, carrier: ProviderDelivery) -> bool:
-        able = carrier.provider.capabilities
-        # The name is kept until an answer is heard: lanes whose claim was lost are given again, not left taken.
-        carrier.claim_name = carrier.claim_name or self._ports.new_id("lane")
+    async def _claim(self, delivery: ProviderDelivery) -> bool:
+        able = delivery.provider.capabilities
+        # The name is kept until the store answers: if the answer is lost, the next claim returns the same lanes.
+        delivery.claim_name = delivery.claim_name or self._ports.new_id("lane")
         asked_at = self._ports.clock.now()
         claims = await self._ports.db.write(
             claim_lanes(
                 self._member.node,
-                carrier.key,
-                name=carrier.claim_name,
+                delivery.key,
+                name=delivery.claim_name,
                 lanes=able.lanes_per_call,
                 units=able.units_per_lane,
                 renderer=able.renderer,
                 passing=able.notes_pass,
             )
         )
-        carrier.claim_name = ""
+        delivery.claim_name = ""
         if claims:
             self._calls += 1
             call = self._calls
-            carrier.calls[call] = self._ports.tasks.start(
-                self._run(carrier, call, claims, asked_at), name=f"carry {carrier.key}"
+            delivery.calls[call] = self._ports.tasks.start(
+                self._run(delivery, call, claims, asked_at), name=f"carry {delivery.key}"
             )
         return bool(claims)
 
-    async def _run(self, carrier: ProviderDelivery, call: int, claims: Sequence[LaneClaim], taken_at: Instant) -> None:
-        """One call, to its end. A top of its own: whatever is raised here concerns these lanes only."""
-        with log.pinned(provider=carrier.key.provider, agent=carrier.key.agent):
+    async def _run(self, delivery: ProviderDelivery, call: int, claims: Sequence[LaneClaim], taken_at: Instant) -> None:
+        """Make one call. An exception affects its lanes only."""
+        with log.pinned(provider=delivery.key.provider, agent=delivery.key.agent):
             try:
-                await carrier.carry(claims, taken_at)
+                await delivery.carry(claims, taken_at)
             except Exception as error:  # noqa: BLE001
                 log.error("loop.failed", failure=error, loop=self.name, code=type(error).__name__, why=str(error))
-                await carrier.give_back(claims)
+                await delivery.give_back(claims)
             finally:
-                carrier.calls.pop(call, None)
+                delivery.calls.pop(call, None)
                 self._ended.set()
                 self._ports.notifier.wake(Topic.DELIVERY)
 
-    def _look_into(self, key: LaneKey) -> None:
-        """Once, and whenever it says so itself: whether the provider's own index was lost."""
-        provider = self._carriers[key].provider
+    def _check_index(self, key: LaneKey) -> None:
+        """Check the provider's index once, and whenever the provider reports that it needs a rebuild."""
+        provider = self._deliveries[key].provider
         if self._refill is None or not isinstance(provider, Indexed) or key in self._refilling:
             return
-        if provider.needs_rebuild or key not in self._looked_into:
-            self._looked_into.add(key)
-            self._refilling[key] = self._ports.tasks.start(self._fill_again(key, self._refill), name=f"refill {key}")
+        if provider.needs_rebuild or key not in self._checked:
+            self._checked.add(key)
+            self._refilling[key] = self._ports.tasks.start(self._rebuild(key, self._refill), name=f"refill {key}")
 
-    async def _fill_again(self, key: LaneKey, refill: Refill) -> None:
-        """A top of its own. What is broken off is begun again at the next look round."""
+    async def _rebuild(self, key: LaneKey, refill: Refill) -> None:
+        """Rebuild an index after the running calls. A failed rebuild is retried at the next scan."""
         with log.pinned(provider=key.provider, agent=key.agent):
             try:
-                while self._carriers[key].calls:
+                while self._deliveries[key].calls:
                     self._ended.clear()
                     await self._ended.wait()
                 parcels = await refill(key)
@@ -149,7 +149,7 @@ class Dispatcher(Loop):
                     fields = {"provider": key.provider, "agent": key.agent, "parcels": parcels}
                     self._ports.notifier.publish(Event(name="memory.refilled", fields=fields))
             except Exception as error:  # noqa: BLE001
-                self._looked_into.discard(key)
+                self._checked.discard(key)
                 known = isinstance(error, HoldfastError)
                 code = error.code if isinstance(error, HoldfastError) else type(error).__name__
                 log.error("loop.failed", failure=None if known else error, loop=self.name, code=code, why=str(error))
@@ -157,22 +157,22 @@ class Dispatcher(Loop):
                 self._refilling.pop(key, None)
                 self._ports.notifier.wake(Topic.DELIVERY)
 
-    def _carrier(self, key: LaneKey) -> ProviderDelivery | None:
-        if key not in self._carriers and (provider := self._providers.get(key)) is not None:
-            self._carriers[key] = ProviderDelivery(self._ports, key, provider, policy=self._policy)
-        return self._carriers.get(key)
+    def _delivery_to(self, key: LaneKey) -> ProviderDelivery | None:
+        if key not in self._deliveries and (provider := self._providers.get(key)) is not None:
+            self._deliveries[key] = ProviderDelivery(self._ports, key, provider, policy=self._policy)
+        return self._deliveries.get(key)
 
     async def rest(self) -> None:
-        """Until something is due, as the step before has just seen; whoever makes something due rings."""
+        """Wait until a lane is due, or until a commit of a delivery wakes the topic."""
         due_at = self._next_due
         wait_ms = POLL_MS if due_at is None else max(POLL_MS_MIN, min(POLL_MS, due_at - self._ports.clock.now()))
         await self._ports.notifier.wait(Topic.DELIVERY, timeout_ms=wait_ms)
 
     async def drain(self, grace_ms: int) -> None:
-        """Let running calls end within the grace; what is left goes out after the restart (R7)."""
+        """Let running calls end within the grace period; other deliveries go out after the restart (R7)."""
         try:
             async with asyncio.timeout(grace_ms / 1000):
-                while any(carrier.calls for carrier in self._carriers.values()):
+                while any(delivery.calls for delivery in self._deliveries.values()):
                     self._ended.clear()
                     await self._ended.wait()
         except TimeoutError:
@@ -181,6 +181,6 @@ class Dispatcher(Loop):
     def cut_off(self) -> None:
         for task in list(self._refilling.values()):
             task.cancel()
-        for carrier in self._carriers.values():
-            for task in list(carrier.calls.values()):
+        for delivery in self._deliveries.values():
+            for task in list(delivery.calls.values()):
                 task.cancel()

@@ -1,4 +1,4 @@
-"""The reader of edits: people write into the memory files with an editor, and what they write becomes memory."""
+"""The edit reader: turns edits of the memory files into changes of the notes."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ class EditReader(Loop):
         return False
 
     async def _subjects(self, agent: AgentName) -> Sequence[str]:
-        """All of them, page by page."""
+        """All subjects of an agent, read page by page."""
         found: list[str] = []
         while page := await self._ports.db.read(list_memory_subjects(agent, after=found[-1] if found else None)):
             found += page

@@ -1,7 +1,7 @@
-"""Erasing at the providers: what has not left is dropped, what has left gets an erasure behind it on its lane.
+"""Erasure at the providers: unsent units are dropped, and for sent units an erasure is appended to their lane.
 
-A unit that is being sent, or may have landed, stays where it is: the erasure comes after it is settled, so a request
-that fires late cannot bring the words back behind it. Lanes are locked before it is judged what has left.
+A unit that is being sent, or may have landed, stays on its lane: the erasure is sent after the unit is settled, so that
+a late request cannot restore the words. Lanes are locked before the check which units were sent.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,7 +16,7 @@ UNITS = """
 select n, id, agent, provider, place, op, principal, from_seq, from_turn, through_turn from delivery
  where stream = :stream order by n"""
 STANDING = "select state, attempt from delivery where n = :n"
-# What is being sent or may have landed loses its hash when it is settled, before its erasure is carried (settle.py).
+# A unit in state sending or uncertain loses its hash when it is settled, before its erasure (settle_sql.py).
 UNHASH = """
 update delivery set payload_hash = null
  where n = :n and payload_hash is not null and state not in ('sending', 'uncertain')"""
@@ -50,7 +50,7 @@ class SentUnit(NamedTuple):
 
 
 def units_of(stream: str) -> Script[list[SentUnit]]:
-    """Everything that was ever scheduled of a stream."""
+    """All units that were ever scheduled of a stream."""
     found: list[Row] = yield from rows(UNITS, stream=stream)
     return [SentUnit(*row) for row in found]
 
@@ -64,11 +64,10 @@ def erase_units(
     *,
     spared: Collection[int] = (),
 ) -> Script[int]:
-    """Drop or erase the units; how many never left. `stream` names whom the erasure is about.
+    """Drop or erase the units; the number of dropped units. `stream` names the subject of the erasure.
 
-    `spared` are numbers of units with words of others: what has not left goes out later, without what was blanked.
-
-    `shared` units hold words of others as well: they are left standing, and their providers erase by who spoke.
+    `spared` are numbers of units that also contain other speakers: if unsent, they are sent later without the blanked
+    words. `shared` units contain other speakers too: they are not dropped, and their providers erase by speaker.
     """
     for agent, provider, place in sorted({unit.lane for unit in (*units, *shared)}):
         yield from run(LOCK_LANE, agent=agent, provider=provider, place=place)

@@ -1,14 +1,15 @@
-"""Forgetting: whose words go, and when it may be called done (D25).
+"""Forgetting: the words that are erased, and when a request is done (D25).
 
-Rule 1: words go, envelopes stay: who spoke when, in which turn and session, and what became of it.
-Rule 2: a person's words are what they said, what was observed of them, and what the agent answered in their turns.
-        What others said stays, byte for byte.
-Rule 3: words that an agent passed on to another agent are followed: the message, the turn there, its answer, the turn
-        that the answer causes, and so on, over all agents. Provenance crosses agents because the words did.
-Rule 4: what the agent told others while it could know the words goes where it repeats them (quotation.py).
-Rule 5: a recalled text is a copy of somebody's words, and nobody can say whose all of it was: every copy goes. It is
-        no part of any later context, so nothing is missed.
-Rule 6: it is done when every place has given its receipt. Until then it is pending, however long a provider is down.
+Rule 1: words are erased, envelopes stay: who spoke when, in which turn and session, and with which result.
+Rule 2: a person's words are their messages, their observed messages, and the agent's answers in their turns. Messages
+        of other people stay, byte for byte.
+Rule 3: words that an agent passed to another agent are followed across all agents: the message, the turn that it
+        starts, the answer, the turn that the answer starts, and so on.
+Rule 4: text that the agent wrote for others while it could know the words is erased if it repeats them (quotation.py).
+Rule 5: a recalled text may combine the words of several people, and its sources are unknown: every copy is erased. No
+        later context contains it, so nothing is lost.
+Rule 6: a request is done when every place has returned its receipt. Until then it is pending, however long a provider
+        is down.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +29,7 @@ class ForgetKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetRequest:
-    """Whom or what to forget. Without an agent a person is forgotten by all of them."""
+    """A request to forget a session or a person. Without an agent, all agents forget the person."""
 
     id: ForgetId
     agent: AgentName | None = None
@@ -54,7 +55,7 @@ class ForgetRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasurePart:
-    """One provider's share: everything that it was sent for one place."""
+    """The erasure at one provider: everything that it was sent for one place."""
 
     delivery: DeliveryId
     agent: AgentName
@@ -73,18 +74,18 @@ class ErasurePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgetting:
-    """Where a request stands. The journal was blanked in the transaction that took it."""
+    """The state of a request. The journal was blanked in the transaction that stored the request."""
 
     id: ForgetId
     agent: AgentName | None
     kind: ForgetKind
     subject: str
     requested_at: Instant
-    blanked: Mapping[str, int] = field(default_factory=dict)  # how many of each kind of thing
-    kept: Mapping[str, int] = field(default_factory=dict)  # what was looked at and stays, how many of each (KEPT)
-    scrubbed_at: Instant | None = None  # no byte is left in the store's own files
+    blanked: Mapping[str, int] = field(default_factory=dict)  # blanked items by kind
+    kept: Mapping[str, int] = field(default_factory=dict)  # examined items that stay, by kind (KEPT)
+    scrubbed_at: Instant | None = None  # when the store's files were scrubbed
     scrub_receipt: str | None = None
-    swept_at: Instant | None = None  # what recall had copied while providers still had it is blanked too
+    swept_at: Instant | None = None  # when the copies that recall made before the providers erased were blanked
     parts: tuple[ErasurePart, ...] = ()
 
     @property
@@ -92,7 +93,7 @@ class Forgetting:
         return self.scrubbed_at is not None and self.swept_at is not None and all(part.done for part in self.parts)
 
 
-# What stays, by the name under which a report shows it, and why. Those of a person that are counted are in `kept`.
+# The data that stays and the reason, by its name in reports. The counted kinds of a person are in `kept`.
 KEPT: dict[str, str] = {
     "names": "who spoke, when, in which chat, session and turn, and what became of it: envelopes without their words",
     "places": "names of chats and of providers' places; a place may be named after a title",
@@ -110,7 +111,7 @@ KEPT_OF_SESSION: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class HeardWords:
-    """A message in a journal: whether it is the person's own, or was passed on to this agent with their words."""
+    """A message in a journal: whether it is the person's own, or an agent passed it on with their words."""
 
     seq: int
     turn: int
@@ -123,8 +124,8 @@ class HeardWords:
 
 
 def turns_of(owned: Iterable[int], heard: Iterable[HeardWords]) -> frozenset[int]:
-    """The turns of one session that go as a whole: those that the person owns (`owned`), those in which nobody but them
-    is heard (somebody else may have retried theirs), and those that answer what was passed on."""
+    """The turns of one session that are erased as a whole: those that the person owns (`owned`), those with messages of
+    the person only (another person may have retried one), and those that answer a message passed on by an agent."""
     heard = [one for one in heard if one.turn]
     others = {one.turn for one in heard if not one.goes}
     passed = {one.turn for one in heard if one.is_passed}

@@ -1,6 +1,6 @@
-"""Ending what is under way with words that are being forgotten: an open turn, mail that waits.
+"""Halting for forgetting: the open turn and the waiting messages that contain forgotten words are ended.
 
-The claim on the mailbox is voided first, so a worker that still thinks about those words can no longer write them.
+The mailbox's claim is voided first, so that a worker that still has the words can no longer write them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from holdfast.turns import approval_sql
 from holdfast.turns.fence_sql import LIGHTEN
 from holdfast.turns.turn import Phase, TurnEvent, advance
 
-FORGOTTEN = "forgotten"  # the reason that the envelopes keep
+FORGOTTEN = "forgotten"  # the reason stored with the envelopes
 LIVE_IN = "select id from mailbox where session_id = :session"
 VOID = "update mailbox set owner = null, claim = null, fence = fence + 1 where id = :mailbox"
 LEAVE = "update mailbox set session_id = null where session_id = :session"
@@ -40,7 +40,7 @@ update inbound set state = 'interrupted', reason = :reason, body = :blank
 
 
 def halt_turn(session: SessionId, turns: frozenset[int] | None = None) -> Script[None]:
-    """End the open turn, if there is one (and it is among `turns`, where they are given)."""
+    """End the open turn, if there is one; with `turns`, only if it is one of them."""
     found: Row | None = yield from one(OPEN_TURN, session=session)
     box = yield from one(LIVE_IN, session=session)
     if found is None or box is None or (turns is not None and found[0] not in turns):
@@ -55,14 +55,14 @@ def halt_turn(session: SessionId, turns: frozenset[int] | None = None) -> Script
 
 
 def void_claim(session: SessionId) -> Script[None]:
-    """Whoever runs the open turn of the session loses it; the turn is resumed with a context that is read anew."""
+    """Void the claim on the session's open turn; the turn is resumed with a newly read context."""
     box = yield from one(LIVE_IN, session=session)
     if box is not None and (yield from one(IS_OPEN, session=session)) is not None:
         yield from run(VOID, mailbox=box[0])
 
 
 def leave_mailbox(session: SessionId) -> Script[None]:
-    """No mailbox is in the session any more, and no claim thinks that it is."""
+    """Detach the session from its mailbox, and void the mailbox's claim."""
     box = yield from one(LIVE_IN, session=session)
     if box is not None:
         yield from run(VOID, mailbox=box[0])
@@ -70,21 +70,21 @@ def leave_mailbox(session: SessionId) -> Script[None]:
 
 
 def drop_mail(agent: AgentName, person: Principal) -> Script[int]:
-    """Mail of a person that waits to be answered is not answered any more; how much there was."""
+    """Drop the waiting messages of a person; their number."""
     found = yield from rows(WAITING, agent=agent, person=person, reason=FORGOTTEN, blank=b"")
-    return (yield from _lightened([mailbox for (mailbox,) in found]))
+    return (yield from _decrement([mailbox for (mailbox,) in found]))
 
 
-def drop_letters(messages: Iterable[str]) -> Script[int]:
-    """Messages of other agents that wait are not answered any more; how many there were."""
+def drop_agent_messages(messages: Iterable[str]) -> Script[int]:
+    """Drop waiting messages of other agents; their number."""
     boxes: list[str] = []
     for message in sorted(messages):
         boxes += [row[0] for row in (yield from rows(LETTER, message=message, reason=FORGOTTEN, blank=b""))]
-    return (yield from _lightened(boxes))
+    return (yield from _decrement(boxes))
 
 
-def _lightened(boxes: Sequence[str]) -> Script[int]:
-    """One message less for each time that a mailbox is named."""
+def _decrement(boxes: Sequence[str]) -> Script[int]:
+    """Decrement each mailbox's message count by its number of occurrences."""
     for mailbox in sorted(set(boxes)):
         yield from run(VOID, mailbox=mailbox)
         yield from run(LIGHTEN, mailbox=mailbox, count=boxes.count(mailbox))

@@ -1,9 +1,9 @@
-"""Blanking a person: what they said, what was answered to them, what was noted by and about them, what agents passed on
-of it, and what repeats it.
+"""Blanking a person: their messages, the answers to them, notes by and about them, and the agent messages and
+quotations that repeat their words.
 
-What goes was found before (provenance.py, quotations.py), under the locks of all agents, all mailboxes and the sessions
-in question (D5), so nothing of the person is written meanwhile. What others said keeps its bytes. Summaries over a
-blanked entry are made of it, so they go, in branches too. With a text goes every hash of it.
+The words were found before (provenance_sql.py, quotation_sql.py), under the locks of all agents, all mailboxes and the
+affected sessions (D5), so no further word of the person is written meanwhile. Messages of others keep their bytes.
+Summaries that cover a blanked entry are blanked too, also in branches. Every hash of a blanked text is removed.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from holdfast.inbox.attachment_sql import drop_enclosures, drop_enclosures_by
 from holdfast.kernel.ids import AgentName, MessageId, Principal, SessionId
-from holdfast.memory.forget_halt_sql import drop_letters, drop_mail, halt_turn, void_claim
+from holdfast.memory.forget_halt_sql import drop_agent_messages, drop_mail, halt_turn, void_claim
 from holdfast.memory.notes import stream_of
 from holdfast.memory.provenance_sql import Found, Trail
 from holdfast.memory.quotation_sql import Search, find_notes, origin_session
@@ -35,11 +35,11 @@ BLANK_SUMMARIES = f"""{SEEING}
 update summary set body = :blank
  where session in (select id from seeing) and covers_through >= :first and length(body) > 0 returning n"""
 VOID_CONTEXTS = f"{SEEING} update session set undo_count = undo_count + 1 where id in (select id from seeing)"
-# A model may be reading the words just now: whatever it makes of them is refused, and asked for anew.
+# A model may be processing the words now: its result is rejected, and the extraction is repeated.
 VOID_EXTRACTION = """
 update finalisation set owner = null, fence = fence + 1
  where session = :session and step = 'begun' and owner is not null"""
-# No hash of a text is left: not that of the body, nor one in an id that earlier releases made of it.
+# Removes every hash of the text: that of the body, and one in an event id made by earlier releases.
 UNHASHED = """
 body_hash = :blank, request = null,
 event_id = case when channel = 'openai' and substr(event_id, 1, 5) = 'body.' then 'forgotten.' || message
@@ -57,7 +57,7 @@ REPLIES_TO_THEM = f"""{BLANK}
    select message from inbound
     where principal = :person and mailbox in (select id from mailbox where agent = :agent)) returning id"""
 REPLIES_OF_TURN = f"{BLANK} where session = :session and turn = :turn and length(body) > 0 returning id"
-# Answers to commands whose messages were pruned: nobody can say any more who gave them, so in their session they go.
+# Answers to commands whose messages were pruned: the sender is unknown, so all of them in the session are blanked.
 REPLIES_OF_SESSION = f"""{BLANK}
  where session = :session and turn is null and length(body) > 0
    and not exists (select 1 from inbound where inbound.message = reply.message and inbound.principal <> :person)
@@ -69,23 +69,23 @@ update turn set title = null, directory = null, repo = null
  where session = :session and (title is not null or directory is not null)"""
 SHOWN_NAME = "update pairing set name = '' where agent = :agent and principal = :person"
 LOCK_MEMORY = "select stream from memory where agent = :agent order by stream /*lock*/"
-# What was extracted from several speakers has no principal: whose words are in it nobody can say.
+# A note extracted from several speakers has no principal: its speakers are unknown.
 NOTES = """
 select stream, seq, text, origin, subject = :scope or principal = :person from memory_op
  where agent = :agent and (subject = :scope or principal = :person or (principal = '' and written_by = 'extraction'))
    and (length(text) > 0 or length(old_text) > 0 or live = 1)"""
 NOTE_TEXT = "select text from memory_op where stream = :stream and seq = :seq"
 BLANK_NOTE = "update memory_op set text = :blank, old_text = :blank, live = 0 where stream = :stream and seq = :seq"
-# The origin of an import or of an edited file is made of its text; what came from it is known by its number instead.
+# The origin of an import or of an edited file is derived from its text; it is replaced by one with the note's number.
 ORIGIN = """
 select origin from memory_op
  where stream = :stream and seq = :seq
    and (substr(origin, 1, 7) = 'import:' or substr(origin, 1, 5) = 'edit:')"""
 RENAME_OPERATIONS = "update memory_op set origin = :new where stream = :stream and origin = :origin"
 RENAME_BATCH = "update memory_batch set origin = :new where stream = :stream and origin = :origin"
-# Somebody else may have replaced their note, or brought it back by undoing its removal: then the words are there too.
+# Another person may have replaced the note, or restored it by undoing its removal: those rows contain the words too.
 BLANK_OLD_COPIES = "update memory_op set old_text = :blank where stream = :stream and old_text = :text"
-# An equal note of another person is that person's own.
+# An equal note of another person belongs to that person and stays.
 BLANK_COPIES = """
 update memory_op set text = :blank, live = 0
  where stream = :stream and text = :text and principal in ('', :person) returning seq"""
@@ -93,27 +93,27 @@ update memory_op set text = :blank, live = 0
 
 @dataclass(slots=True)
 class Blanked:
-    """What was blanked: counts, and notes by stream."""
+    """The blanked data: counts, and notes by stream."""
 
     counts: Counter[str] = field(default_factory=Counter)
     notes: dict[str, set[int]] = field(default_factory=dict)
-    heard: set[str] = field(default_factory=set)  # sessions that had words of theirs
+    heard: set[str] = field(default_factory=set)  # sessions with words of the person
 
 
 def blank_person(trail: Trail, search: Search) -> Script[Blanked]:
-    """Blank everything that was found, and what is in no journal."""
+    """Blank everything in the trail, and the person's data outside the journals."""
     done = Blanked()
     for session, found in sorted(trail.sessions.items()):
         yield from _blank_session(session, found, done)
     for session in sorted(trail.tainted):
-        yield from void_claim(session)  # a model may be answering others with the words before it: it is asked anew
-    yield from _blank_letters(trail, done)
+        yield from void_claim(session)  # a model may have the words in its context now: the turn restarts
+    yield from _blank_agent_messages(trail, done)
     for agent in sorted(trail.agents):
         for person in sorted(trail.people):
             yield from _blank_own(AgentName(agent), Principal(person), done)
     for agent in trail.reached:
         yield from _blank_notes(AgentName(agent), trail, search, done)
-    done.counts["passed_on"] += len(trail.letters)
+    done.counts["passed_on"] += len(trail.agent_messages)
     done.counts["quotations"] += sum(len(found.quoted) for found in trail.sessions.values())
     done.counts["notes"] += sum(len(seqs) for seqs in done.notes.values())
     return done
@@ -141,9 +141,9 @@ def _blank_session(session: SessionId, found: Found, done: Blanked) -> Script[No
     done.counts.update(sessions=1, entries=len(gone), summaries=len(voided))
 
 
-def _blank_letters(trail: Trail, done: Blanked) -> Script[None]:
-    """Messages between agents, where they arrived. Those that wait are not answered."""
-    done.counts["unanswered"] += yield from drop_letters(trail.mail)
+def _blank_agent_messages(trail: Trail, done: Blanked) -> Script[None]:
+    """Blank messages between agents at their receivers; drop those that wait."""
+    done.counts["unanswered"] += yield from drop_agent_messages(trail.mail)
     for message in sorted({*trail.mail, *trail.messages}):
         done.counts["messages"] += len((yield from rows(BLANK_MESSAGE, message=message, blank=b"")))
     yield from drop_enclosures(trail.mail)

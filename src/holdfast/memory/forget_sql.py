@@ -1,7 +1,7 @@
-"""Forgetting: one transaction that blanks, cancels and schedules the erasures, and the receipts that follow (D25).
+"""Forgetting: one transaction that blanks the words and schedules the erasures, and the receipts that follow (D25).
 
-The request and every receipt are rows, so whoever goes on after a crash knows what is left: bytes to be scrubbed, lanes
-to be carried, copies that recall made while a provider still had the words.
+The request and every receipt are rows, so that any process can continue after a crash with the remaining work: bytes to
+scrub, erasures to deliver, and copies that recall made before a provider erased the words.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ BY_ID = f"select {FIELDS} from forget where id = :id"
 NEW = """
 insert into forget (id, agent, kind, subject, requested_at, blanked)
 values (:id, :agent, :kind, :subject, :now, '{}') on conflict (id) do nothing returning id"""
-# Where nothing was ever sent there is nothing that recall could bring back.
+# If nothing was ever sent, recall cannot return the words, and no sweep is needed.
 BLANKED = """
 update forget
    set blanked = :blanked, kept = :kept,
@@ -74,7 +74,10 @@ update forget set swept_at = :now, scrubbed_at = case when :found > 0 then null 
 
 @verb
 def begin_forgetting(request: ForgetRequest, by: By = PROGRAM) -> Script[Forgetting]:
-    """Raises `SessionNotFound`, and `IdempotencyConflict` for an id that named something else before."""
+    """Blank the words and schedule the erasures.
+
+    Raises `SessionNotFound`, and `IdempotencyConflict` for an id of another request.
+    """
     agent = (yield from _agent(request)) if request.session is not None else request.agent or ""
     made = yield from one(NEW, id=request.id, agent=agent, kind=request.kind.value, subject=request.subject)
     if made is None:
@@ -86,7 +89,7 @@ def begin_forgetting(request: ForgetRequest, by: By = PROGRAM) -> Script[Forgett
     if request.session is not None:
         counts += yield from _forget_session(request.id, AgentName(agent), request.session)
     if request.person is not None:
-        people = yield from linked_principals(request.person)  # the person's principals on other platforms too
+        people = yield from linked_principals(request.person)  # includes the person's accounts on other platforms
         trail = Trail(frozenset(people), frozenset(agents), set(every))
         counts += yield from _forget_person(request.id, trail)
         agents = [AgentName(name) for name in trail.reached]
@@ -149,10 +152,11 @@ def _forget_person(id_: ForgetId, trail: Trail) -> Script[Counter[str]]:
 def _erasures(
     id_: ForgetId, trail: Trail, blanked: Blanked, spared: set[int]
 ) -> Script[list[tuple[str, str, list[SentUnit], list[SentUnit]]]]:
-    """The units to erase and those that are shared with others, by whom the erasure is about; `spared` gets the numbers
-    of those that hold what others said and were answered.
+    """The units to erase and the shared units, by the stream of the erasure. Adds to `spared` the numbers of units with
+    quoting answers in turns of other people.
 
-    Where an agent was only told by another one, its providers know nothing of the person: they get units by name.
+    An agent that only received the words from another agent has providers that do not know the person: their erasures
+    name units.
     """
     first = min(trail.people)
     whose = {f"{ERASE_PERSON}{person}": person for person in sorted(trail.people)} | {f"{ERASE_UNITS}{id_}": ""}
@@ -182,8 +186,8 @@ def _erasures(
 
 
 def goes_whole(unit: SentUnit, found: Found, people: frozenset[str]) -> bool:
-    """Whether a provider erases a unit as a whole: it is all the person's, or has an answer that was made of what was
-    passed on, that repeats it, or that nobody can read any more. An answer cannot be erased there by who spoke."""
+    """Whether a provider erases a whole unit: it is entirely the person's, or it contains an answer to a passed-on
+    message, an answer that repeats the words, or an unreadable answer. An answer cannot be erased by speaker."""
     if unit.principal in people or unit.turns <= found.turns:
         return True
     return bool(unit.turns & (found.passed | found.quoted | found.unreadable))
@@ -194,12 +198,12 @@ def _encoded(counts: Mapping[str, int]) -> str:
 
 
 def _blank_echoes(agent: AgentName) -> Script[int]:
-    """Every copy that recall made for this agent: nobody can say whose words are in it, nor by its time whether it
-    was committed before somebody was forgotten."""
+    """Blank every recalled text of an agent: its sources are unknown, and its time does not tell whether it was
+    committed before the request."""
     return len((yield from rows(ECHOES, agent=agent, blank=b"")))
 
 
-# --- what follows ------------------------------------------------------------------------------------
+# --- completion --------------------------------------------------------------------------------------
 
 
 @verb
@@ -215,7 +219,7 @@ def list_open_forgettings() -> Script[tuple[ForgetId, ...]]:
 
 @verb
 def list_unscrubbed() -> Script[tuple[ForgetId, ...]]:
-    """Requests whose bytes may still be in the store's files."""
+    """Requests whose words may still be in the store's files."""
     return tuple(ForgetId(id_) for (id_,) in (yield from rows(UNSCRUBBED)))
 
 
@@ -224,14 +228,14 @@ def mark_scrubbed(requests: Sequence[ForgetId], receipt: str) -> Script[None]:
     yield from many(SCRUBBED, [{"id": id_, "receipt": plain(receipt)} for id_ in requests])
 
 
-SWEPT_MAX = 100  # requests in one transaction
+SWEPT_MAX = 100  # requests per transaction
 
 
 @verb
 def sweep_forgotten(*, quiet_ms: int, limit: int = SWEPT_MAX) -> Script[int]:
-    """Blank what recall copied between a request and the last receipt of its providers; how many requests.
+    """Blank the copies that recall made between a request and its last provider receipt; the number of requests.
 
-    The files are scrubbed once more where anything was found.
+    If copies were found, the files are scrubbed again.
     """
     found = yield from rows(SETTLED, quiet_ms=quiet_ms, limit=limit)
     for id_, agent in found:

@@ -1,7 +1,7 @@
-"""The forgetter: sees requests to forget through to their last receipt, whoever took them and whatever happened since.
+"""The forgetter: completes all open requests to forget, including those of other processes and of earlier runs.
 
-The courier carries the erasures. What is left here are the store's own files, the copies that recall made while a
-provider still had the words, and copies in the RAM of this process: another one may have taken the request.
+The dispatcher delivers the erasures. The forgetter scrubs the store's files, blanks the copies that recall made before
+the providers erased the words, and clears the caches of this process, which may not have received the request.
 """
 
 from holdfast.kernel import log
@@ -20,14 +20,14 @@ from holdfast.memory.recaller import Recaller
 from holdfast.store.database import Database
 from holdfast.store.ports import Ports
 
-POLL_MS = 15_000  # another process may have taken a request, or carried the last erasure
-QUIET_MS = 10_000  # a recall that was under way when the last provider erased has been journaled by then, or never is
+POLL_MS = 15_000  # another process may have received a request or delivered the last erasure
+QUIET_MS = 10_000  # a recall that ran during the last erasure is journaled within this time, or never
 
 
 async def scrub_forgotten(db: Database) -> int:
-    """Leave no byte of what was forgotten in the store's files, and put that on record; for how many requests.
+    """Remove all forgotten bytes from the store's files and record that; the number of requests.
 
-    Raises `StoreUnavailable` while that cannot be done; it may be repeated at any time.
+    Raises `StoreUnavailable` if the scrub fails; it may be repeated at any time.
     """
     waiting = await db.read(list_unscrubbed())
     if waiting:
@@ -61,7 +61,7 @@ class Forgetter(Loop):
             self._briefing.clear()
         if not await self._ports.db.read(list_open_forgettings()):
             return False
-        self._recaller.close()  # nothing that was asked ahead is shown; the next turn asks again
+        self._recaller.close()  # drops prefetched results; the next turn queries again
         await self._ports.db.write(sweep_forgotten(quiet_ms=self._quiet_ms))
         scrubbed = await scrub_forgotten(self._ports.db)
         if scrubbed:

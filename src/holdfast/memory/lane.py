@@ -1,14 +1,14 @@
-"""Lanes: what a courier holds, and what it decides after each attempt. Values in, values out.
+"""Lanes: the claim of a lane, and the settlement of its deliveries after each attempt. This module is pure.
 
-Rule 1: while something of a lane is in doubt, nothing behind it is sent, but for notes that do not depend on it, at
-        providers where such notes may arrive in any order (memory/note_order.py).
-Rule 2: an absent delivery is sent again only after the provider's quiet period, counted from when the attempt was
-        known to be over: a call may send its request at any time before it is cut off (D20).
-Rule 3: unreachable never parks, however long it lasts; refused parks at once; doubt parks after a long wait, and only
-        while the provider is well (D21). A unit on which a well provider fails again and again is parked too, so
-        that one bad turn never blocks its lane for ever.
-Rule 4: a failure counts against a unit only if another unit of the provider was delivered since its failure before,
-        and the unit is parked only when the failures of the others do not explain its own.
+Rule 1: while a delivery of a lane is in doubt, no later delivery of the lane is sent, except for notes that do not
+        depend on it, at providers where such notes may arrive in any order (memory/note_order.py).
+Rule 2: an absent delivery is resent only after the provider's quiet period, counted from the known end of the attempt:
+        a call may send its request at any time before it is cancelled (D20).
+Rule 3: an unreachable provider never parks a delivery, however long the outage; a refusal parks it at once; a doubt
+        parks it after a long wait, and only while the provider is healthy (D21). A unit on which a healthy provider
+        fails repeatedly is parked too, so that one bad turn never blocks its lane for ever.
+Rule 4: a failure counts against a unit only if another unit of the provider was delivered since the previous failure,
+        and the unit is parked only if the failure rate of other units does not explain its failures.
 """
 
 from collections import deque
@@ -32,12 +32,12 @@ from holdfast.memory.delivery import (
 from holdfast.turns.policy import DAY_MS
 
 REASON_CHARS_MAX = 400
-SEEN_MAX = 256  # attempts that a process remembers of a provider
+SEEN_MAX = 256  # attempts per provider in the tally
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class LaneKey:
-    """All lanes of one provider of one agent."""
+    """The key of all lanes of one provider of one agent."""
 
     agent: AgentName
     provider: Provider
@@ -45,15 +45,15 @@ class LaneKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """A parcel as it stands on its lane. Durations are judged by the store's clock."""
+    """A parcel with its state on the lane. Durations are measured by the store's clock."""
 
     n: int
     parcel: Parcel
     ask: bool  # an earlier attempt may have landed: ask before sending
     failing_for_ms: int = 0
-    uncertain_for_ms: int = 0  # since the newest attempt was known to be over, with nobody knowing how
-    suspect: int = 0  # how often the provider failed in a way that may be about these words, and took others meanwhile
-    others_taken: bool = False  # whether another unit was delivered since the newest of those failures
+    uncertain_for_ms: int = 0  # since the newest attempt ended with an unknown outcome
+    suspect: int = 0  # possibly content-related failures between which other units were delivered
+    others_taken: bool = False  # whether another unit was delivered since the newest such failure
     late: bool = False
 
 
@@ -64,13 +64,13 @@ class LaneClaim:
     fence: int
     node: NodeId
     packages: tuple[Package, ...]
-    doubted_for_ms: int | None = None  # since an attempt on this lane last ended without proof; None without one
-    passing: bool = False  # notes of this provider may pass one that waits for its quiet period
+    doubted_for_ms: int | None = None  # since the last attempt on this lane with an unknown outcome
+    passing: bool = False  # notes may overtake a note that waits for its quiet period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """What becomes of one package; the store makes it durable."""
+    """The new state of one package, to be stored."""
 
     n: int
     state: DeliveryState
@@ -79,19 +79,19 @@ class Settlement:
     reason: str | None = None
     suspect: bool = False
     failing: bool = False
-    again: bool = False  # proved absent: the next attempt is a first one and may render anew
-    untried: bool = False  # nothing was sent: the attempt is given back, and a first one may render anew
-    doubtful: bool = False  # parked although it may have landed: a replay asks first
+    again: bool = False  # proved absent: the next attempt counts as the first and may render differently
+    untried: bool = False  # nothing was sent: the attempt is not counted, and a first one may render differently
+    doubtful: bool = False  # parked, but may have landed: a replay asks first
     vendor: VendorError = NO_ANSWER
 
     @property
     def kept_reason(self) -> str | None:
-        """For the store. The log gets `vendor.fields` instead of the vendor's words."""
+        """The reason as stored. The log gets `vendor.fields` instead of the vendor's error text."""
         return _short(self.vendor.added_to(self.reason or "")) or None
 
     @property
     def leaves_doubt(self) -> bool:
-        """Whether a request of the attempt may still be under way, whatever was found out about it so far."""
+        """Whether a request of the attempt may still take effect."""
         return self.failing or self.again or self.doubtful or self.state is DeliveryState.UNCERTAIN
 
 
@@ -100,26 +100,26 @@ class DispatchPolicy:
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=1_000, delay_ms_max=30_000))
     uncertain_wait_ms: int = 3_600_000
     suspects_max: int = 8
-    chance_max: float = 1e-6  # that a good unit is parked by a provider which fails by chance
-    poison_wait_ms: int = DAY_MS  # where nothing else is delivered that could be compared
+    chance_max: float = 1e-6  # probability that a randomly failing provider gets a good unit parked
+    poison_wait_ms: int = DAY_MS  # applies if no other unit is delivered for comparison
     call_wait_ms: int = 120_000
-    send_within_ms: int = 5_000  # of the claim; later the lane may be somebody else's, and no fence reaches a request
+    send_within_ms: int = 5_000  # since the claim; an older claim may be lost, and a fence does not stop a request
 
 
 @dataclass(frozen=True, slots=True)
 class Wellness:
-    """What is known of the provider beside this package."""
+    """The provider's health, apart from this package."""
 
-    healthy: bool = False  # it says so itself
-    failing_share: float = 1.0  # of the attempts at other units, lately
-    alone: bool = False  # no other unit fails, and none was parked for want of a comparison since the last delivery
+    healthy: bool = False  # as reported by the provider
+    failing_share: float = 1.0  # of recent attempts at other units
+    alone: bool = False  # no other lane failed, and no unit was parked without a comparison, since the last delivery
 
 
 UNKNOWN = Wellness()
 
 
 def settle(package: Package, outcome: Outcome, policy: DispatchPolicy, chance: float, known: Wellness) -> Settlement:
-    """After an attempt."""
+    """The settlement after an attempt."""
     settled = _settled(package, outcome, policy, chance, known)
     return settled if isinstance(outcome, Delivered) else replace(settled, vendor=outcome.vendor)
 
@@ -152,10 +152,10 @@ def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance:
 
 
 class Tally:
-    """What one process saw of a provider lately: who was taken, and who failed in a way that may be their own fault."""
+    """A process's recent attempts at one provider: deliveries, and failures that may be content-related."""
 
     def __init__(self) -> None:
-        self.parked_alone = False  # something was parked for want of a comparison, and nothing delivered since
+        self.parked_alone = False  # a unit was parked without a comparison, and none was delivered since
         self._seen: deque[tuple[str, bool]] = deque(maxlen=SEEN_MAX)
 
     def note(self, outcome: Outcome, place: str) -> None:
@@ -166,12 +166,12 @@ class Tally:
             self._seen.append((place, False))
 
     def failing_share(self, place: str) -> float:
-        """Of the attempts on other lanes. Nothing seen is taken for one failure in two attempts."""
+        """The share of failures on other lanes, with one success and one failure added: 1/2 without attempts."""
         others = [taken for other, taken in self._seen if other != place]
         return (others.count(False) + 1) / (len(others) + 2)
 
     def is_alone(self, place: str) -> bool:
-        """Whether no other lane failed since something was last delivered."""
+        """Whether no other lane failed since the last delivery."""
         since: list[str] = []
         for other, taken in self._seen:
             since = [] if taken else [*since, other]
@@ -183,10 +183,10 @@ SAYS_WELL = "the provider fails on this one for long, says that it is well, and 
 
 
 def blamed(package: Package, policy: DispatchPolicy, known: Wellness) -> str | None:
-    """Why the words, and not the provider, are to blame; None while they are not.
+    """The reason to blame the content and not the provider; None if there is none.
 
-    A provider that fails by chance fails on a good unit as well, so the share of its failures with others, to the
-    power of the failures counted here, must be smaller than chance allows.
+    A randomly failing provider fails on good units as well: its failure share on other units, to the power of the
+    failures counted here, is the probability that a good unit failed as often. It must not exceed `chance_max`.
     """
     counted = _counted(package)
     if counted >= policy.suspects_max and known.failing_share**counted <= policy.chance_max:
@@ -196,12 +196,12 @@ def blamed(package: Package, policy: DispatchPolicy, known: Wellness) -> str | N
 
 
 def _counted(package: Package) -> int:
-    """With the failure that is being settled."""
+    """The number of counted failures, including the one being settled."""
     return package.suspect + package.others_taken
 
 
 def may_park(package: Package, policy: DispatchPolicy) -> bool:
-    """Whether it is time to ask the provider how it is, before something is parked."""
+    """Whether the package may be parked, so that the provider's health is needed."""
     return (
         _counted(package) >= policy.suspects_max
         or package.failing_for_ms >= policy.poison_wait_ms
@@ -212,7 +212,7 @@ def may_park(package: Package, policy: DispatchPolicy) -> bool:
 def after_asking(
     package: Package, landing: Landing, policy: DispatchPolicy, *, quiet_ms: int, chance: float, known: Wellness
 ) -> Settlement:
-    """After the provider was asked whether an earlier attempt landed."""
+    """The settlement after the provider was asked whether an earlier attempt landed."""
     waited = package.uncertain_for_ms
     if landing is Landing.LANDED:
         return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt="found at the provider")
@@ -229,7 +229,7 @@ def after_asking(
 
 
 def too_early(claim: LaneClaim, package: Package, quiet_ms: int) -> Settlement | None:
-    """For what takes words away: while a request that wrote them may still arrive, it would be undone by it."""
+    """Postpone a retraction or erasure while an earlier write may still arrive and undo it; None if it may be sent."""
     waited_ms = claim.doubted_for_ms
     if package.parcel.op not in (Op.RETRACT, Op.ERASE) or waited_ms is None or waited_ms >= quiet_ms:
         return None
@@ -241,9 +241,10 @@ def too_early(claim: LaneClaim, package: Package, quiet_ms: int) -> Settlement |
 def settle_all(
     packages: Sequence[Package], outcomes: Sequence[Outcome], policy: DispatchPolicy, chance: float, known: Wellness
 ) -> list[Settlement]:
-    """After one call for several packages of one lane: what did not land behind a failure counts as not tried.
+    """The settlements after one call for several packages of one lane.
 
-    What may have landed behind one is in doubt like any other: a call that was cut off says so of all its packages.
+    An unreachable package after a failed one counts as untried. An uncertain one after a failed one is in doubt like
+    any other: a cancelled call reports all its packages as uncertain.
     """
     settled: list[Settlement] = []
     for package, outcome in zip(packages, outcomes, strict=True):
@@ -259,5 +260,5 @@ def _stops(last: Settlement) -> bool:
 
 
 def _short(text: str) -> str:
-    """A provider's words, as they can be kept in a column and shown on a line."""
+    """A provider's error text on one line, shortened, without NUL."""
     return " ".join(text.replace("\0", "").split())[:REASON_CHARS_MAX]

@@ -1,10 +1,10 @@
-"""Lanes: taken by one courier as a whole, with a fence of their own, and carried from the head (D17 to D21).
+"""Lanes: one dispatcher claims a whole lane, under the lane's fence, and delivers from its head (D17 to D21).
 
-Deliveries are never claimed one by one: that would give one lane to two couriers. A delivery that is found `sending`
-was left behind by a courier that died; it may have landed, so it is in doubt from then on.
+Deliveries are never claimed singly: two dispatchers could then hold one lane. A delivery that a claim finds `sending`
+was left by a dispatcher that died; it may have landed, so it becomes uncertain.
 
-Where the provider's notes may pass each other (`passing`), a note that waits for its quiet period holds up only the
-notes that depend on it: the claim passes over it, and the lane is due as soon as any of its first deliveries is.
+If the provider's notes may overtake each other (`passing`), a note that waits for its quiet period blocks only the
+notes that depend on it: the claim skips it, and the lane is due as soon as one of its first deliveries is.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ NOW = "select cast(:now as int8)"
 NEXT_DUE = """
 select min(due_at) from lane
  where agent = :agent and provider = :provider and owner is null and due_at is not null"""
-# Heads that wait for longer than a moment, whatever for: one that is asked about too early only waits on.
+# Lanes whose head waits for any reason: a head that must wait longer is only postponed again.
 WAITING = """
 select place from lane
  where agent = :agent and provider = :provider and owner is null and due_at > cast(:now as int8)
@@ -83,7 +83,7 @@ update delivery set due_at = :now
 LANE_DUE_NOW = "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place"
 PAIRS = "select distinct agent, provider from lane where due_at is not null order by agent, provider"
 PAIRS_EVER = "select distinct agent, provider from lane order by agent, provider"
-PASSED_MAX = 120  # deliveries of one lane that are looked at for one that may pass
+PASSED_MAX = 120  # deliveries of one lane that are searched for one that may overtake
 INTERRUPTED = "a courier was cut off while it was being sent"
 RENDERED_OTHERWISE = "it would be rendered otherwise than when it was first sent"
 
@@ -99,7 +99,7 @@ def claim_lanes(
     renderer: str = "",
     passing: bool = False,
 ) -> Script[tuple[LaneClaim, ...]]:
-    """Take free lanes whose heads are due, each with up to `units` deliveries from its head, rendered."""
+    """Claim free lanes whose heads are due, each with up to `units` rendered deliveries from its head."""
     again = (yield from rows(HELD, node=node, name=name, agent=key.agent, provider=key.provider)) if name else []
     found = again or (yield from rows(FREE, agent=key.agent, provider=key.provider, node=node, limit=lanes))
     claims = []
@@ -119,14 +119,14 @@ def claim_lanes(
 
 
 def free_lane(lane: LaneClaim, *, delivered: bool, doubted: bool) -> Script[None]:
-    """Give the lane back; it is due again when its head is, or where notes may pass, one of its first deliveries."""
+    """Free a lane. It is due again with its head, or if notes may overtake, with one of its first deliveries."""
     marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place}
     seen = {"delivered": int(delivered), "doubted": int(doubted)}
     yield from run(NOTHING_DUE, look=PASSED_MAX if lane.passing else 0, after=0, **seen, **marks)
 
 
 def _free_idle(lane: LaneClaim) -> Script[None]:
-    """Nothing of it can be sent now, though something may be due that depends on what waits: not before that is."""
+    """Free a lane of which nothing can be sent now; it is due again at the next future due time."""
     marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place}
     (now,) = (yield from one(NOW)) or (0,)
     yield from run(NOTHING_DUE, delivered=0, doubted=0, look=PASSED_MAX if lane.passing else 0, after=now, **marks)
@@ -149,7 +149,7 @@ def _loaded(lane: LaneClaim, units: int, renderer: str, *, repeated: bool) -> Sc
             if packages and not _may_join(packages[-1], row, repeated=repeated):
                 break
         if not packages and not row[4] and not repeated:
-            break  # the head is not due yet
+            break  # the head is not due
         package = yield from _package(lane, row, renderer, repeated=repeated, joins=bool(packages))
         if package is None:
             break
@@ -158,19 +158,19 @@ def _loaded(lane: LaneClaim, units: int, renderer: str, *, repeated: bool) -> Sc
 
 
 def _waits(row: Row, *, is_sending: bool) -> bool:
-    """Whether a note waits for its quiet period. A claim that is asked for again was about others than those."""
+    """Whether a note waits for its quiet period. The deliveries of a repeated claim are `sending`, not uncertain."""
     return row[15] == Op.REMEMBER.value and row[1] == "uncertain" and (is_sending or not row[4])
 
 
 def _may_join(last: Package, row: Row, *, repeated: bool) -> bool:
-    """Whether a delivery may travel in the same call as the one before it."""
+    """Whether a delivery may join the call of the previous one."""
     wanted = "sending" if repeated else "scheduled"
     plain = {Op.RETAIN.value, Op.REMEMBER.value}
     return not last.ask and bool(row[4]) and row[1] == wanted and row[15] in plain and last.parcel.op.value in plain
 
 
 def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins: bool) -> Script[Package | None]:
-    """None for one that would join a call and that the provider must be asked about first: it waits to be the head."""
+    """The package of a delivery; None if the provider must be asked about it and it is not the first of the call."""
     n, state, known_hash, known_renderer = row[:4]
     item = Item(*row[9:-1])
     fresh = state == "scheduled" or (state == "sending" and repeated)
@@ -202,7 +202,7 @@ def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins:
 
 @verb
 def hurry_lanes(key: LaneKey, *, limit: int) -> Script[int]:
-    """The provider is back: up to `limit` of its waiting lanes, on whatever node they failed, are due now; how many."""
+    """Make up to `limit` waiting lanes of a provider due now, on all nodes; the number of lanes."""
     found = yield from rows(WAITING, agent=key.agent, provider=key.provider, limit=limit)
     for (place,) in sorted(found):
         yield from run(LANE_DUE_NOW, agent=key.agent, provider=key.provider, place=place)
@@ -212,7 +212,7 @@ def hurry_lanes(key: LaneKey, *, limit: int) -> Script[int]:
 
 @verb
 def next_due(keys: Sequence[LaneKey]) -> Script[tuple[Instant | None, ...]]:
-    """When each provider's next free lane is due; None without one."""
+    """The due time of each provider's next free lane; None without one."""
     found: list[Instant | None] = []
     for key in keys:
         ((due,),) = yield from rows(NEXT_DUE, agent=key.agent, provider=key.provider)
@@ -222,6 +222,6 @@ def next_due(keys: Sequence[LaneKey]) -> Script[tuple[Instant | None, ...]]:
 
 @verb
 def list_lane_keys(*, ever: bool = False) -> Script[tuple[LaneKey, ...]]:
-    """Whose lanes have work, or with `ever` had some, configured or not."""
+    """The keys of lanes with work, or with `ever` of all lanes, whether or not the provider is configured."""
     found = yield from rows(PAIRS_EVER if ever else PAIRS)
     return tuple(LaneKey(AgentName(agent), Provider(provider)) for agent, provider in found)

@@ -118,7 +118,7 @@ def undo_memory(undo: MemoryUndo, by: By = PROGRAM) -> Script[MemoryOutcome]:
 
 
 def _record(agent: AgentName, subject: str, by: By, applied: Applied) -> Script[None]:
-    """Record the changes that made an operation."""
+    """Audit the changes that produced an operation."""
     changed = [seq for seq in applied.seqs if seq]
     if changed:
         act = Act.MEMORY_SHARED if subject == SHARED else Act.MEMORY_CHANGED
@@ -210,7 +210,7 @@ def read_memory(agent: AgentName, subject: str = "") -> Script[AgentNotes]:
 
 @verb
 def list_memory_subjects(agent: AgentName, *, after: str | None = None, limit: int = 1_000) -> Script[Sequence[str]]:
-    """Everybody the agent ever kept a note about, the agent itself as ''. `after` is the last of the page before."""
+    """All subjects of an agent's notes, the agent itself as ''. `after` is the last subject of the previous page."""
     if after is None:
         found = yield from rows(SUBJECTS_FIRST, agent=agent, limit=limit)
     else:
@@ -229,14 +229,14 @@ def _all_subjects(agent: AgentName) -> Script[Sequence[str]]:
 def list_memory_operations(
     agent: AgentName, subject: str = "", *, after: int = 0, limit: int = 200
 ) -> Script[Sequence[MemoryOperation]]:
-    """Operations after one, oldest first."""
+    """The operations after number `after`, oldest first."""
     found = yield from rows(HISTORY, stream=_stream(agent, subject), after=after, limit=limit)
     return [operation_of(row) for row in found]
 
 
 @verb
 def read_shown_notes(audience: Audience) -> Script[ShownNotes]:
-    """What the audience may be shown, with the linked accounts that its principal has now."""
+    """The notes that the audience may see, with the current linked accounts of its principal."""
     linked = yield from linked_principals(audience.principal)
     audience = replace(audience, kin=tuple(one for one in linked if one != audience.principal))
     found: dict[str, AgentNotes] = {}

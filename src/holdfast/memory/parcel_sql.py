@@ -1,4 +1,4 @@
-"""Parcels: a delivery's words, rendered from the journal inside the claim. Nothing is copied before that."""
+"""Parcels: the content of deliveries, rendered from the journal during the claim and not copied before."""
 
 import hashlib
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ select through_seq from delivery
 PARENT = "select parent_id from session where id = :session"
 ERASED_UNITS = "select unit, shared from erased_unit where erasure = :erasure order by unit"
 NOTE_OF_UNIT = "select subject, written_by, principal from memory_op where stream = :stream and seq = :seq"
-# How the stream of an erasure begins: it is about a session, a person, or units that it names.
+# Prefixes of an erasure's stream: its subject is a session, a person, or named units.
 ERASE_SESSION, ERASE_PERSON, ERASE_UNITS = "erase:session:", "erase:person:", "erase:units:"
 
 
 class Item(NamedTuple):
-    """A delivery's row, as far as its words depend on it."""
+    """The columns of a delivery that determine its content."""
 
     id: str
     stream: str
@@ -72,7 +72,7 @@ def parcel_of(key: LaneKey, place: str, item: Item) -> Script[Parcel]:
 
 
 def _retraction(parcel: Parcel, item: Item) -> Script[Parcel]:
-    """What remains of a unit after its last turns were taken back."""
+    """The parcel of a retraction: the undone turns of a unit, and those that remain."""
     unit = yield from one(UNIT, stream=item.stream, provider=parcel.provider, from_seq=item.from_seq)
     turns = yield from _turns(parcel.naming.agent, item.stream, item.from_seq, unit[0] if unit else item.from_seq)
     return replace(
@@ -110,7 +110,7 @@ def _turns(agent: AgentName, session: str, first: int, last: int) -> Script[tupl
 
 
 def _line(agent: AgentName, entry: Entry) -> SpokenLine | None:
-    """What people and the agent said to each other. Steps between them are nobody's memory."""
+    """A message of a person or of the agent; None for other entries, which providers do not get."""
     match entry.body:
         case UserSaid(text=text, principal=speaker, event_id=event):
             return SpokenLine(role="user", speaker=speaker, text=text, at=entry.at, seq=entry.seq, message=event)
@@ -121,7 +121,7 @@ def _line(agent: AgentName, entry: Entry) -> SpokenLine | None:
 
 
 def _erasure(key: LaneKey, place: str, item: Item) -> Script[Erasure]:
-    """The units are those that were named when it was asked for: what has been said since is spared."""
+    """The erasure of the units that were named by the request; later units are not affected."""
     session, principal = erased(item.stream)
     named = yield from rows(ERASED_UNITS, erasure=item.id)
     units = [DeliveryId(unit) for unit, shared in named if not shared]
@@ -142,8 +142,8 @@ def _erasure(key: LaneKey, place: str, item: Item) -> Script[Erasure]:
 
 
 def _scopes(key: LaneKey, units: Sequence[DeliveryId]) -> Script[tuple[str, ...]]:
-    """The scopes of the notes among the units. Their words are gone, so a provider that knows notes by their words
-    finds them by what still holds."""
+    """The scopes of the notes among the units. Their texts are blank, so a provider that identifies notes by text
+    erases the notes that are no longer current."""
     found: set[str] = set()
     for unit in units:
         stream, _, seq = unit.removeprefix(f"{key.provider}:").rpartition(":")
@@ -154,7 +154,7 @@ def _scopes(key: LaneKey, units: Sequence[DeliveryId]) -> Script[tuple[str, ...]
 
 
 def erased(stream: str) -> tuple[SessionId | None, Principal | None]:
-    """Whom an erasure's stream names."""
+    """The session or the person that an erasure's stream names; neither for named units."""
     if stream.startswith(ERASE_SESSION):
         return SessionId(stream.removeprefix(ERASE_SESSION)), None
     if stream.startswith(ERASE_UNITS):
@@ -163,6 +163,6 @@ def erased(stream: str) -> tuple[SessionId | None, Principal | None]:
 
 
 def payload_hash(parcel: Parcel) -> str:
-    """Of everything that a provider could render; the attempt is not part of it (D19)."""
+    """The hash of everything that a provider could render; the attempt is excluded (D19)."""
     said = (parcel.op.value, parcel.place, parcel.naming, parcel.turns, parcel.of, parcel.gone, parcel.note)
     return hashlib.sha256(msgspec.json.encode(said)).hexdigest()

@@ -1,12 +1,12 @@
-"""Provenance: which entries of all agents are a person's words, or were made of them (D25).
+"""Provenance: the entries of all agents that are a person's words or were derived from them (D25).
 
-It begins with the sessions of the agents that are asked to forget. From each turn that goes, the messages that it sent
-to other agents lead to the turns that answered them there, their answers to the turns that they caused, and so on until
-nothing new is found. A message between agents is a reply row, and its id is the event id at the other end.
+The search starts with the sessions of the agents that are to forget. From each erased turn it follows the messages to
+other agents, the turns that answered them, the turns that those answers started, and so on until it finds nothing new.
+A message between agents is a reply row, and its id is the event id at the receiver.
 
-All agents are held and all mailboxes locked before anything is read: what is on its way is either in a mailbox already,
-or finds its reply row blank (accept.py). A session is locked before it is read. Numbers are kept, never texts: a
-journal is read page by page.
+All agents are held and all mailboxes locked before the first read: a message in transit is either in a mailbox already,
+or its acceptance finds the reply row blank (accept_sql.py). A session is locked before it is read. Only numbers are
+kept in memory, never texts: a journal is read page by page.
 """
 
 from collections.abc import Collection, Iterator
@@ -38,7 +38,7 @@ select distinct entry.session from entry join session on session.id = entry.sess
 OVERHEARD = """
 select seq, turn, kind, tokens, at, body from entry
  where session = :session and kind in ('observed', 'recall') and kind = 'observed' and length(body) > 0"""
-# A writer without a mailbox may record what several people said as one turn.
+# A writer without a mailbox may record messages of several people as one turn.
 RECORDED = """
 select entry.seq, entry.turn, entry.kind, entry.tokens, entry.at, entry.body, entry.session
   from session join turn on turn.session = session.id join entry on entry.session = turn.session
@@ -54,7 +54,7 @@ select seq, turn, kind, tokens, at, body from entry
 MADE = """
 select seq, turn from entry
  where session = :session and turn > 0 and kind not in ('user', 'observed', 'undo') and length(body) > 0"""
-LETTERS = "select id, agent, address, turn, at from reply where session = :session and channel = 'agent'"
+AGENT_MESSAGES = "select id, agent, address, turn, at from reply where session = :session and channel = 'agent'"
 MAIL = """
 select message, mailbox, session from inbound
  where account = :account and conversation = :conversation and event_id = :event_id"""
@@ -73,7 +73,7 @@ class AgentMessage(NamedTuple):
 
     @property
     def target(self) -> str | None:
-        """The address at which it arrives. An answer goes back to the conversation that asked (channels/agent.py)."""
+        """The receiver's address. An answer goes back to the asking conversation (channels/agent.py)."""
         try:
             address = parse(self.address)
             return str(parse(address.chat) if address.agent == self.agent else address)
@@ -83,36 +83,36 @@ class AgentMessage(NamedTuple):
 
 @dataclass(slots=True)
 class Found:
-    """What goes of one session. `turns` go as a whole; `heard` are turns of others that have words of the person."""
+    """The erased part of one session. `turns` are erased whole; `heard` are others' turns with words of the person."""
 
     agent: str
     seqs: set[int] = field(default_factory=set)
     turns: frozenset[int] = frozenset()
     heard: frozenset[int] = frozenset()
-    passed: frozenset[int] = frozenset()  # turns that answer what another agent passed on
-    is_theirs: bool = False  # it has words of the person, or words that were passed on
-    quoted: set[int] = field(default_factory=set)  # turns of others whose answers repeat the words
-    unreadable: set[int] = field(default_factory=set)  # turns whose answers may repeat them, deleted before
+    passed: frozenset[int] = frozenset()  # turns that answer a message passed on by another agent
+    is_theirs: bool = False  # it contains words of the person, or words passed on
+    quoted: set[int] = field(default_factory=set)  # others' turns whose answers repeat the words
+    unreadable: set[int] = field(default_factory=set)  # turns with deleted answers that may repeat the words
 
     @property
     def answers(self) -> frozenset[int]:
-        """Turns of which nothing that the agent made is left."""
+        """The turns whose agent output is erased entirely."""
         return self.turns | self.quoted
 
 
 @dataclass(slots=True)
 class Trail:
-    """Whom it is about, and what was found so far."""
+    """The subject of the search, and its findings so far."""
 
     people: frozenset[str]
-    agents: frozenset[str]  # those that are asked to forget them; words that were passed on are followed to all
+    agents: frozenset[str]  # those that are to forget; passed-on words are followed to all agents
     held: set[str] = field(default_factory=set)  # agents whose locks are held
     sessions: dict[SessionId, Found] = field(default_factory=dict)
-    letters: dict[str, str] = field(default_factory=dict)  # messages between agents that go, and where they arrive
-    mail: dict[str, str] = field(default_factory=dict)  # inbound rows of such messages, and their mailboxes
-    messages: set[str] = field(default_factory=set)  # other inbound rows of agents that repeat the words
-    notes: set[tuple[str, int]] = field(default_factory=set)  # notes that the model made of the words, for others
-    tainted: dict[SessionId, int] = field(default_factory=dict)  # from which entry on a session could know the words
+    agent_messages: dict[str, str] = field(default_factory=dict)  # erased messages, with their receivers
+    mail: dict[str, str] = field(default_factory=dict)  # inbound rows of such messages, with their mailboxes
+    messages: set[str] = field(default_factory=set)  # other inbound rows from agents that repeat the words
+    notes: set[tuple[str, int]] = field(default_factory=set)  # notes for others, derived from the words
+    tainted: dict[SessionId, int] = field(default_factory=dict)  # first entry at which a session could know them
     kept_answers: int = 0
     others_words: int = 0
 
@@ -121,12 +121,12 @@ class Trail:
 
     @property
     def reached(self) -> list[str]:
-        """The agents that had any of the words."""
+        """The agents that received any of the words."""
         return sorted({*self.agents, *(found.agent for found in self.sessions.values())})
 
 
 def follow(trail: Trail) -> Script[None]:
-    """Find everything that is the person's, and everything that was passed on of it."""
+    """Find all words of the person, and all words passed on from them."""
     yield from rows(LOCK_MAILBOXES)
     todo: set[SessionId] = set()
     for agent in sorted(trail.agents):
@@ -136,11 +136,11 @@ def follow(trail: Trail) -> Script[None]:
         batch, todo = sorted(todo), set()
         agents = yield from lock_sessions(batch)
         for session in batch:
-            todo |= yield from _look(trail, session, agents[session])
+            todo |= yield from _scan(trail, session, agents[session])
 
 
 def lock_sessions(sessions: Collection[SessionId]) -> Script[dict[SessionId, str]]:
-    """The agent of each. All agents are held, so nobody else locks two of them in another order."""
+    """Lock sessions; the agent of each. All agents are held, so no other lock order is possible."""
     agents: dict[SessionId, str] = {}
     for session in sorted(sessions):
         row = yield from one(LOCK_SESSION, session=session)
@@ -149,7 +149,7 @@ def lock_sessions(sessions: Collection[SessionId]) -> Script[dict[SessionId, str
 
 
 def _touched(agent: str, person: Principal) -> Script[set[SessionId]]:
-    """Sessions that may hold words of theirs, and their branches, where somebody may have tried a turn again."""
+    """Sessions that may contain words of the person, and their branches, in which a turn may have been retried."""
     found = {SessionId(row[0]) for row in (yield from rows(THEIR_SESSIONS, agent=agent, person=person))}
     for (session,) in (yield from rows(OVERHEARD_SESSIONS, agent=agent)):
         if session not in found and _are_heard(person, (yield from rows(OVERHEARD, session=session))):
@@ -168,13 +168,13 @@ def with_branches(sessions: Collection[SessionId]) -> Script[set[SessionId]]:
 
 
 def _are_heard(person: Principal, found: list[Row]) -> bool:
-    name = msgspec.json.encode(person)  # bodies without it need not be read
+    name = msgspec.json.encode(person)  # a body without the name is not decoded
     named = [row for row in found if name in bytes(row[5])]
     return any(getattr(entry_of(SessionId(""), row).body, "principal", None) == person for row in named)
 
 
-def _look(trail: Trail, session: SessionId, agent: str) -> Script[set[SessionId]]:
-    """Note what goes of a session; the sessions that its messages to other agents lead to."""
+def _scan(trail: Trail, session: SessionId, agent: str) -> Script[set[SessionId]]:
+    """Find the erased part of a session; the sessions that its messages to other agents reached."""
     own = trail.people if agent in trail.agents else frozenset[str]()
     heard = yield from _heard(trail, session, own)
     owned = {n for n, principal in (yield from rows(TURNS, session=session)) if principal in own}
@@ -187,13 +187,13 @@ def _look(trail: Trail, session: SessionId, agent: str) -> Script[set[SessionId]
     if found.turns:
         found.seqs |= {seq for seq, turn in (yield from rows(MADE, session=session)) if turn in found.turns}
     reached: set[SessionId] = set()
-    for letter in (yield from letters_of(session, found.turns - before)):
-        reached |= yield from _arrived(trail, letter)
+    for sent in (yield from agent_messages_of(session, found.turns - before)):
+        reached |= yield from _arrived(trail, sent)
     return reached
 
 
 def _heard(trail: Trail, session: SessionId, own: frozenset[str]) -> Script[list[HeardWords]]:
-    """Whose each message is. A message that was tried again has another id: it is known by its text."""
+    """The messages of a session with their owners. A retried message has another id: it is matched by its text."""
     heard: list[HeardWords] = []
     copies: set[tuple[str, str]] = set()
     for again in (False, True):
@@ -204,7 +204,7 @@ def _heard(trail: Trail, session: SessionId, own: frozenset[str]) -> Script[list
             after = page[-1][0]
             for row, body in _said(session, page):
                 is_passed = body.principal.startswith(AGENTS) and (
-                    body.event_id.rpartition(".")[0] in trail.letters or (body.principal, body.text) in copies
+                    body.event_id.rpartition(".")[0] in trail.agent_messages or (body.principal, body.text) in copies
                 )
                 if is_passed:
                     copies.add((body.principal, body.text))
@@ -219,19 +219,19 @@ def _said(session: SessionId, page: list[Row]) -> Iterator[tuple[Row, UserSaid |
             yield row, body
 
 
-def letters_of(session: SessionId, turns: Collection[int]) -> Script[list[AgentMessage]]:
-    found = (yield from rows(LETTERS, session=session)) if turns else []
-    return [letter for letter in map(AgentMessage._make, found) if letter.turn in turns]
+def agent_messages_of(session: SessionId, turns: Collection[int]) -> Script[list[AgentMessage]]:
+    found = (yield from rows(AGENT_MESSAGES, session=session)) if turns else []
+    return [sent for sent in map(AgentMessage._make, found) if sent.turn in turns]
 
 
-def _arrived(trail: Trail, letter: AgentMessage) -> Script[set[SessionId]]:
-    """The sessions that may have the message. Where its row was pruned, those of the conversation it went to."""
-    target = letter.target
-    if target is None or letter.id in trail.letters:
+def _arrived(trail: Trail, sent: AgentMessage) -> Script[set[SessionId]]:
+    """The sessions that may contain the message; if its row was pruned, all sessions at the receiver's address."""
+    target = sent.target
+    if target is None or sent.id in trail.agent_messages:
         return set()
-    trail.letters[letter.id] = target
+    trail.agent_messages[sent.id] = target
     yield from hold_target(trail, target)
-    found = yield from mail_of(letter, target)
+    found = yield from mail_of(sent, target)
     trail.mail |= {message: mailbox for message, mailbox, _ in found}
     sessions = {SessionId(session) for *_, session in found if session is not None}
     if not found:
@@ -240,7 +240,7 @@ def _arrived(trail: Trail, letter: AgentMessage) -> Script[set[SessionId]]:
 
 
 def hold_target(trail: Trail, target: str) -> Script[None]:
-    """An agent that was never spoken to has no mailbox yet: one may be made just now, for this very message."""
+    """Lock the receiving agent if it had no data yet: this message may be creating its first mailbox."""
     agent = parse(target).agent
     if agent not in trail.held:
         trail.held.add(agent)
@@ -248,15 +248,15 @@ def hold_target(trail: Trail, target: str) -> Script[None]:
         yield from rows(LOCK_MAILBOXES)
 
 
-def mail_of(letter: AgentMessage, target: str) -> Script[list[Row]]:
-    """The inbound rows of a message between agents: one for each piece."""
+def mail_of(sent: AgentMessage, target: str) -> Script[list[Row]]:
+    """The inbound rows of a message between agents, one per piece."""
     found: list[Row] = []
     while True:
         piece = yield from one(
             MAIL,
-            account=f"{AGENTS}{letter.agent}",
+            account=f"{AGENTS}{sent.agent}",
             conversation=target[-512:],
-            event_id=f"{letter.id}.{len(found)}",
+            event_id=f"{sent.id}.{len(found)}",
         )
         if piece is None:
             return found

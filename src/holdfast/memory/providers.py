@@ -1,4 +1,4 @@
-"""The providers of this runtime: made when an agent first needs them, closed with the runtime."""
+"""The providers of this runtime, created when an agent first needs them and closed with the runtime."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,29 +20,29 @@ class Providers:
     def __init__(self, make: Make = lambda _agent: {}) -> None:
         self._make = make
         self._made: dict[AgentName, Mapping[ProviderName, Configured]] = {}
-        self._keeper: NotesPort | None = None
-        self.recall_circuits: dict[LaneKey, Circuit] = {}  # shared by everything that recalls in this process
+        self._notes: NotesPort | None = None
+        self.recall_circuits: dict[LaneKey, Circuit] = {}  # shared by all recalls of this process
 
-    def attach(self, keeper: NotesPort) -> None:
-        """Providers that show an agent's notes read them here."""
-        self._keeper = keeper
+    def attach(self, notes: NotesPort) -> None:
+        """Set the notes service for providers that read an agent's notes."""
+        self._notes = notes
 
     def of(self, agent: AgentName) -> Mapping[ProviderName, Configured]:
-        """What the agent's memory consists of. Making a provider reaches nobody."""
+        """The providers of an agent. Creating a provider uses no network."""
         if agent not in self._made:
             self._made[agent] = self._make(agent)
             for configured in self._made[agent].values():
                 attach = getattr(configured.provider, "attach", None)
                 if attach is not None:
-                    attach(self._keeper)
+                    attach(self._notes)
         return self._made[agent]
 
     def lane_keys(self) -> tuple[LaneKey, ...]:
-        """Every provider of every agent that was needed so far."""
+        """The keys of all providers created so far."""
         return tuple(LaneKey(agent, name) for agent, made in self._made.items() for name in made)
 
     def get(self, key: LaneKey) -> Provider | None:
-        """None for a provider that is not configured (any more), or whose agent is not: its deliveries wait."""
+        """The provider; None if it or its agent is not configured: its deliveries wait."""
         try:
             configured = self.of(key.agent).get(key.provider)
         except AgentNotFound:
@@ -53,7 +53,7 @@ class Providers:
         return tuple(configured.policy(name) for name, configured in self.of(agent).items())
 
     def explained(self, found: Sequence[DeliveryView]) -> list[DeliveryView]:
-        """Each with what its provider means by `delivered`; as it was where the provider is not configured any more."""
+        """The deliveries with their provider's meaning of `delivered`, if the provider is still configured."""
         told = []
         for one in found:
             provider = self.get(LaneKey(AgentName(one.agent), ProviderName(one.provider)))

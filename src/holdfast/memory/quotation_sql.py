@@ -1,12 +1,12 @@
-"""Quotations: what the agent told others, or noted for them, while it could know the words of a forgotten person.
+"""Quotations: the agent's answers to others, and notes for them, that may repeat the words of a forgotten person.
 
-Where the words could be known is found by provenance: later turns of a session that has them and of its branches, turns
-that were shown a recall of them, conversations that are shown a note made of them, and the conversations at other
-agents that any of these wrote to. Of what the agent made there, that goes which shares a term with the words
-(memory/quotation.py). What people said there themselves is left as it is, and its terms count as theirs.
+The sessions that could know the words are found by provenance: later turns of a session with the words and of its
+branches, turns with a recall of them, conversations that see a note derived from them, and the conversations at other
+agents that any of these wrote to. Output of the agent there is erased if it shares a term with the words
+(memory/quotation.py). Messages of people there stay, and their terms count as their own.
 
-Journals are read page by page. Kept in memory are the person's terms and the numbers of turns, for this transaction
-only: no term is ever stored.
+Journals are read page by page. The person's terms and the turn numbers are kept in memory for this transaction only: no
+term is ever stored.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,8 +18,8 @@ from holdfast.memory.provenance_sql import (
     SESSIONS_AT,
     THEIR_SESSIONS,
     Trail,
+    agent_messages_of,
     hold_target,
-    letters_of,
     lock_sessions,
     mail_of,
 )
@@ -55,26 +55,26 @@ NEVER = 1 << 62
 
 @dataclass(slots=True)
 class Search:
-    """What is looked for, and where it still has to be looked for."""
+    """The terms of the search, and the sessions still to be scanned."""
 
     trail: Trail
     terms: Terms = field(default_factory=Terms)
-    since: int = NEVER  # when the first of the words was said
+    since: int = NEVER  # time of the person's first word
     todo: dict[SessionId, int] = field(default_factory=dict)
-    others: dict[SessionId, set[str]] = field(default_factory=dict)  # terms that other people said there
-    judged: dict[SessionId, set[int]] = field(default_factory=dict)  # turns with answers that repeat nothing
-    spoken: dict[SessionId, set[int]] = field(default_factory=dict)  # entries of others that have a term
-    shown: set[tuple[str, str]] = field(default_factory=set)  # scopes of notes that hold the words, by agent
+    others: dict[SessionId, set[str]] = field(default_factory=dict)  # terms in messages of other people
+    judged: dict[SessionId, set[int]] = field(default_factory=dict)  # turns whose answers repeat no term
+    spoken: dict[SessionId, set[int]] = field(default_factory=dict)  # entries of other people with a term
+    shown: set[tuple[str, str]] = field(default_factory=set)  # agents and scopes of notes with the words
 
     def suspect(self, session: SessionId, start: int, others: Iterable[str] = ()) -> None:
-        """From this entry on the session could know the words."""
+        """Queue a session for scanning: it could know the words from entry `start` on."""
         self.others.setdefault(session, set()).update(others)
         if start < self.trail.tainted.get(session, NEVER):
             self.todo[session] = min(start, self.todo.get(session, NEVER))
 
 
 def find_quotations(trail: Trail) -> Script[Search]:
-    """Add to the trail what repeats the words of the entries that it has."""
+    """Add to the trail the entries, messages and notes that repeat the words of its entries."""
     search = Search(trail)
     yield from _collect(search)
     if not search.terms:
@@ -98,7 +98,7 @@ def find_quotations(trail: Trail) -> Script[Search]:
     return search
 
 
-# --- what is looked for ----------------------------------------------------------------------------
+# --- terms -----------------------------------------------------------------------------------------
 
 
 def _collect(search: Search) -> Script[None]:
@@ -120,12 +120,12 @@ def _note_terms(search: Search, entry: Entry) -> None:
     body = entry.body
     if isinstance(body, UserSaid | Observed) and not body.principal.startswith(AGENTS):
         search.terms.add_said(body.text)
-    elif not isinstance(body, Recalled | Noticed):  # a notice is the runtime's own words
+    elif not isinstance(body, Recalled | Noticed):  # the runtime writes notices itself
         search.terms.add_answered(body)
 
 
 def _collect_mail(search: Search, agent: str, person: str) -> Script[None]:
-    """What is in no journal: commands, mail that waits, what was refused."""
+    """Add the terms of messages that are in no journal: commands, waiting and refused messages."""
     after = ""
     while page := (yield from rows(MAIL, agent=agent, person=person, after=after, limit=PAGE_ENTRIES)):
         after = page[-1][0]
@@ -134,11 +134,11 @@ def _collect_mail(search: Search, agent: str, person: str) -> Script[None]:
             search.terms.add_said(bytes(body).decode("utf-8", "replace"))
 
 
-# --- where it is looked for ------------------------------------------------------------------------
+# --- suspect sessions ------------------------------------------------------------------------------
 
 
 def _suspect_recalls(search: Search) -> Script[None]:
-    """Turns that were shown the words. What a recall had shown that is blank now, nobody can say."""
+    """Queue sessions with a recall of the words, or with a blank recall, whose content is unknown."""
     for agent in search.trail.reached:
         place = ("", 0)
         while page := (
@@ -153,7 +153,7 @@ def _suspect_recalls(search: Search) -> Script[None]:
 
 
 def _suspect_notes(search: Search) -> Script[None]:
-    """Conversations that are shown a note made of the words, from its time on."""
+    """Queue the conversations that see a note derived from the words, from the note's time on."""
     for agent in search.trail.reached:
         chats: dict[str, int] = {}
         for scope, at in (yield from _quoting_notes(search, agent)):
@@ -189,13 +189,13 @@ def _suspect_since(search: Search, sessions: Iterable[SessionId], at: int, other
 
 
 def find_notes(search: Search, agent: str) -> Script[None]:
-    """Look once more, under the locks of the agent's notes: some may have been added since."""
+    """Repeat the search for notes under the locks of the agent's notes: more may have been added since."""
     if search.terms:
         yield from _quoting_notes(search, agent)
 
 
 def _quoting_notes(search: Search, agent: str) -> Script[list[tuple[str, int]]]:
-    """Notes of the model that hold the words: the scope and the time of each. Those for others join the trail."""
+    """The scope and time of each model-written note with the words. Notes for others are added to the trail."""
     trail, found = search.trail, list[tuple[str, int]]()
     place = ("", 0)
     while page := (
@@ -213,7 +213,7 @@ def _quoting_notes(search: Search, agent: str) -> Script[list[tuple[str, int]]]:
 
 
 def _is_of_them(trail: Trail, agent: str, row: Row) -> bool:
-    """Notes by and about them go whatever they say (person.py)."""
+    """Whether a note is by or about the person: such notes are always erased (forget_person_sql.py)."""
     scopes = {person_scope(person) for person in trail.people}
     return agent in trail.agents and (row[2] in scopes or row[6] in trail.people)
 
@@ -227,8 +227,8 @@ def _quotes(search: Search, row: Row) -> bool:
 
 
 def origin_session(origin: str) -> SessionId | None:
-    """The session in which a note was made, by its origin (`tool:<session>:<turn>:<call>`, `finish:<session>:<epoch>`);
-    None for an origin that does not say."""
+    """The session that wrote a note, from its origin (`tool:<session>:<turn>:<call>`, `finish:<session>:<epoch>`); None
+    for other origins."""
     kind, _, rest = origin.partition(":")
     if kind == "finish":
         return SessionId(rest.rpartition(":")[0])
@@ -236,11 +236,11 @@ def origin_session(origin: str) -> SessionId | None:
     return SessionId(parts[0]) if kind == "tool" and len(parts) > 2 else None
 
 
-# --- looking ---------------------------------------------------------------------------------------
+# --- scanning --------------------------------------------------------------------------------------
 
 
 def _scan(search: Search, session: SessionId, agent: str, start: int) -> Script[None]:
-    """Judge what the agent made in a session from an entry on. What it inherited is read for who said which word."""
+    """Check the agent's output in a session from entry `start` on. Earlier entries only show who used which term."""
     trail = search.trail
     found = trail.found(session, agent)
     others, earlier = search.others.setdefault(session, set()), set[str]()
@@ -273,7 +273,7 @@ def _scan(search: Search, session: SessionId, agent: str, start: int) -> Script[
 
 
 def _readable(trail: Trail, page: Iterable[Entry]) -> Iterator[tuple[Entry, bool]]:
-    """Entries that are not the forgotten person's, and whether an agent made them."""
+    """Entries that are not the forgotten person's, and whether an agent wrote them."""
     for entry in page:
         gone = trail.sessions.get(entry.session)
         body = entry.body
@@ -283,18 +283,18 @@ def _readable(trail: Trail, page: Iterable[Entry]) -> Iterator[tuple[Entry, bool
 
 
 def _spread(search: Search, session: SessionId, start: int, turns: set[int], others: set[str]) -> Script[None]:
-    """Branches that have what was said here, and conversations that these turns wrote to."""
+    """Queue the branches that contain these turns, and the conversations that the turns wrote to."""
     for child, fork_seq in (yield from rows(CHILDREN, session=session, first=start)):
         search.suspect(SessionId(child), fork_seq + 1, others)
     found = search.trail.sessions[session]
-    for letter in (yield from letters_of(session, turns - found.turns)):
-        target = letter.target
+    for sent in (yield from agent_messages_of(session, turns - found.turns)):
+        target = sent.target
         if target is None:
             continue
         yield from hold_target(search.trail, target)
-        if letter.turn in found.quoted:
-            search.trail.letters[letter.id] = target
-            waiting = [row for row in (yield from mail_of(letter, target)) if row[2] is None]
+        if sent.turn in found.quoted:
+            search.trail.agent_messages[sent.id] = target
+            waiting = [row for row in (yield from mail_of(sent, target)) if row[2] is None]
             search.trail.mail |= {message: mailbox for message, mailbox, _ in waiting}
         reached = yield from rows(SESSIONS_AT, address=target)
-        yield from _suspect_since(search, [SessionId(row[0]) for row in reached], letter.at, others)
+        yield from _suspect_since(search, [SessionId(row[0]) for row in reached], sent.at, others)

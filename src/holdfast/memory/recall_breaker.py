@@ -1,8 +1,8 @@
-"""The circuit breaker of recall: a provider that hangs costs a few turns their budget, and then no turn anything.
+"""The circuit breaker of recall: a hanging provider delays a few turns by their recall budget, and then none.
 
-While the circuit of a provider is open, turns leave it out and say so. Now and then one turn's question is sent to it
-as a probe, beside the turn, which does not wait for it; an answer within a turn's budget closes the circuit. The
-circuits live in RAM, one for each provider of each agent, and everything that recalls shares them.
+While the circuit of a provider is open, turns skip the provider and report that. From time to time the query of one
+turn is also sent to it as a probe, and the turn does not wait for the answer; an answer within the recall budget closes
+the circuit. The circuits are in RAM, one per provider and agent, shared by all recalls of the process.
 """
 
 from holdfast.kernel.clock import Clock
@@ -19,14 +19,14 @@ class RecallBreaker:
         self._probed: set[LaneKey] = set()
 
     def why_not(self, key: LaneKey) -> str | None:
-        """Why the provider is left out; None when it is asked."""
+        """The reason to skip the provider; None if it is queried."""
         circuit = self._circuits.get(key)
         if circuit is None or not circuit.is_open:
             return None
         return f"{key.provider} was not asked: it did not answer {circuit.failures} times in a row"
 
     def begin_probe(self, key: LaneKey) -> bool:
-        """Whether it is time to find out; true once, until the probe has ended."""
+        """Whether a probe is due; True only once until that probe has ended."""
         circuit = self._circuits.get(key, Circuit())
         if not circuit.is_open or key in self._probed or self._clock.now() < circuit.reopens_at:
             return False
@@ -40,6 +40,6 @@ class RecallBreaker:
         self._circuits.pop(key, None)
 
     def missed(self, key: LaneKey) -> None:
-        """It failed, or did not answer within the budget."""
+        """Record a failure, or an answer that exceeded the budget."""
         before = self._circuits.get(key, Circuit())
         self._circuits[key] = before.failed(self._clock.now(), self._entropy.fraction())

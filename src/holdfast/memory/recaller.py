@@ -1,10 +1,10 @@
-"""The recaller: asks every provider that can remember, within the turn's budget, and drops what comes late.
+"""The recaller: queries every provider that supports recall, within the turn's budget, and drops late answers.
 
-Rule 1: a result is kept under the key it was fetched for and taken under the same key, once, or never (R10, R11).
-Rule 2: the budget is the turn's, not each provider's. Who has not answered by then is left out, and the turn says so.
-Rule 3: a provider that did not answer several times in a row is left out, and the turn says so (recall_breaker.py).
-Rule 4: what was asked ahead for the next turn counts only if nothing was said in between: the head is in the key. Nor
-        does it count when the asker has become another person since, or their chat one of several people.
+Rule 1: a result is stored under the key of its query and used under the same key, at most once (R10, R11).
+Rule 2: the budget is per turn, not per provider. A provider without an answer by then is skipped and reported.
+Rule 3: a provider that repeatedly did not answer is skipped and reported (recall_breaker.py).
+Rule 4: a prefetched result counts only if the journal's head is unchanged: the head is part of the key. It does not
+        count if the principal's links changed since, or if the chat became a group.
 """
 
 import asyncio
@@ -32,24 +32,24 @@ from holdfast.store.database import Database
 from holdfast.turns.journal import Entry, Recalled, UserSaid, storable
 from holdfast.turns.turn import Turn
 
-PREFETCHED_MAX = 1_024  # keys; the oldest go first
+PREFETCHED_MAX = 1_024  # keys; the oldest are evicted first
 PREFETCH_WAIT_MS = 30_000
 
 
 @dataclass(slots=True)
 class _Asked:
-    """Several providers asked at once, with whatever has come back so far."""
+    """A query to several providers at once, with the answers so far."""
 
     group: bool
     answers: dict[ProviderName, Sequence[Recollection]] = field(default_factory=dict)
     failures: dict[ProviderName, str] = field(default_factory=dict)
     waiting: set[ProviderName] = field(default_factory=set)
-    kin: tuple[Principal, ...] | None = None  # who the asker was when it was asked
+    kin: tuple[Principal, ...] | None = None  # the linked principals at the time of the query
     tasks: list[Task] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
     def is_like(self, other: "_Asked") -> bool:
-        """Whether both were asked for the same readers."""
+        """Whether both queries had the same readers."""
         return (self.kin, self.group) == (other.kin, other.group)
 
     def drop(self) -> None:
@@ -67,7 +67,7 @@ class Recaller:
         self._probes: dict[LaneKey, Task] = {}
 
     async def recall(self, query: RecallQuery, policy: RecallPolicy) -> RecallOutcome:
-        """Everything that the providers remember in time. Raises nothing of theirs."""
+        """The memories of all providers that answer in time. Does not raise exceptions of providers."""
         able = self._able(query)
         if not policy.enabled or not able:
             return RecallOutcome(key=query.key)
@@ -91,7 +91,7 @@ class Recaller:
         return _found(query.key, asked, ahead, policy)
 
     def _probe(self, name: ProviderName, provider: Provider, query: RecallQuery, policy: RecallPolicy) -> None:
-        """Find out beside the turn whether the provider answers again. What it answers is nobody's."""
+        """Test in the background whether the provider answers again; its answer is dropped."""
         key = LaneKey(query.agent, name)
         if self._breaker.begin_probe(key):
             probing = self._probing(key, provider, query, policy)
@@ -101,7 +101,7 @@ class Recaller:
         try:
             async with asyncio.timeout(policy.budget_ms / 1000):
                 await _recall(key.provider, provider, query)
-        except Exception as error:  # noqa: BLE001 - somebody else's code, and nobody waits for it
+        except Exception as error:  # noqa: BLE001 - third-party code in a background task
             log.info("recall.skipped", providers=[key.provider], code=type(error).__name__)
             self._breaker.missed(key)
         else:
@@ -111,7 +111,7 @@ class Recaller:
             self._probes.pop(key, None)
 
     def prefetch(self, query: RecallQuery, policy: RecallPolicy) -> None:
-        """Ask ahead for the turn that follows this head, where an answer takes long."""
+        """Query slow providers ahead of the turn that follows this head."""
         slow = {
             name: one
             for name, one in self._able(query).items()
@@ -124,7 +124,7 @@ class Recaller:
             self._prefetched.popitem(last=False)[1].drop()
 
     def forget(self, session: str) -> None:
-        """The conversation switched: nothing that was asked for it is shown any more."""
+        """Drop the prefetched results of a session, because the conversation switched."""
         for key in [key for key in self._prefetched if key.session == session]:
             self._prefetched.pop(key).drop()
 
@@ -156,18 +156,18 @@ class Recaller:
             self._breaker.answered(key)
         except TimeoutError:
             asked.failures[name] = f"{name} did not answer"
-        except Exception as error:  # noqa: BLE001 - somebody else's code: the turn goes on without it
+        except Exception as error:  # noqa: BLE001 - third-party code: the turn continues without it
             code = error.code if isinstance(error, HoldfastError) else type(error).__name__
             log.warning("recall.skipped", providers=[name], code=code)
             asked.failures[name] = f"{name} failed"
-            if is_asked:  # and not the store before it
+            if is_asked:  # not if reading the store failed
                 self._breaker.missed(key)
         asked.waiting.discard(name)
         if not asked.waiting:
             asked.done.set()
 
     async def _widened(self, query: RecallQuery) -> RecallQuery:
-        """The question with everybody who its asker is now; a link that was taken back no longer counts."""
+        """The query with the current linked principals; a revoked link does not count."""
         if self._db is None:
             return query
         kin = await self._db.read(linked_principals(query.key.principal))
@@ -188,7 +188,7 @@ async def _recall(name: ProviderName, provider: Provider, query: RecallQuery) ->
 
 
 def _allowed(query: RecallQuery, found: Sequence[Recollection]) -> Sequence[Recollection]:
-    """Without what belongs to somebody else, whatever the provider let through."""
+    """The memories that the audience may see, even if the provider returned others."""
     audience = query.audience
     return [one for one in found if one.scope is None or audience.may_see(one.scope)]
 
@@ -206,7 +206,7 @@ def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPo
 def query_of(
     claim: Claim, turn: Turn, policy: RecallPolicy, said: Sequence[Entry], *, head_seq: int | None = None
 ) -> RecallQuery:
-    """What a turn asks memory; with `head_seq`, what the turn after it would ask."""
+    """The recall query of a turn; with `head_seq`, that of the next turn."""
     head = turn.first_seq - 1 if head_seq is None else head_seq
     return RecallQuery(
         key=RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal),
@@ -227,7 +227,7 @@ def query_of(
 
 
 def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Sequence[Entry]) -> Recalled | None:
-    """The entry that a turn is shown, with the key it was fetched for; None when there is nothing to show."""
+    """The journal entry with the recalled text and the key of its query; None if there is nothing to show."""
     present = {(entry.session or found.key.session, entry.turn) for entry in context}
     texts = [entry.text for entry in context]
     chosen = replace(found, memories=choose(found.memories, policy, shown=texts, present=present))

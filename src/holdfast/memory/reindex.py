@@ -1,4 +1,4 @@
-"""Refilling: a provider gets what it missed, or an index that was lost gets everything once more."""
+"""Backfill and reindex: a provider gets older turns, or a lost index is rebuilt from the journal."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ PARCELS_PAGE = 200
 
 
 async def backfill(db: Database, providers: Providers, key: LaneKey) -> int:
-    """Schedule what was said before the provider was configured; how many units."""
+    """Schedule the turns from before the provider was configured; the number of units."""
     made, after, more = 0, "", True
     while more:
         after, units, more = await db.write(
@@ -28,12 +28,12 @@ async def backfill(db: Database, providers: Providers, key: LaneKey) -> int:
 
 
 async def rebuild(db: Database, providers: Providers, key: LaneKey) -> int:
-    """Fill a provider's own index again from the journal; how many parcels."""
+    """Rebuild a provider's index from the journal; the number of parcels."""
     return await check_indexed(providers, key).rebuild(_delivered(db, key))
 
 
 def check_indexed(providers: Providers, key: LaneKey) -> Indexed:
-    """The provider, which has an index of its own. Raises `InvalidInput` for one that has none."""
+    """The provider as `Indexed`. Raises `InvalidInput` if it has no index of its own."""
     provider = providers.get(key)
     if not isinstance(provider, Indexed):
         _policy(providers, key)
@@ -42,9 +42,9 @@ def check_indexed(providers: Providers, key: LaneKey) -> Indexed:
 
 
 async def refill(db: Database, providers: Providers, key: LaneKey, policy: DispatchPolicy | None = None) -> int | None:
-    """Rebuild a provider's index if it is damaged or gone; None when nothing was missing. Raises `ProviderFailed`.
+    """Rebuild a provider's index if it is damaged or missing; None if nothing was missing. Raises `ProviderFailed`.
 
-    A new index says that it needs it too. It lacks nothing if it has the first parcel that was ever delivered.
+    A new index reports `needs_rebuild` too. If it has the first delivered parcel, nothing was missing.
     """
     provider = providers.get(key)
     if not isinstance(provider, Indexed) or not (
@@ -53,13 +53,13 @@ async def refill(db: Database, providers: Providers, key: LaneKey, policy: Dispa
         return None
     wait_ms = (policy or DispatchPolicy()).call_wait_ms
     try:
-        async with asyncio.timeout(wait_ms / 1000):  # its deliveries wait meanwhile
+        async with asyncio.timeout(wait_ms / 1000):  # the provider's deliveries wait meanwhile
             landing = await _first_landing(provider, key, oldest[0][1])
     except TimeoutError as error:
         raise ProviderFailed(f"no answer within {wait_ms} ms", provider=key.provider) from error
     except HoldfastError:
         raise
-    except Exception as error:  # somebody else's code
+    except Exception as error:  # third-party code
         raise ProviderFailed(f"{type(error).__name__}: {error}", provider=key.provider) from error
     if landing is None:
         return None
@@ -68,8 +68,8 @@ async def refill(db: Database, providers: Providers, key: LaneKey, policy: Dispa
 
 
 async def _first_landing(provider: Provider, key: LaneKey, oldest: Parcel) -> Landing | None:
-    """What became of the first parcel, for an index that needs to be filled; None for one that does not."""
-    if (why := await provider.healthy()) is not None:  # opens the index, so that it knows
+    """Whether the first parcel is in an index that needs a rebuild; None if the index needs none."""
+    if (why := await provider.healthy()) is not None:  # opens the index, which sets `needs_rebuild`
         raise ProviderFailed(why, provider=key.provider)
     needs_rebuild = isinstance(provider, Indexed) and provider.needs_rebuild
     return await provider.landed(oldest) if needs_rebuild else None
@@ -78,7 +78,7 @@ async def _first_landing(provider: Provider, key: LaneKey, oldest: Parcel) -> La
 async def _delivered(db: Database, key: LaneKey) -> AsyncIterator[Parcel]:
     after = 0
     while page := await db.read(list_delivered_parcels(key, after=after, limit=PARCELS_PAGE)):
-        for after, parcel in page:  # noqa: B007 - the last one is where the next page begins
+        for after, parcel in page:  # noqa: B007 - the next page starts after the last row
             yield parcel
 
 

@@ -1,4 +1,4 @@
-"""Settling: what came of an attempt, made durable under the lane's fence. The mark moves here and nowhere else (R5)."""
+"""Settlement: stores the outcomes of a call under the lane's fence and moves the settled mark (R5)."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ update delivery
        lease_fence = (select lane.fence from lane where lane.agent = delivery.agent
                          and lane.provider = delivery.provider and lane.place = delivery.place)
  where n = :n"""
-# The unit of a retraction that took back everything it had.
+# The unit of a retraction that covers all its turns.
 TAKEN_BACK = """
 update delivery set state = 'retracted'
  where op = 'retain' and state = 'delivered'
@@ -48,12 +48,12 @@ update delivery set state = 'retracted'
 FIND = """
 select n, agent, provider, place, state, from_turn from delivery
  where stream = :stream and provider = :provider and id = :id"""
-# Where the turns of a unit that were undone begin.
+# The first undone turn of a unit.
 UNDONE = """
 select min(back.from_turn) from delivery as back, delivery as unit
  where unit.n = :n and unit.op = 'retain' and back.stream = unit.stream and back.provider = unit.provider
    and back.from_seq = unit.from_seq and back.op like 'retract:%'"""
-# What was parked in doubt is still in doubt: the provider is asked once more before anything is sent.
+# A delivery that was parked in doubt stays in doubt: the provider is asked before it is resent.
 REPLAY = """
 update delivery
    set state = case when uncertain_at is null then 'scheduled' else 'uncertain' end, late = 1, due_at = :now,
@@ -67,7 +67,7 @@ FINAL = frozenset({DeliveryState.DELIVERED, DeliveryState.PARKED, DeliveryState.
 
 @verb
 def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> Script[None]:
-    """Make the outcomes of one call durable and give the lanes back. Raises `LaneLost`; then nothing is changed."""
+    """Store the outcomes of one call and free its lanes. Raises `LaneLost`; then nothing is changed."""
     ordered = sorted(settled, key=lambda pair: (pair[0].key, pair[0].place))
     streams = yield from _lock_cursors([claim for claim, _ in ordered])
     for claim, settlements in ordered:
@@ -84,7 +84,7 @@ def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> S
 
 
 def _lock_cursors(claims: Sequence[LaneClaim]) -> Script[list[tuple[str, str]]]:
-    """The cursors that may move, locked before any lane is (D5)."""
+    """Lock the cursors that may move, before any lane (D5)."""
     streams: set[tuple[str, str]] = set()
     for claim in claims:
         last = max(package.n for package in claim.packages)
@@ -98,7 +98,7 @@ def _lock_cursors(claims: Sequence[LaneClaim]) -> Script[list[tuple[str, str]]]:
 
 
 def _is_settled(claim: LaneClaim) -> Script[bool]:
-    """Prove the claim under lock; True when this very settlement was committed and its caller never learned of it."""
+    """Check the claim under lock; True if this settlement was already committed and its answer was lost."""
     row = yield from one(HOLD, agent=claim.key.agent, provider=claim.key.provider, place=claim.place)
     if row is None or row[0] != claim.fence or row[1] not in (None, claim.node):
         raise LaneLost(f"fence {claim.fence} is behind {row and row[0]}", place=claim.place)
@@ -110,7 +110,7 @@ def _is_delivered(settlement: Settlement) -> bool:
 
 
 def _is_doubted(claim: LaneClaim, settlements: Sequence[Settlement]) -> bool:
-    """Whether a request that writes words may still arrive after this."""
+    """Whether a write of the claim may still arrive after this settlement."""
     writes = {package.n for package in claim.packages if package.parcel.turns or package.parcel.note is not None}
     known = {done.n: done.leaves_doubt for done in settlements}
     return any(known.get(n, True) for n in writes)
@@ -135,7 +135,7 @@ def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
 
 @verb
 def replay_delivery(delivery: DeliveryId, by: By = PROGRAM) -> Script[str]:
-    """Put a parked delivery back at the head of its lane, late and marked as such. Returns its state now."""
+    """Reschedule a parked delivery, marked as late, in its old position on the lane. Returns its new state."""
     provider, stream = split_id(delivery)
     row = yield from one(FIND, stream=stream, provider=provider, id=delivery)
     if row is None:
@@ -143,14 +143,14 @@ def replay_delivery(delivery: DeliveryId, by: By = PROGRAM) -> Script[str]:
     n, agent, provider, place, state, first = row
     key = LaneKey(AgentName(agent), Provider(provider))
     yield from run(HOLD, agent=key.agent, provider=key.provider, place=place)
-    state = ((yield from one(FIND, stream=stream, provider=provider, id=delivery)) or row)[4]  # as of the lock
+    state = ((yield from one(FIND, stream=stream, provider=provider, id=delivery)) or row)[4]  # under the lock
     if state == "parked" and (yield from _is_undone(n, stream, first)):
         yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=agent, state="dropped")
         return "dropped"
     replayed = yield from one(REPLAY, n=n)
     if replayed is None:
         if state in {"scheduled", "sending", "uncertain"}:
-            return str(state)  # it was replayed already
+            return str(state)  # already replayed
         raise InvalidInput(f"delivery {delivery} is {state}; only a parked one can be replayed", delivery=delivery)
     yield from run(WAKE, agent=key.agent, provider=key.provider, place=place)
     yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=agent)
@@ -158,9 +158,9 @@ def replay_delivery(delivery: DeliveryId, by: By = PROGRAM) -> Script[str]:
 
 
 def _is_undone(n: int, stream: str, first: int) -> Script[bool]:
-    """Leave out of a parked unit what was undone since; True when nothing of it is left.
+    """Remove the turns undone since from a parked unit; True if none is left.
 
-    Its retraction may be over already: whatever a replay brought would stay.
+    Their retraction may be settled already, so a replay would restore them for good.
     """
     undone = yield from one(UNDONE, n=n)
     if undone is None or undone[0] is None:
@@ -173,7 +173,7 @@ def _is_undone(n: int, stream: str, first: int) -> Script[bool]:
 
 
 def split_id(delivery: str) -> tuple[str, str]:
-    """The provider and the stream that an id names: `provider:stream:from_seq[:retract:turn]`."""
+    """The provider and the stream of a delivery id: `provider:stream:from_seq[:retract:turn]`."""
     base = delivery.rsplit(":retract:", 1)[0]
     provider, _, rest = base.partition(":")
     return provider, rest.rpartition(":")[0]

@@ -1,8 +1,8 @@
-"""Turns that nobody can read any more: their session was deleted before somebody is forgotten (D25).
+"""Unreadable turns: their session was deleted before the request to forget a person (D25).
 
-A deletion blanks the journal and leaves what the providers have. Whether an answer to somebody else repeats the words
-of the forgotten person cannot be found out then. The rows still tell whose each turn and each message was, so the
-providers erase every turn of the session since the words could be known in it, and so in its branches.
+A deletion blanks the journal but not the providers, so whether an answer to another person repeats the forgotten words
+can no longer be determined. The rows still have the principal of each turn and message, so the providers erase every
+turn of the session, and of its branches, from the first one that could know the words.
 """
 
 from holdfast.kernel.ids import SessionId
@@ -12,8 +12,8 @@ from holdfast.store.script import Script, one, rows
 DELETED = """
 select distinct session.id from inbound join session on session.id = inbound.session
  where inbound.principal = :person and session.agent = :agent and session.state = 'deleted'"""
-# The first turn that could know words of theirs, and the first turn after which a branch could. A message that was only
-# observed is in no turn: those that ended before it came did not know it.
+# The first turn that could know the person's words, and the first turn whose branches could. An observed message is in
+# no turn: turns that ended before its arrival did not know it.
 HEARD_FROM = """
 select min(first), min(forked) from (
   select n as first, n as forked from turn where session = :session and principal = :person
@@ -39,7 +39,7 @@ select turn.session, turn.n, session.agent from line join session on session.id 
 
 
 def find_unreadable(trail: Trail) -> Script[None]:
-    """Add to the trail the turns that may repeat the words, and whose own words are gone."""
+    """Add to the trail the blanked turns that may repeat the words."""
     known: list[tuple[SessionId, int, int]] = []
     heard = {session for session, found in trail.sessions.items() if found.agent in trail.agents}
     for person in sorted(trail.people):

@@ -1,1 +1,1 @@
-"""An answer reaches its platform: replies and their ledger, splitting, drafts, the typing indicator."""
+"""The outbox sends answers to their platforms: replies and their ledger, splitting, drafts, the typing indicator."""

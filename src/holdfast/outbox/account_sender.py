@@ -1,7 +1,7 @@
-"""A poster: sends the replies of one bot account, piece by piece, and keeps what came of each.
+"""The account sender: sends the replies of one bot account, piece by piece, and stores the outcome of each piece.
 
-What it remembers (which chat was just written to, when the account may be used again) is RAM that can vanish: after a
-restart the platform says so once more.
+The rate-limit state (recently used chats, the account's next allowed send) is in RAM only: after a restart the platform
+reports its limits again.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ from holdfast.store.ports import Ports
 from holdfast.turns.model_call import is_cancelled_from_outside
 from holdfast.turns.policy import DAY_MS
 
-FAILURES_MAX = 3  # in a row, before only one reply at a time finds out whether the platform is back
+FAILURES_MAX = 3  # consecutive failures before sends are limited to one probe at a time
 PROBES = RetryPolicy(delay_ms_base=1_000, delay_ms_max=30_000)
 NO_OUTCOME = "the channel's code failed: it did not say what became of it"
-NEVER_DOUBLES_MS = DAY_MS  # a platform that knows a nonce for that long needs no policy for doubts
+NEVER_DOUBLES_MS = DAY_MS  # a platform that remembers nonces for this long never posts a piece twice
 
 
 class AccountSender:
@@ -61,20 +61,20 @@ class AccountSender:
 
     @property
     def room(self) -> int:
-        """How many more replies may be sent now."""
+        """The number of further replies that may be sent now."""
         if self._ports.clock.now() < self._account_rests_until:
             return 0
         allowed = 1 if self._failures >= FAILURES_MAX else self._policy.sends_max
         return max(0, allowed - len(self.sending))
 
     def resting(self) -> frozenset[str]:
-        """The chats that were written to a moment ago."""
+        """The chats that are paused by their rate limit."""
         now = self._ports.clock.now()
         self._chats_rest_until = {chat: at for chat, at in self._chats_rest_until.items() if at > now}
         return frozenset(self._chats_rest_until)
 
     def rested_at(self) -> Instant | None:
-        """When something that rests now may be used again."""
+        """The earliest end of a current pause, of the account or of a chat; None without one."""
         now = self._ports.clock.now()
         return min(
             (at for at in (self._account_rests_until, *self._chats_rest_until.values()) if at > now), default=None
@@ -83,7 +83,7 @@ class AccountSender:
     # --- one reply
 
     async def send(self, claim: ReplyClaim, asked_at: Instant) -> None:
-        """See a claim through. `asked_at` is when it was asked for: later it may be somebody else's."""
+        """Send the pieces of a claimed reply. `asked_at` is the time of the claim request; an old claim may be lost."""
         able = self._channel.capabilities
         self._rest(claim.chat, able.chat_interval_ms)
         pieces = split(claim.text, able.text_chars_max, able.text_length)
@@ -133,7 +133,7 @@ class AccountSender:
             if is_cancelled_from_outside():
                 raise
             return Doubtful("the channel cancelled its own work")
-        except Exception as error:  # noqa: BLE001 - somebody else's code: what it did before is unknown
+        except Exception as error:  # noqa: BLE001 - third-party code: its effect is unknown
             return self._raised(post, error)
 
     async def _edit(self, claim: ReplyClaim, post: Post) -> SendOutcome:
@@ -146,7 +146,7 @@ class AccountSender:
         return Doubtful(f"the channel's code failed: {type(error).__name__}")
 
     def _learn(self, claim: ReplyClaim, outcome: SendOutcome) -> None:
-        """What this says of the chat and of the account beside the reply."""
+        """Update the rate limits of the chat and of the account, and the failure count, from an outcome."""
         self._rest(claim.chat, self._channel.capabilities.chat_interval_ms)
         match outcome:
             case NotSent(retry_after_ms=wait_ms, whole_account=True) if wait_ms:
@@ -162,24 +162,24 @@ class AccountSender:
                 self._failures = 0
 
     def _rest_account(self, wait_ms: int) -> None:
-        """Several requests are under way at once: the longest wait that any of them was told of holds."""
+        """Pause the account. Requests are concurrent, so the longest wait that the platform asked for applies."""
         self._account_rests_until = max(self._account_rests_until, Instant(self._ports.clock.now() + wait_ms))
 
     def _rest(self, chat: str, wait_ms: int) -> None:
         if wait_ms:
             self._chats_rest_until[chat] = Instant(self._ports.clock.now() + wait_ms)
 
-    # --- keeping
+    # --- settling
 
     async def give_back(self, claim: ReplyClaim, reason: str) -> None:
-        """End a claim that nobody can see through: it may have been posted."""
+        """End a claim whose sending failed with a bug: the reply is uncertain, because it may have been posted."""
         doubts = min(claim.doubts + 1, BEYOND_DOUBT)
         await self._keep(
             claim, ReplySettlement(state=ReplyState.UNCERTAIN, part=claim.part, doubts=doubts, reason=reason)
         )
 
     async def _keep(self, claim: ReplyClaim, settlement: ReplySettlement) -> Kept:
-        """Durably, however long the store is away: until then nothing else of this chat may leave."""
+        """Store a settlement, retrying while the store is unavailable: until then the chat's next reply must wait."""
         attempt = 0
         while True:
             try:

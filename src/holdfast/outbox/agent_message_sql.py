@@ -1,4 +1,4 @@
-"""Messages from one agent to another: reply rows of the step that journals that they were sent (D9)."""
+"""Messages from one agent to another: reply rows, inserted with the journal step that sends them (D9)."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ values (:id, :mailbox, :session, :turn, :message, :agent, :channel, :address, :h
 
 
 def send_messages(claim: Claim, turn: Turn, messages: Sequence[OutgoingMessage]) -> Script[None]:
-    """One agent further than the messages that the turn answers have come."""
+    """Insert the messages of a turn; their hop count is one more than that of the messages the turn answers."""
     answered = turn.messages[-1] if turn.messages else MessageId("")
     for message in messages:
         yield from run(

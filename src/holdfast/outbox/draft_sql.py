@@ -1,8 +1,8 @@
-"""Drafts: on record before their first byte leaves, written to by one claim at a time (outbox/draft.py).
+"""Drafts in the store: a draft is inserted before its first request and held by one claim at a time (outbox/draft.py).
 
-A draft has an id (`receipt`) if and only if it is known to stand in the chat.
-A draft ends in one of three ways: a reply of its turn takes it over when it is claimed (`hand_over`), nothing was
-posted after all, or no reply comes and it is retracted.
+A draft has a platform id (`receipt`) if and only if it is known to be in the chat.
+A draft ends in one of three ways: a reply of its turn takes it over when the reply is claimed (`hand_over`), the draft
+was not posted, or no reply follows and the draft is retracted.
 """
 
 from holdfast.inbox.address import parse
@@ -29,8 +29,8 @@ WITHDRAW = "delete from draft where id = :id and fence = :fence and state = 'int
 RELEASE = """
 update draft set held_until = cast(:now as int8) + cast(:quiet_ms as int8)
  where id = :id and fence = :fence and held_until > cast(:now as int8) + cast(:quiet_ms as int8)"""
-# Of the head of a chat's replies: whether it has a draft to take over, and whether that is being written to. One that
-# was partly posted, or may have been, takes none: a later edit would prove nothing about that.
+# Whether the first reply of a chat has a draft to take over, and whether that draft is held. A reply that was partly
+# posted, or may have been, takes over no draft: a later edit would not settle whether the earlier attempt was posted.
 HAS_DRAFT = """
 (reply.part = 0 and reply.doubts = 0 and exists (
   select 1 from draft
@@ -57,12 +57,12 @@ BLANKED = """
 select id, address, draft_id from reply
  where draft = 'standing' and state in ('failed', 'uncertain') and length(body) = 0
  order by due_at, n limit :limit"""
-# What was given comes last the next time: some that can never be retracted hide no others. It is held while it is being
-# retracted: a reply of its turn that an operator sends again meanwhile must not be written into it.
+# A returned draft is ordered last next time, so that drafts that cannot be retracted do not hide others. It is held
+# during its retraction, so that a reply of its turn that an operator resends meanwhile does not edit it.
 DRAFT_GIVEN = "update draft set held_until = cast(:now as int8) + cast(:hold_ms as int8) where id = :id"
 REPLY_GIVEN = "update reply set due_at = :now where id = :id and draft = 'standing' and length(body) = 0"
 DROP = "delete from draft where id = :id"
-# Half a sentence may stand in the chat for ever. The reply that was to replace it is where an operator sees that.
+# The draft may stay in the chat for ever. The operator sees that on the reply that was to replace it.
 LET_GO = """
 update reply set draft = 'unknown'
  where draft is null and (session, turn) in (select session, turn from draft where draft.id = :id)
@@ -72,12 +72,12 @@ RETRACTED = "update reply set draft = :fate where id = :id and draft = 'standing
 
 @verb
 def intend_draft(intent: DraftIntent) -> Script[Draft | None]:
-    """The turn's draft, held by this claim; None while it must wait."""
+    """Hold the turn's draft for this claim, creating it if necessary; None while the draft must wait."""
     yield from _require_open(intent)
     row = yield from one(FIND, session=intent.session, turn=intent.turn)
     is_mine = row is not None and row[1] == intent.fence
     if not is_mine and (yield from one(BEFORE_IT, address=str(intent.address))) is not None:
-        return None  # in the chat it would stand before a reply that is older
+        return None  # it would appear before an older reply
     if row is None:
         yield from run(NEW, id=intent.id, address=str(intent.address), **_terms(intent), **_turn(intent))
         return Draft(id=intent.id, fence=intent.fence, state=DraftState.INTENDED, address=intent.address)
@@ -85,7 +85,7 @@ def intend_draft(intent: DraftIntent) -> Script[Draft | None]:
     if not is_mine and held_for_ms > 0:
         return None
     if state == DraftState.INTENDED.value and id_ != intent.id:
-        state = DraftState.UNKNOWN.value  # whoever intended it never said what came of it
+        state = DraftState.UNKNOWN.value  # its last holder stored no outcome
     yield from run(TAKE, id=id_, state=state, **_terms(intent))
     return Draft(
         id=DraftId(id_),
@@ -115,7 +115,7 @@ def _turn(intent: DraftIntent) -> dict[str, object]:
 
 @verb
 def note_draft(draft: Draft, state: DraftState | None, *, receipt: str = "") -> Script[None]:
-    """What came of sending it; no state means that it was certainly not posted. Said once; later news is void."""
+    """Store the outcome of the first request; None means not posted. Only the first outcome counts."""
     if state is None:
         yield from run(WITHDRAW, id=draft.id, fence=draft.fence)
     else:
@@ -128,9 +128,9 @@ def release_draft(draft: Draft, *, quiet_ms: int = 0) -> Script[None]:
 
 
 def hand_over(n: int) -> Script[None]:
-    """The reply `n`, which is being claimed, takes the draft of its turn over. One without an id stays unknown.
+    """Let the reply `n`, during its claim, take over the draft of its turn. A draft without an id stays unknown.
 
-    A turn that goes on after a question may have taken its draft up again in this very moment: then it keeps it.
+    A turn that continues after a question may hold the draft again; then the turn keeps it.
     """
     row = yield from one(HAND_OVER, n=n)
     if row is not None:
@@ -140,9 +140,9 @@ def hand_over(n: int) -> Script[None]:
 
 @verb
 def take_stray_drafts(*, limit: int) -> Script[tuple[StrayDraft, ...]]:
-    """Those that stand in a chat and that no reply will replace. The others are let go: nothing can be done.
+    """Drafts that are in a chat and that no reply will replace. Rows of drafts without an id are deleted.
 
-    Each is given to one caller at a time; one that could not be retracted is given again when its hold is over.
+    Each draft is returned to one caller at a time; one that was not retracted is returned again after its hold.
     """
     found = [*(yield from rows(STRAY, limit=limit)), *(yield from rows(BLANKED, limit=limit))]
     standing: list[StrayDraft] = []

@@ -1,4 +1,4 @@
-"""One draft, as the process that shows it knows it, and the pen that writes it (outbox/draft.py)."""
+"""The draft writer, and the live draft: the RAM state of one draft in the process that shows it (outbox/draft.py)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,17 +32,17 @@ NOT_HELD = "somebody else may write to it, or a reply before it is on its way"
 
 @dataclass(frozen=True, slots=True)
 class DraftPlace:
-    """Where a reply goes. The channel is there twice: as what sends, and as what edits."""
+    """The destination of a reply. `channel` and `editing` are the same object with different types."""
 
     channel: Channel
     editing: Editing
     address: Address
-    event_id: str  # the message that is answered
+    event_id: str  # of the message that the turn answers
 
 
 @dataclass(slots=True, kw_only=True)
 class LiveDraft:
-    """A running turn whose text is heard."""
+    """A running turn whose text this process receives."""
 
     session: str
     turn: int
@@ -52,14 +52,14 @@ class LiveDraft:
     began_at: Instant
     heard_at: Instant
     text: str = ""
-    is_new: bool = False  # something of the text may not have been shown
+    is_new: bool = False  # some text may not have been shown yet
     shown: str = ""
     place: DraftPlace | None = None
     draft: Draft | None = None
     held_until: Instant = Instant(0)
-    busy: bool = False  # a request is under way
+    busy: bool = False  # a request is in progress
     in_doubt: bool = False  # the answer to the newest edit was lost
-    over: bool = False  # nothing more is shown of it
+    over: bool = False  # no further text is shown
     ended: bool = False  # the turn has ended
 
 
@@ -69,10 +69,10 @@ class DraftWriter:
         self._retry = RetryPolicy(delay_ms_base=250, delay_ms_max=2_000)
 
     async def write(self, one: LiveDraft, place: DraftPlace) -> NotSent | None:
-        """Show what is new. What is returned says how long to wait before the next attempt."""
+        """Show the new text. The result, if any, says how long to wait before the next attempt."""
         able = place.channel.capabilities
         text = drafted(one.text, able.text_chars_max, able.text_length)
-        one.is_new = False  # what is heard from here on is news again
+        one.is_new = False  # later text sets it again
         if not text or text == one.shown:
             return None
         try:
@@ -84,7 +84,7 @@ class DraftWriter:
         outcome: SendOutcome = NotSent(NOT_HELD, QUIET_MS)
         if draft is not None and may_write(
             one.held_until, self._ports.clock.now()
-        ):  # this process may have slept meanwhile
+        ):  # the process may have been suspended meanwhile
             outcome = await self._put(one, place, draft, text)
         if isinstance(outcome, Sent):
             one.shown, one.in_doubt = text, False
@@ -93,7 +93,7 @@ class DraftWriter:
         return outcome if isinstance(outcome, NotSent) else NotSent(outcome.reason)
 
     async def _hold(self, one: LiveDraft, place: DraftPlace) -> Draft | None:
-        """On record, and ours for long enough; None while it must wait. One that a reply took over is not made anew."""
+        """Hold the draft in the store; None while it must wait. A draft that a reply took over is not recreated."""
         asked_at = self._ports.clock.now()
         if one.draft is not None and may_write(one.held_until, asked_at):
             return one.draft
@@ -125,11 +125,11 @@ class DraftWriter:
         one.in_doubt = True  # until there is an answer
         outcome = await _answered(place.editing.edit(draft.address, draft.receipt, text))
         one.in_doubt = isinstance(outcome, Doubtful)
-        one.over = isinstance(outcome, Declined)  # somebody deleted it; the reply finds that out by itself
+        one.over = isinstance(outcome, Declined)  # the message was deleted; the reply's edit detects that too
         return outcome
 
     async def _posted(self, one: LiveDraft, draft: Draft, outcome: SendOutcome) -> None:
-        """Durable, so that the reply can take its place whatever becomes of this process."""
+        """Store the outcome of the first request, so that the reply can replace the draft even after a crash."""
         match outcome:
             case Sent(receipt) if receipt:
                 kept = await self._keep(
@@ -146,7 +146,7 @@ class DraftWriter:
                 await self._keep(lambda: self._ports.db.write(note_draft(draft, DraftState.UNKNOWN)))
 
     async def let_go(self, one: LiveDraft) -> None:
-        """The reply may take its place; after an edit whose answer was lost, when that has landed or never will."""
+        """Release the draft to the reply; after an edit whose answer was lost, with a quiet period."""
         draft, one.draft = one.draft, None
         if draft is None:
             return
@@ -158,7 +158,7 @@ class DraftWriter:
         self._ports.notifier.wake(Topic.REPLY)
 
     async def _keep(self, verb: Callable[[], Awaitable[None]]) -> bool:
-        """However often the store is away for a moment. What is not kept is unknown when the hold is over."""
+        """Write with a bounded number of retries. A draft whose outcome is not stored is unknown after its hold."""
         for attempt in range(1, KEEP_ATTEMPTS_MAX + 1):
             try:
                 await verb()

@@ -1,9 +1,9 @@
-"""The drafter: shows a reply in its chat while it is being made, where the operator wants that (outbox/draft.py).
+"""The drafter: shows a reply in its chat while the model writes it, on channels with drafts enabled (outbox/draft.py).
 
-Rule 1: it hears of deltas from the process's own events, so each process shows what it is working on itself. What it
-        remembers is RAM that can vanish: a resumed turn takes its draft up again.
-Rule 2: whatever goes wrong here pauses the draft, or ends it. The turn goes on, and the reply comes all the same.
-Rule 3: when a turn ends its draft is let go at once, so that the reply need not wait for the hold to be over.
+Rule 1: deltas arrive as events of the same process, so each process shows the drafts of its own turns. The drafter's
+        state is in RAM only: a resumed turn continues its stored draft.
+Rule 2: an error pauses or ends the draft. It affects neither the turn nor the reply.
+Rule 3: the end of a turn releases its draft at once, so that the reply does not wait for the end of the hold.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from holdfast.store.ports import Ports
 from holdfast.turns.turn import TurnEvent
 
 DELTA = "turn.delta"
-VOIDING = frozenset({"turn.restarted", TurnEvent.CALLED.value})  # what was said before is no part of the reply
+VOIDING = frozenset({"turn.restarted", TurnEvent.CALLED.value})  # the text before these events is not part of the reply
 END = frozenset(event.value for event in (TurnEvent.ANSWERED, TurnEvent.FAILED, TurnEvent.INTERRUPTED, TurnEvent.ASKED))
-SKETCHES_MAX = 1_000  # turns at a time; the others are answered without
-TEXT_CHARS_MAX = 100_000  # more than the first piece of any platform
-STALE_MS = 15 * 60_000  # a turn whose end was missed is not remembered for ever
-TROUBLE_MS = 5_000  # without a word of the platform about how long to wait
+DRAFTS_MAX = 1_000  # concurrent turns; further turns get no draft
+TEXT_CHARS_MAX = 100_000  # longer than the first piece on any platform
+STALE_MS = 15 * 60_000  # a turn without text for this long is dropped: its end event was missed
+TROUBLE_MS = 5_000  # the pause after an error without a wait from the platform
 SWEEP_MS = 60_000
 STRAYS_MAX = 20
 
@@ -52,8 +52,8 @@ class Drafter(Loop):
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._channels = channels
-        self._pen = DraftWriter(ports)
-        self._sketches: dict[tuple[str, int], LiveDraft] = {}
+        self._writer = DraftWriter(ports)
+        self._drafts: dict[tuple[str, int], LiveDraft] = {}
         self._rest_until: dict[Hashable, Instant] = {}  # by chat, and by account
         self._running: dict[int, Task] = {}
         self._calls = 0
@@ -61,12 +61,12 @@ class Drafter(Loop):
         self._news = asyncio.Event()
         ports.notifier.tap(self._hear)
 
-    # --- hearing
+    # --- events
 
     def _hear(self, event: Event) -> None:
-        one = self._sketches.get((event.session, event.turn))
+        one = self._drafts.get((event.session, event.turn))
         if one is not None and event.fence < one.fence:
-            return  # a run that lost its claim speaks on until it finds that out
+            return  # a run that lost its claim publishes events until it notices
         if event.name == DELTA:
             self._heard(event)
         elif one is not None:
@@ -76,7 +76,7 @@ class Drafter(Loop):
                 self._end(one)
 
     def _heard(self, event: Event) -> None:
-        one = self._sketch_of(event)
+        one = self._draft_of(event)
         if one is None or one.over or len(one.text) > TEXT_CHARS_MAX:
             return
         had = len(one.text)
@@ -86,16 +86,16 @@ class Drafter(Loop):
             one.is_new = True
             self._news.set()
 
-    def _sketch_of(self, event: Event) -> LiveDraft | None:
+    def _draft_of(self, event: Event) -> LiveDraft | None:
         key = event.session, event.turn
-        known = self._sketches.get(key)
+        known = self._drafts.get(key)
         if known is not None and known.fence == event.fence:
             return known
         if known is not None:
-            self._end(known)  # it goes on under a younger claim
-        if not event.messages or len(self._sketches) >= SKETCHES_MAX:
+            self._end(known)  # the turn continues under a newer claim
+        if not event.messages or len(self._drafts) >= DRAFTS_MAX:
             return None
-        made = self._sketches[key] = LiveDraft(
+        made = self._drafts[key] = LiveDraft(
             session=event.session,
             turn=event.turn,
             mailbox=event.mailbox,
@@ -106,12 +106,12 @@ class Drafter(Loop):
         )
         return made
 
-    # --- showing
+    # --- writing
 
     async def step(self) -> bool:
         now = self._ports.clock.now()
         self._rest_until = {what: at for what, at in self._rest_until.items() if at > now}
-        for one in tuple(self._sketches.values()):
+        for one in tuple(self._drafts.values()):
             if now - one.heard_at > STALE_MS:
                 self._end(one)
             elif one.is_new and not (one.busy or one.over) and self._due_at(one) <= now:
@@ -123,7 +123,7 @@ class Drafter(Loop):
 
     def _due_at(self, one: LiveDraft) -> Instant:
         if one.place is None:
-            return one.began_at  # where it belongs is found out at once
+            return one.began_at  # its destination is looked up at once
         first = one.began_at if one.shown else first_due(one.began_at, len(one.text))
         rests = (self._rest_until.get(what, first) for what in _limits(one.place))
         return max(first, *rests)
@@ -139,21 +139,21 @@ class Drafter(Loop):
         self._start(partial(self._go_on, one), name=f"draft {one.session}/{one.turn}")
 
     def _end(self, one: LiveDraft) -> None:
-        """Let it go, once what is under way has ended."""
+        """Release the draft, after the request in progress if there is one."""
         one.ended = True
-        if self._sketches.get((one.session, one.turn)) is one:
-            del self._sketches[one.session, one.turn]
+        if self._drafts.get((one.session, one.turn)) is one:
+            del self._drafts[one.session, one.turn]
         if one.draft is not None and not one.busy:
-            self._start(partial(self._pen.let_go, one), name=f"draft {one.session}/{one.turn}")
+            self._start(partial(self._writer.let_go, one), name=f"draft {one.session}/{one.turn}")
 
     async def _go_on(self, one: LiveDraft) -> None:
-        """One step of one draft; one that fails in a way that nobody foresaw is its last."""
+        """Do one step of one draft. An unexpected exception ends the draft."""
         failed = True
         try:
             if one.place is None:
                 await self._find(one)
             else:
-                trouble = await self._pen.write(one, one.place)
+                trouble = await self._writer.write(one, one.place)
                 if trouble is not None:
                     self._pause(one, one.place, trouble.retry_after_ms, whole_account=trouble.whole_account)
             failed = False
@@ -164,11 +164,11 @@ class Drafter(Loop):
             self._news.set()
 
     async def _find(self, one: LiveDraft) -> None:
-        """Where the reply will go, and whether drafts are wanted there. Mostly they are not, and that is all."""
+        """Find the reply's destination; end the draft if its channel shows none."""
         try:
             message = await self._ports.db.read(trace_message(MessageId(one.message)))
         except HoldfastError:
-            one.over = True  # forgotten or pruned meanwhile: there is nothing to show
+            one.over = True  # forgotten or pruned meanwhile
             return
         address = parse(message.address)
         channel = None if address.channel in PULLED else self._channels.get(address.agent, address.channel)
@@ -181,28 +181,28 @@ class Drafter(Loop):
         until = Instant(self._ports.clock.now() + (wait_ms or TROUBLE_MS))
         chat, account = _limits(place)
         limited = account if whole_account else chat
-        # Another request may have been told of a longer wait while this one was under way.
+        # A concurrent request may have been told to wait longer.
         self._rest_until[limited] = max(until, self._rest_until.get(limited, until))
         one.is_new = True
 
-    # --- what no reply takes the place of
+    # --- stray drafts
 
     async def _sweep(self) -> None:
-        """Best effort: what cannot be deleted now is tried again, what never can be stays."""
+        """Retract stray drafts, best effort: a failed retraction is retried by a later sweep."""
         for stray in await self._ports.db.write(take_stray_drafts(limit=STRAYS_MAX)):
             channel = self._channels.get(stray.address.agent, stray.address.channel)
             if channel is not None:
-                self._start(partial(self._pen.retract, channel, stray), name=f"stray {stray.id}")
+                self._start(partial(self._writer.retract, channel, stray), name=f"stray {stray.id}")
 
     # --- tasks
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
-        """Work is made when its task begins: a task that is cut off before that leaves no coroutine behind."""
+        """Start a task. It creates the coroutine itself, so a task cancelled before it runs leaves none unawaited."""
         self._calls += 1
         self._running[self._calls] = self._ports.tasks.start(self._tracked(self._calls, work), name=name)
 
     async def _tracked(self, call: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """A top of its own: whatever is raised here concerns one draft only."""
+        """Run a task and log its exceptions: an error of one draft does not affect the others."""
         try:
             await work()
         except Exception as error:  # noqa: BLE001
@@ -213,8 +213,8 @@ class Drafter(Loop):
             self._running.pop(call, None)
 
     async def rest(self) -> None:
-        """Until something is heard, or due."""
-        due = [self._due_at(one) for one in self._sketches.values() if one.is_new and not (one.busy or one.over)]
+        """Wait for new text, or until a draft or the sweep is due."""
+        due = [self._due_at(one) for one in self._drafts.values() if one.is_new and not (one.busy or one.over)]
         soonest = min((*due, self._sweep_at))
         self._news.clear()
         try:
@@ -226,9 +226,9 @@ class Drafter(Loop):
     def cut_off(self) -> None:
         for task in list(self._running.values()):
             task.cancel()
-        self._running.clear()  # a task that was cut off before it began does not do so itself
+        self._running.clear()  # a task cancelled before it ran does not remove itself
 
 
 def _limits(place: DraftPlace) -> tuple[Hashable, Hashable]:
-    """What a platform counts by: the chat, and the account."""
+    """The keys of the platform's rate limits: the chat and the account."""
     return chat_of(str(place.address)), (place.address.agent, place.address.channel)

@@ -1,4 +1,4 @@
-"""Replies: what is said to the sender, as rows of a ledger."""
+"""Inserting replies into the ledger."""
 
 from holdfast.outbox.post import PULLED, ReplyState
 from holdfast.store.script import Script, run

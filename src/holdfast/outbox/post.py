@@ -1,9 +1,9 @@
-"""What leaves: one reply, piece by piece, and what can become of a piece.
+"""Posts: one piece of a reply as a channel sends it, and the possible outcomes.
 
-Rule 1: a reply is `attempting` before its first byte leaves, so a crash can never look like "not sent yet" (D26).
-Rule 2: a piece whose fate is unknown is resent once and the reply is then shown as uncertain, or held; it never blocks
-        the replies behind it.
-Rule 3: a reply that is fetched by whoever wants it (HTTP, the library, a terminal) is delivered when it is durable.
+Rule 1: a reply is `attempting` before its first byte is sent, so a crash can never look like "not sent yet" (D26).
+Rule 2: a piece whose outcome is unknown is resent once and the reply is then shown as uncertain, or it is held; it
+        never blocks later replies.
+Rule 3: a reply that its reader fetches (HTTP, the library, a terminal) is delivered when it is durable.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from holdfast.inbox.agent_chain import NOBODY, Chain
 from holdfast.kernel.ids import MessageId, ReplyId
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 
-PULLED = frozenset({"http", "openai", "terminal"})  # channels whose readers come and fetch
+PULLED = frozenset({"http", "openai", "terminal"})  # channels whose readers fetch their replies
 
 
 class ReplyState(Enum):
@@ -27,10 +27,10 @@ class ReplyState(Enum):
 
 
 class OnDoubt(Enum):
-    """What becomes of a reply whose fate is unknown."""
+    """The policy for a reply whose outcome is unknown."""
 
     RESEND = "resend"  # once, shown as a possible duplicate
-    HOLD = "hold"  # not again unless somebody says so
+    HOLD = "hold"  # resend only on an operator's request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,50 +43,50 @@ class Post:
     address: Address  # the chat (and thread) to send to; `address.user` only says whose session it is
     text: str
     message: MessageId
-    in_reply_to: str = ""  # the platform's id of the message that is answered; empty when there is none to quote
+    in_reply_to: str = ""  # the platform's id of the answered message; empty if there is none to quote
     hop: int = 0
-    chain: Chain = NOBODY  # of the turn that it was written in
-    is_answer: bool = False  # to what was said at its address; a message to another agent is none
+    chain: Chain = NOBODY  # of the turn that wrote it
+    is_answer: bool = False  # it answers a message from its address; a message to another agent does not
     attempt: int = 1
-    doubtful: bool = False  # an earlier attempt at this very piece may have arrived
+    doubtful: bool = False  # an earlier attempt at this piece may have been posted
     doubtful_for_ms: int = 0  # since that attempt began
 
     @property
     def nonce(self) -> str:
-        """The same for every attempt at this piece, for platforms that refuse what they have already."""
+        """The idempotency key of this piece, the same for every attempt, for platforms that reject duplicates."""
         return f"{self.reply}.{self.part}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    receipt: str  # the platform's id of what was posted
-    proved: bool = False  # the channel looked: whatever was in doubt before, it stands there once
+    receipt: str  # the platform's message id
+    proved: bool = False  # the channel verified that the piece was posted exactly once, despite earlier doubts
 
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """Certainly not posted; worth trying again."""
+    """The piece was not posted; a retry may succeed."""
 
     reason: str
-    retry_after_ms: int = 0  # what the platform asked for
-    whole_account: bool = False  # the limit is the account's: every chat waits
-    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
+    retry_after_ms: int = 0  # the wait that the platform asked for
+    whole_account: bool = False  # the rate limit applies to the account: all chats wait
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # its error, for the operator
 
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """Certainly not posted, and never will be: the chat is gone, the bot was blocked, the text is not acceptable."""
+    """The piece was not posted and never will be: the chat is gone, the bot is blocked, the text is not accepted."""
 
     reason: str
-    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # its error, for the operator
 
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """It may have been posted or not: the answer was lost."""
+    """The piece may have been posted or not: the platform's answer was lost."""
 
     reason: str
-    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # its error, for the operator
 
 
 SendOutcome: TypeAlias = Sent | NotSent | Declined | Doubtful

@@ -1,4 +1,4 @@
-"""Replies: lists the ledger, and sends a reply again on request."""
+"""The replies service: lists the ledger and resends a reply on request."""
 
 from collections.abc import Sequence
 

@@ -1,15 +1,15 @@
-"""Posting: what becomes of a reply after each attempt to send a piece of it. Values in, values out (D26).
+"""Replies: the state of a reply after each attempt to send a piece of it. This module is pure (D26).
 
-Rule 1: `doubts` is 0 while nothing is in doubt, 1 while the very piece that comes next may have been posted already,
-        and 2 once some piece may stand there twice, or nobody can say: from then on nothing is resent by itself.
-Rule 2: a doubt is resolved only by a platform that refuses a repeated nonce, while it still knows the first, or by a
-        channel that looked and found out.
-Rule 3: the first piece of a reply that has a draft is an edit of it. An edit may be repeated, and one that is certain
-        resolves every doubt about those before it. When it cannot be repeated, or was too often in doubt, the doubt
-        stays: the draft may have become the reply already.
-Rule 4: what certainly was not posted is tried again, however often the platform is away: after the time that was asked
-        for, or else after longer and longer ones. A reply that fails for a day while others pass is failed, so that it
-        does not hold up its chat for ever.
+Rule 1: `doubts` is 0 while every outcome is known, 1 while the next piece may already have been posted, and 2 once a
+        piece may have been posted twice or its outcome cannot be determined: then no piece is resent automatically.
+Rule 2: a doubt is resolved only by a platform that rejects a repeated nonce, while it still remembers the first one,
+        or by a channel that verified the outcome.
+Rule 3: the first piece of a reply with a draft is an edit of the draft. An edit may be repeated, and a successful edit
+        resolves all doubts about earlier ones. If the draft cannot be edited any more, or too many edits had unknown
+        outcomes, the doubt stays: the draft may already show the reply.
+Rule 4: a piece that was not posted is retried, however long the platform is down: after the wait that the platform
+        asked for, or else with exponential backoff. A reply that fails for a day while others succeed is failed, so
+        that it does not block its chat for ever.
 """
 
 from dataclasses import dataclass, field, replace
@@ -27,20 +27,20 @@ from holdfast.turns.policy import DAY_MS
 
 CLEAR, OPEN_DOUBT, BEYOND_DOUBT = 0, 1, 2
 REASON_CHARS_MAX = 400
-CHAT_PARTS = 5  # of an address: `agent`, the agent, the channel, the type, the chat
+CHAT_PARTS = 5  # parts of an address up to the chat: `agent`, the agent, the channel, the type, the chat
 POSSIBLE_DUPLICATE = "possible duplicate: an earlier attempt may have been posted too"
 NOBODY_KNOWS = "nobody can say whether it was posted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyClaim:
-    """A reply that one node sends. Its fence is (node, part, attempt). Durations are by the store's clock."""
+    """A reply claimed by one node. Its fence is (node, part, attempt). Durations are measured by the store's clock."""
 
     n: int
     id: ReplyId
     node: NodeId
-    attempt: int  # at the present piece
-    part: int  # how many pieces were sent
+    attempt: int  # at the current piece
+    part: int  # number of pieces sent
     doubts: int
     address: Address
     text: str
@@ -49,13 +49,13 @@ class ReplyClaim:
     hop: int = 0
     chain: Chain = NOBODY
     is_answer: bool = False
-    doubtful_for_ms: int = 0  # since the attempt that may have been posted began
-    waited_ms: int = 0  # since it was committed
-    draft: str = ""  # the platform's id of the draft whose place its first piece takes
+    doubtful_for_ms: int = 0  # since the start of the attempt that may have been posted
+    waited_ms: int = 0  # since the reply was committed
+    draft: str = ""  # the platform's id of the draft that the first piece replaces
 
     @property
     def edits(self) -> bool:
-        """Whether the next piece takes a draft's place."""
+        """Whether the next piece replaces a draft."""
         return bool(self.draft) and self.part == 0
 
     @property
@@ -63,7 +63,7 @@ class ReplyClaim:
         return chat_of(str(self.address))
 
     def post(self, pieces: tuple[str, ...]) -> Post:
-        """The next piece."""
+        """The next piece, as a channel sends it."""
         return Post(
             reply=self.id,
             part=self.part,
@@ -81,7 +81,7 @@ class ReplyClaim:
         )
 
     def after(self, settlement: "ReplySettlement") -> "ReplyClaim":
-        """The same claim after a piece was sent and another one follows, or the first one without its draft."""
+        """The claim for the next piece, or for the first piece without its draft."""
         attempt = self.attempt if settlement.part == self.part else 1
         draft = self.draft if settlement.draft is None else ""
         doubts = settlement.doubts
@@ -90,7 +90,7 @@ class ReplyClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplySettlement:
-    """What becomes of a reply; the store makes it durable. `ATTEMPTING` means that its next piece follows."""
+    """The new state of a reply, to be stored. `ATTEMPTING` means that the next piece follows."""
 
     state: ReplyState
     part: int
@@ -98,32 +98,32 @@ class ReplySettlement:
     delay_ms: int = 0
     receipt: str | None = None
     reason: str | None = None
-    draft: DraftFate | None = None  # what became of it, if that is known now
+    draft: DraftFate | None = None  # the draft's fate; None if it is unchanged
     vendor: VendorError = NO_ANSWER
 
     @property
     def kept_reason(self) -> str | None:
-        """For the store. The log gets `reason` and `vendor.fields`, without the platform's words."""
+        """The reason as stored. The log gets `reason` and `vendor.fields`, without the platform's error text."""
         return short(self.vendor.added_to(self.reason or "")) or None
 
 
 class Kept(Enum):
-    """What a settlement did."""
+    """The effect of a settlement."""
 
-    GOES_ON = "goes_on"  # the claim stands, and its next piece follows
-    DONE = "done"  # the claim is over
-    VOID = "void"  # the claim was void before: nothing was changed
+    GOES_ON = "goes_on"  # the claim continues with the next piece
+    DONE = "done"  # the claim ended
+    VOID = "void"  # the claim was already lost: nothing changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendPolicy:
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=1_000, delay_ms_max=300_000))
-    attempts_max: int = 40  # and only after `give_up_ms`
-    doubtful_edits_max: int = 8  # some four minutes: whatever nobody can prove may not hold up its chat
+    attempts_max: int = 40  # applies only after `give_up_ms`
+    doubtful_edits_max: int = 8  # about four minutes: an unprovable edit must not block its chat
     give_up_ms: int = DAY_MS
     send_wait_ms: int = 60_000
-    send_within_ms: int = 5_000  # of the claim; later it may be somebody else's, and no fence reaches a request
-    sends_max: int = 8  # at once, per bot account
+    send_within_ms: int = 5_000  # since the claim; an older claim may be lost, and a fence does not stop a request
+    sends_max: int = 8  # concurrent, per bot account
 
 
 def after_send(
@@ -138,9 +138,9 @@ def after_send(
     policy: SendPolicy,
     chance: float,
 ) -> ReplySettlement:
-    """After an attempt at the piece `claim.part`; `elapsed_ms` is the time since it was asked for.
+    """The settlement after an attempt at the piece `claim.part`.
 
-    `pace_ms` is how long the chat rests between two pieces.
+    `elapsed_ms` is the time since the claim request. `pace_ms` is the chat's minimum interval between two pieces.
     """
     if claim.edits and parts and not isinstance(outcome, NotSent):
         return _edited(claim, outcome, parts=parts, on_doubt=on_doubt, pace_ms=pace_ms, policy=policy, chance=chance)
@@ -173,12 +173,13 @@ def _again(
 
 
 def _kept(claim: ReplyClaim, state: ReplyState, reason: str, delay_ms: int = 0) -> ReplySettlement:
-    """No piece was sent: what is known of the reply stays as it was."""
+    """The settlement if no piece was sent: part and doubts stay the same."""
     return ReplySettlement(state=state, part=claim.part, doubts=claim.doubts, delay_ms=delay_ms, reason=short(reason))
 
 
 def _sent(claim: ReplyClaim, receipt: str, parts: int, pace_ms: int, *, proved: bool) -> ReplySettlement:
-    """While a chat must rest before its next piece, nothing is being sent, so a crash leaves no doubt."""
+    """The settlement after a sent piece. During the pause before the next piece the reply is pending, so a crash leaves
+    no doubt."""
     doubts = CLEAR if proved else min(claim.doubts * BEYOND_DOUBT, BEYOND_DOUBT)
     state = ReplyState.PENDING if pace_ms else ReplyState.ATTEMPTING
     if claim.part + 1 >= parts:
@@ -195,7 +196,7 @@ def _sent(claim: ReplyClaim, receipt: str, parts: int, pace_ms: int, *, proved: 
 
 def _doubted(claim: ReplyClaim, reason: str, on_doubt: OnDoubt, policy: SendPolicy, chance: float) -> ReplySettlement:
     if claim.doubts == CLEAR and on_doubt is OnDoubt.RESEND:
-        delay_ms = policy.retry.delay_ms(1, chance)  # it is sent once more, however often it was turned away before
+        delay_ms = policy.retry.delay_ms(1, chance)  # it is resent once, however often it was rejected before
         return ReplySettlement(
             state=ReplyState.PENDING, part=claim.part, doubts=OPEN_DOUBT, delay_ms=delay_ms, reason=short(reason)
         )
@@ -214,7 +215,8 @@ def _edited(
     policy: SendPolicy,
     chance: float,
 ) -> ReplySettlement:
-    """A draft that cannot be edited is let go, on record, before the piece is sent as a new message."""
+    """The settlement after an edit. A draft that cannot be edited is recorded as gone before the piece is sent as a new
+    message."""
     match outcome:
         case Sent(receipt):
             return replace(_sent(claim, receipt, parts, pace_ms, proved=True), draft=DraftFate.REPLACED)
@@ -236,22 +238,22 @@ def _edited(
 
 
 def untried(claim: ReplyClaim) -> ReplySettlement:
-    """For a process that slept before it sent: if the reply is still its own, it is given back as it was."""
+    """The settlement of a claim that is too old to send, as after a suspended process: the reply is pending again."""
     return ReplySettlement(state=ReplyState.PENDING, part=claim.part, doubts=claim.doubts)
 
 
 def is_possible_duplicate(state: str, doubts: int) -> bool:
-    """Whether the platform may show some piece of it twice."""
+    """Whether a piece of the reply may have been posted twice."""
     return state == ReplyState.UNCERTAIN.value and doubts >= BEYOND_DOUBT
 
 
 def chat_of(address: str) -> str:
-    """The chat that an address is in, whatever its thread and user: what platforms count by."""
+    """The chat of an address, without thread and user: platforms limit rates by chat."""
     return ":".join(address.split(":")[:CHAT_PARTS])
 
 
 def reply_state(text: str | None) -> str | None:
-    """A state that somebody wrote, checked."""
+    """Validate a state from a request. Raises `InvalidInput`."""
     known = [state.value for state in ReplyState]
     if text is not None and text not in known:
         raise InvalidInput(f"there is no reply state {text[:40]!r}; there are {', '.join(known)}", state=text[:40])
@@ -259,13 +261,13 @@ def reply_state(text: str | None) -> str | None:
 
 
 def short(text: str) -> str:
-    """A platform's words, as they can be kept in a column and shown on a line."""
+    """A platform's error text on one line, shortened, without NUL."""
     return " ".join(text.replace("\0", "").split())[:REASON_CHARS_MAX]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostedReply:
-    """One row of the ledger, without its words."""
+    """One row of the ledger, without its text."""
 
     n: int
     id: str
@@ -276,9 +278,9 @@ class PostedReply:
     state: str
     attempt: int
     parts_sent: int
-    possible_duplicate: bool  # the platform may show some piece of it twice
+    possible_duplicate: bool  # a piece may have been posted twice
     at: Instant
     due_at: Instant | None
     receipt: str | None
     reason: str | None
-    draft: str | None = None  # what became of the draft that was shown before it, if there was one (`DraftFate`)
+    draft: str | None = None  # the fate of its draft, if there was one (`DraftFate`)

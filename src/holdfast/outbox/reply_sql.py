@@ -1,8 +1,7 @@
-"""The reply ledger: claimed in order, chat by chat, and settled under the fence of (owner, part, attempt) (D26).
+"""The reply ledger: replies are claimed in order per chat and settled under the fence (owner, part, attempt) (D26).
 
-A reply is `attempting`, with its owner, before its first byte leaves. One whose owner is gone may have been posted:
-it is in doubt from then on, and never again looks as if nothing had been sent. What is uncertain or failed is over:
-the replies behind it go on.
+A reply is `attempting`, with its owner, before its first byte is sent. A reply whose owner is gone may have been
+posted: it stays in doubt and never looks unsent again. An uncertain or failed reply does not block later replies.
 """
 
 from collections.abc import Collection
@@ -50,7 +49,7 @@ select reply.n, reply.id, reply.attempt, reply.part, reply.doubts, reply.address
        exists (select 1 from address where address.address = reply.address and address.mailbox_id = reply.mailbox)
   from reply left join inbound on inbound.message = reply.message and inbound.address = reply.address
  where reply.owner = :node and reply.claim = :name and reply.state = 'attempting' order by reply.n"""
-# An edit of a draft may be repeated, so a doubt about one lasts only until it is.
+# An edit of a draft may be repeated, so its doubt lasts only until the next edit.
 EDITS = "(part = 0 and draft is not null and draft = 'standing')"
 HOLD_DOUBTFUL = f"""
 update reply set state = 'uncertain', settled_at = :now, reason = :reason
@@ -72,8 +71,7 @@ NEXT_DUE = f"""
 select due_at from reply
  where agent = :agent and channel = :channel and state = 'pending' and {FIRST_OF_ITS_ADDRESS}
  order by due_at limit 1"""
-# What was cut off may have been posted: it is sent once more, and what was sent twice is not sent a third time. An edit
-# of a draft is simply repeated.
+# An interrupted send may have been posted: it is resent once, and never a third time. An edit of a draft is repeated.
 CUT_OFF = f"""
 update reply
    set state = case when doubts = 0 or {EDITS} then 'pending' else 'uncertain' end,
@@ -85,7 +83,7 @@ DOUBT_REPLIES = f"{CUT_OFF} where owner = :node"
 DOUBT_ALL_REPLIES = f"{CUT_OFF} where owner is not null and owner <> :node"
 ORPHANED_REPLY = "owner is not null and not exists (select 1 from node where node.id = reply.owner)"
 DOUBT_ORPHANED_REPLIES = f"{CUT_OFF} where {ORPHANED_REPLY}"
-# Words that go while somebody sends them: the sender's claim is void by that, so no further piece follows.
+# Blanking a reply during its send voids the claim, so no further piece is sent.
 BLANK = """
 update reply
    set body = :blank, owner = null, claim = null,
@@ -94,7 +92,7 @@ update reply
        state = case when state = 'pending' and doubts = 0 then 'failed'
                     when state in ('pending', 'attempting') then 'uncertain' else state end"""
 FIND = "select n, state, length(body) from reply where id = :id /*lock*/"
-# It goes on with the piece that was not posted for certain; where all were, some perhaps twice, it begins anew.
+# A resend continues with the first piece that is not known to be posted; if all were posted, it starts over.
 AGAIN = """
 update reply
    set state = 'pending', due_at = :now, settled_at = null, doubts = case when doubts = 0 then 0 else 2 end,
@@ -109,7 +107,7 @@ select {FIELDS} from reply
    and (:channel = '' or channel = :channel)
  order by n desc limit :limit"""
 NO_LIMIT = 2**62
-HEADS_PAGES_MAX = 8  # each twice as long as the one before: a chat with many threads hides no other
+HEADS_PAGES_MAX = 8  # the page size doubles, so that a chat with many threads hides no other chat
 OVER = frozenset({ReplyState.DELIVERED, ReplyState.UNCERTAIN, ReplyState.FAILED})
 
 
@@ -124,7 +122,7 @@ def claim_replies(
     on_doubt: OnDoubt = OnDoubt.RESEND,
     resting: Collection[str] = (),
 ) -> Script[tuple[ReplyClaim, ...]]:
-    """Take the first due reply of each address, at most one of each chat and none of a chat that rests."""
+    """Claim the first due reply of each address, at most one per chat and none of a chat in `resting`."""
     again = yield from rows(HELD, node=node, name=name)
     if again:
         return tuple(_claim_of(node, row) for row in again)
@@ -141,12 +139,12 @@ def claim_replies(
 def _heads(
     node: NodeId, agent: AgentName, channel: str, limit: int, resting: Collection[str]
 ) -> Script[list[tuple[int, bool]]]:
-    """The first due reply of each chat that does not rest, and whether it has a draft."""
+    """The first due reply of each chat that is not in `resting`, and whether it has a draft."""
     by_chat: dict[str, tuple[int, bool]] = {}
     page, due, n = limit + len(resting), -1, 0
     for _ in range(HEADS_PAGES_MAX):
         found = yield from rows(HEADS, agent=agent, channel=channel, node=node, after_due=due, after=n, limit=page)
-        for n, address, is_drafted, due in found:  # noqa: B007 - the next page begins behind the last one
+        for n, address, is_drafted, due in found:  # noqa: B007 - the next page starts after the last row
             if (chat := chat_of(address)) not in resting:
                 by_chat.setdefault(chat, (n, is_drafted))
         if len(found) < page or len(by_chat) >= limit:
@@ -180,7 +178,7 @@ def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
 
 @verb
 def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]:
-    """A claim that is void changes nothing; one that was settled before gets its first result."""
+    """Settle a claim. A lost claim changes nothing; a repeated settlement returns the first result."""
     goes_on, attempts = settlement.state is ReplyState.ATTEMPTING, _attempts(claim, settlement)
     yield from run(
         SETTLE,
@@ -207,7 +205,7 @@ def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]
 
 
 def _attempts(claim: ReplyClaim, settlement: ReplySettlement) -> int:
-    """Attempts are counted by piece."""
+    """The attempt count to store; attempts are counted per piece."""
     if settlement.state in OVER or settlement.part == claim.part:
         return claim.attempt
     return 1 if settlement.state is ReplyState.ATTEMPTING else 0
@@ -215,7 +213,7 @@ def _attempts(claim: ReplyClaim, settlement: ReplySettlement) -> int:
 
 @verb
 def next_reply_due() -> Script[dict[tuple[AgentName, str], Instant]]:
-    """When the next reply of each bot account is due, configured or not. Mostly there is none."""
+    """The due time of each bot account's next reply, whether or not the account is configured."""
     due: dict[tuple[AgentName, str], Instant] = {}
     for agent, channel in (yield from rows(ACCOUNTS)):
         row = yield from one(NEXT_DUE, agent=agent, channel=channel)
@@ -231,7 +229,7 @@ def resend_reply(wanted: ReplyId, by: By = PROGRAM) -> Script[str]:
         raise _not_found(wanted)
     n, state, size = row
     if state in {"pending", "attempting"}:
-        return str(state)  # it is on its way already
+        return str(state)  # already queued
     if state == "delivered":
         raise InvalidInput(f"reply {wanted} is delivered; only an uncertain or failed one can be sent again")
     if not size:

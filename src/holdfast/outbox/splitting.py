@@ -1,12 +1,12 @@
-"""Long replies in pieces that a platform takes, cut where a reader would cut them.
+"""Splitting of long replies into pieces within a platform's length limit.
 
-Rule 1: the same text gives the same pieces, so that a resumed reply goes on with the right one.
-Rule 2: nothing is lost: the pieces hold the same words in the same order. White space at a cut may go.
-Rule 3: a cut is made at the end of a paragraph, else of a line, a sentence, a word; only a word that is too long for
-        a piece is broken, and then not inside what is shown as one character.
-Rule 4: a code block that is cut is closed at the end of its piece and opened again in the next.
+Rule 1: the same text gives the same pieces, so that a resumed reply continues with the right one.
+Rule 2: the pieces contain the same words in the same order. White space at a cut may be dropped.
+Rule 3: a cut is at the end of a paragraph, else of a line, a sentence, a word; only a word longer than a piece is
+        broken, and then not inside a grapheme cluster.
+Rule 4: a code block that is cut is closed at the end of its piece and reopened in the next.
 
-`length` is how the platform counts; it must count every character as at least one and grow with the text.
+`length` is the platform's count; it must count every character as at least one and be monotonic.
 """
 
 import re
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 LIMIT_MIN = 32
-INFO_CHARS_MAX = 12  # of a code block's first line, when it is repeated
-EARLIEST = 3  # a piece is filled to at least one part in so many before a better place to cut counts
+INFO_CHARS_MAX = 12  # a longer info string is not repeated when a code block is reopened
+EARLIEST = 3  # a paragraph, line or sentence end counts only after the first 1/EARLIEST of a piece
 JOINER = "\u200d"
 _FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$", re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*?(?=[^\n])")
@@ -33,7 +33,7 @@ class Fence(NamedTuple):
 
     mark: str
     info: str
-    at: int  # where its first line begins
+    at: int  # offset of its first line
 
     @property
     def opening(self) -> str:
@@ -45,12 +45,12 @@ class Fence(NamedTuple):
 
 
 def utf16_length(text: str) -> int:
-    """As Telegram counts: a character outside the basic plane is two."""
+    """The length in UTF-16 code units, as Telegram counts."""
     return len(text) + sum(char > "\uffff" for char in text)
 
 
 def split(text: str, limit: int, length: Callable[[str], int] = len) -> tuple[str, ...]:
-    """The pieces of a text; none for a text of nothing but white space. Raises `ValueError` for an absurd limit."""
+    """The pieces of a text; none if it is blank. Raises `ValueError` if `limit` is less than `LIMIT_MIN`."""
     if limit < LIMIT_MIN:
         raise ValueError(f"a piece of {limit} characters is too small; at least {LIMIT_MIN} are needed")
     pieces: list[str] = []
@@ -67,18 +67,18 @@ def split(text: str, limit: int, length: Callable[[str], int] = len) -> tuple[st
 
 
 def _without_blank_start(rest: str) -> str:
-    """Blank lines at the start of a piece go, and spaces where a line was cut; the indentation of a line stays."""
+    """Strip blank lines, and spaces where a line was cut; keep the indentation of a whole line."""
     start = len(rest) - len(rest.lstrip())
     line = rest.rfind("\n", 0, start) + 1
     return rest[line or start :]
 
 
 def _piece(rest: str, opening: str, limit: int, length: Callable[[str], int]) -> tuple[str, int, str]:
-    """The next piece, how much of the rest it takes, and what the piece after it must begin with."""
+    """The next piece, the number of characters it consumes, and the prefix of the piece after it."""
     reserve = 0
     while True:
         room = limit - length(opening) - reserve
-        if room < 1:  # a code block with a mark that long is cut like any other text
+        if room < 1:  # a code block with such a long mark is cut like other text
             used = _cut(rest, _fitting(rest, limit, length))
             return rest[:used].rstrip(), used, ""
         used = _cut(rest, _fitting(rest, room, length))
@@ -87,7 +87,7 @@ def _piece(rest: str, opening: str, limit: int, length: Callable[[str], int]) ->
         if fence is None:
             return opening + body, used, ""
         before = (opening + body)[: fence.at].rstrip()
-        if before and "\n" not in (opening + body)[fence.at :]:  # nothing of the block is in this piece
+        if before and "\n" not in (opening + body)[fence.at :]:  # the piece ends before the block's first line
             return before, fence.at - len(opening), ""
         if length(opening + body + fence.closing) <= limit:
             return opening + body + fence.closing, used, fence.opening
@@ -107,7 +107,7 @@ def open_fence(text: str) -> Fence | None:
 
 
 def _fitting(rest: str, room: int, length: Callable[[str], int]) -> int:
-    """How many characters of the rest fit; at least one."""
+    """The number of characters that fit; at least one."""
     low, high = 1, min(len(rest), room)
     while low < high:
         middle = (low + high + 1) // 2
@@ -119,10 +119,10 @@ def _fitting(rest: str, room: int, length: Callable[[str], int]) -> int:
 
 
 def _cut(rest: str, end: int) -> int:
-    """Where to cut, at or before `end`."""
+    """The offset of the cut, at or before `end`."""
     if end >= len(rest):
         return len(rest)
-    window = rest[: end + 1]  # a place just behind the last character that fits is as good
+    window = rest[: end + 1]  # a separator right after the last fitting character counts too
     for place in (_PARAGRAPH, _LINE, _SENTENCE):
         if (found := _last(place, window, end, at_least=max(1, end // EARLIEST))) is not None:
             return found
@@ -130,7 +130,7 @@ def _cut(rest: str, end: int) -> int:
 
 
 def _last(place: re.Pattern[str], window: str, end: int, *, at_least: int) -> int | None:
-    """Where the last such place of a window begins, with something before it."""
+    """The offset of the last match in a window that has text before it."""
     best = None
     for found in place.finditer(window):
         if at_least <= found.start() <= end and window[: found.start()].strip():
@@ -139,11 +139,11 @@ def _last(place: re.Pattern[str], window: str, end: int, *, at_least: int) -> in
 
 
 def _between_characters(rest: str, end: int) -> int:
-    """The last place at or before `end` that is not inside what is shown as one character."""
+    """The last offset at or before `end` that is not inside a grapheme cluster."""
     cut = end
     while cut > 0 and _belong_together(rest, cut):
         cut -= 1
-    return cut or end  # something longer than a piece is broken all the same
+    return cut or end  # a cluster longer than a piece is broken
 
 
 def _belong_together(rest: str, cut: int) -> bool:
@@ -156,7 +156,7 @@ def _belong_together(rest: str, cut: int) -> bool:
 
 
 def _flags_before(rest: str, cut: int) -> int:
-    """How many letters of flags stand in a row before a place: two of them make a flag."""
+    """The number of consecutive regional indicators before an offset: a flag is two of them."""
     start = cut
     while start > 0 and ord(rest[start - 1]) in _FLAGS:
         start -= 1

@@ -1,7 +1,7 @@
-"""Presence: shows in a chat that an answer is being made, for as long as a turn runs.
+"""The typing indicator: shows in a chat that a turn is running.
 
-RAM only: whatever is lost here, the answer comes all the same. It hears of turns from the process's own events, so
-each process shows what it is working on itself.
+Its state is in RAM only, and losing it does not affect the answer. Turns are announced by events of the same process,
+so each process shows its own turns.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from holdfast.turns.turn import TurnEvent
 
 BEGIN = frozenset({"turn.opened", "turn.restarted", TurnEvent.DECIDED.value})
 END = frozenset(event.value for event in (TurnEvent.ANSWERED, TurnEvent.FAILED, TurnEvent.INTERRUPTED, TurnEvent.ASKED))
-SHARE = 0.8  # of how long an indicator lasts, before it is shown again
-SHOWN_MAX = 1_000  # turns at a time; the others are answered without
-SHOWN_FOR_MS_MAX = 15 * 60_000  # a turn whose end was missed is not shown for ever
+SHARE = 0.8  # the fraction of an indicator's lifetime after which it is shown again
+SHOWN_MAX = 1_000  # concurrent turns; further turns get no indicator
+SHOWN_FOR_MS_MAX = 15 * 60_000  # limit for a turn whose end event was missed
 TYPING_WAIT_MS = 5_000
 
 
 @dataclass(slots=True)
 class Shown:
-    """One running turn. `channel` is None where nothing can be shown."""
+    """One running turn. `channel` is None until the channel is found, or if it shows no indicator."""
 
     began_at: Instant
     next_at: Instant
@@ -80,13 +80,13 @@ class TypingIndicator(Loop):
         try:
             address = parse((await self._ports.db.read(trace_message(MessageId(shown.message)))).address)
         except HoldfastError:
-            return  # forgotten or pruned meanwhile: there is nothing to show
+            return  # forgotten or pruned meanwhile
         channel = None if address.channel in PULLED else self._channels.get(address.agent, address.channel)
         if channel is not None and channel.capabilities.typing:
             shown.address, shown.channel = address, channel
 
     async def _type(self, channel: Channel, address: Address) -> None:
-        """Best effort: a platform that is away shows nothing."""
+        """Show the indicator once, best effort."""
         try:
             async with asyncio.timeout(TYPING_WAIT_MS / 1000):
                 await channel.typing(address)
@@ -94,7 +94,7 @@ class TypingIndicator(Loop):
             return
 
     async def rest(self) -> None:
-        """Until a turn begins, or something is to be shown again."""
+        """Wait until a turn begins, or until an indicator is due again."""
         soonest = min((shown.next_at for shown in self._running.values()), default=None)
         self._news.clear()
         try:
