@@ -98,7 +98,7 @@ def forget_shows_what_is_not_erased() -> Sequence[Patch]:
 def forget_takes_whole_sessions() -> Sequence[Patch]:
     """Whatever stands in a session of theirs goes, whoever said it."""
 
-    honest = provenance_sql._look  # noqa: SLF001
+    honest = provenance_sql._scan  # noqa: SLF001
 
     def broken(trail: Trail, session: SessionId, agent: str) -> Script[set[SessionId]]:
         reached = yield from honest(trail, session, agent)
@@ -106,7 +106,7 @@ def forget_takes_whole_sessions() -> Sequence[Patch]:
         trail.sessions[session].seqs.update(seq for (seq,) in every)
         return reached
 
-    return [(provenance_sql, "_look", broken)]
+    return [(provenance_sql, "_scan", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
