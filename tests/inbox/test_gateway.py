@@ -251,7 +251,7 @@ async def test_in_a_crowd_a_mailbox_has_one_turn_and_waits_for_the_next_like_all
 @pytest.mark.parametrize(("crowds", "pause_ms"), [(1, 100), (3, 300), (40, 1_000)])
 async def test_the_larger_the_crowd_the_longer_is_the_pause_before_a_turn(crowds, pause_ms):
     tasks = AsyncMock()
-    others: Any = dict.fromkeys(("attendant", "member"))
+    others: Any = dict.fromkeys(("processor", "member"))
     worker = Worker(make_ports(cast("Any", None), tasks=tasks), crowds=lambda: crowds, **others)
     assert await worker._room_for_more() == 1
     tasks.sleep.assert_awaited_once_with(pause_ms)

@@ -1,4 +1,4 @@
-"""A visit: a process that serves nothing still proves life while it holds an operation."""
+"""The temporary lease: renews this node's lease while a process that serves nothing runs an operation."""
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, NodeLost
@@ -35,7 +35,7 @@ class TemporaryLease:
             except NodeLost as lost:
                 log.warning("node.lost", node=self._member.node, why=str(lost))
                 return
-            except HoldfastError as error:  # the lease outlasts several misses
+            except HoldfastError as error:  # the lease survives several missed renewals
                 log.warning("loop.failed", loop="visit", code=error.code, why=str(error))
 
     async def end(self) -> None:

@@ -33,14 +33,14 @@ class Worker(Loop):
         self,
         ports: Ports,
         *,
-        attendant: MailboxProcessor,
+        processor: MailboxProcessor,
         member: Member,
         turns_max: int = TURNS_MAX,
         crowds: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
-        self._attendant = attendant
+        self._processor = processor
         self._member = member
         self._turns_max = turns_max
         self._crowds = crowds
@@ -102,7 +102,7 @@ class Worker(Loop):
         with log.pinned(mailbox=claim.mailbox, fence=claim.fence):
             try:
                 log.info("claim.taken", agent=claim.agent)
-                await self._attendant.serve(claim, self._is_enough)
+                await self._processor.serve(claim, self._is_enough)
                 await self._ports.db.write(release_claim(claim))
                 self._failures.pop(claim.mailbox, None)
             except ClaimLost as lost:
