@@ -38,7 +38,7 @@ class Event:
 
 
 class FeedOverrun(HoldfastError):
-    """A subscriber read too slowly and missed events."""
+    """A subscriber read too slowly and has missed events."""
 
     code = "feed_overrun"
     remedy = Remedy.CORRECT

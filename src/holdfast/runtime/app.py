@@ -1,4 +1,4 @@
-"""Wiring: the one place that names concrete classes."""
+"""The application: opens a store and creates the concrete components around it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -79,7 +79,7 @@ class SyncRuntime:
     def __init__(self, runtime: Runtime, loop: asyncio.AbstractEventLoop) -> None:
         self._runtime = runtime
         self._loop = loop
-        self._door = threading.Lock()
+        self._closing = threading.Lock()
         self._is_closed = False
         self._ended: Future[None] | None = None
 
@@ -151,7 +151,7 @@ class SyncRuntime:
         return self._do(self._runtime.context(session))
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        with self._door:
+        with self._closing:
             if self._is_closed:
                 work.close()
                 raise StoreUnavailable("this runtime is closed")
@@ -160,7 +160,7 @@ class SyncRuntime:
 
     def close(self) -> None:
         """Close the runtime. `open_sync` calls this itself; a second call does nothing."""
-        with self._door:
+        with self._closing:
             self._is_closed = True
             if self._ended is None:
                 self._ended = asyncio.run_coroutine_threadsafe(_close(self._runtime), self._loop)

@@ -588,7 +588,7 @@ class Runtime:
 
     def tool_servers(self) -> Sequence[ToolServerStatus]:
         """The status of every MCP server of this process."""
-        return [standing for one in self._attached for standing in one.standings()]
+        return [status for one in self._attached for status in one.standings()]
 
     def watch_tool_servers(self, hear: Callable[[], None]) -> None:
         """Call `hear` after every status change. `hear` must return quickly and must not raise."""

@@ -40,7 +40,7 @@ def prove_write() -> Script[Instant]:
 @verb
 def prune_messages(*, older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
     old = yield from rows(OLD, older_than_ms=older_than_ms, limit=limit)
-    buried = [
+    pruned = [
         {
             "hash": tombstone_hash(secret, account, conversation, event_id),
             # Holdfast makes the ids of agent messages, so no other sender can reuse one for another text.
@@ -52,7 +52,7 @@ def prune_messages(*, older_than_ms: int, limit: int, secret: bytes) -> Script[i
         }
         for message, account, conversation, event_id, body_hash, state, principal, agent in old
     ]
-    yield from many(BURY, buried)
-    yield from many(REMOVE, [{"message": grave["message"]} for grave in buried])
-    yield from drop_enclosures(str(grave["message"]) for grave in buried)  # attachments are pruned with their message
-    return len(buried)
+    yield from many(BURY, pruned)
+    yield from many(REMOVE, [{"message": tombstone["message"]} for tombstone in pruned])
+    yield from drop_enclosures(str(tombstone["message"]) for tombstone in pruned)  # attachments go with them
+    return len(pruned)
