@@ -93,7 +93,7 @@ class DetectedAgents:
 
 
 async def detect_agents(listed: Mapping[str, AgentPolicy] | None) -> DetectedAgents:
-    """Create the configured agents; an agent without a model gets one that was detected on this machine."""
+    """Create the configured agents; an agent without a model gets the detected one."""
     found = await detect_model(variables())
     agents = make_agents(listed=listed, found=found.settings)
     if listed is None:

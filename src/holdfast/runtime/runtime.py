@@ -131,7 +131,7 @@ class Runtime:
                     await one.start()
                 await self._supervisor.start()
             except BaseException:
-                for one in self._attached:  # stop the MCP programs, which are other people's processes
+                for one in self._attached:  # leave no MCP program running
                     await one.close()
                 raise
         log.info("runtime.opened", serving=self._supervisor is not None)
@@ -463,7 +463,7 @@ class Runtime:
         return self._providers.explained(found)
 
     async def replay(self, delivery: DeliveryId) -> str:
-        """Put a parked delivery back on its lane, out of order, and return its new state."""
+        """Put a parked delivery back on its lane as a late one, and return its new state."""
         state = await self.db.write(replay_delivery(delivery, by=acting()))
         self._notifier.wake(Topic.DELIVERY)
         return state

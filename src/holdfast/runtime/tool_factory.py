@@ -77,9 +77,9 @@ def check_talks_of(agent: AgentName, policy: AgentPolicy, listed: Collection[str
 
 
 def silent_notes(listed: Mapping[str, AgentPolicy]) -> list[str]:
-    """Warnings about agents that have the tool `send_message` but an empty `talks_to`, each with the missing setting.
+    """A warning about agents that have the tool `send_message` but an empty `talks_to`, with the missing setting.
 
-    Once one agent has a `talks_to` list, only agents whose `tools` name `send_message` get a warning.
+    Once one agent has a `talks_to` list, only agents whose `tools` name `send_message` are included.
     """
     is_known = any(policy.talks_to for policy in listed.values())
     silent = [
