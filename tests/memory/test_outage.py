@@ -172,7 +172,7 @@ def test_one_bad_turn_is_parked_with_its_reason_and_the_rest_of_its_lane_arrives
 def test_one_bad_turn_in_the_only_chat_is_parked_after_a_long_wait_because_the_provider_is_well(world: World):
     """Nothing else was taken meanwhile, so there is only the provider's own word for it."""
     service = Service(poison="arsenic")
-    world.courier = replace(world.courier, poison_wait_ms=LONG_S * 1_000)
+    world.dispatch_policy = replace(world.dispatch_policy, poison_wait_ms=LONG_S * 1_000)
 
     async def scenario() -> list[str]:
         runtime = await world.open(shelf=shelf(service))
@@ -188,7 +188,7 @@ def test_one_bad_turn_in_the_only_chat_is_parked_after_a_long_wait_because_the_p
 
 def test_a_provider_that_fails_on_everything_is_sick_and_nothing_is_parked(world: World):
     service = Service(sick="the database is gone")
-    world.courier = replace(world.courier, poison_wait_ms=LONG_S * 1_000)
+    world.dispatch_policy = replace(world.dispatch_policy, poison_wait_ms=LONG_S * 1_000)
 
     async def scenario() -> None:
         runtime = await world.open(shelf=shelf(service))

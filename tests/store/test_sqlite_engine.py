@@ -97,7 +97,7 @@ async def test_between_batches_others_who_share_the_file_get_their_turn(tmp_path
     """SQLite's lock is not fair: a writer that begins again at once keeps every other process out (D29)."""
     gaps: list[float] = []
     db = ThreadedDatabase.open(tmp_path / "t.db", Clock(), migrations=SCHEMA, shared=shared)
-    monkeypatch.setattr(db._desk, "_pause", Mock(wait=gaps.append))
+    monkeypatch.setattr(db._writer, "_pause", Mock(wait=gaps.append))
     for n in range(3):
         await db.write(Call("add", add(n)))
     await db.close()
@@ -641,13 +641,13 @@ async def test_the_writes_of_another_process_are_noticed_and_our_own_are_not(db,
 
 async def test_the_writer_waits_for_another_process_that_holds_the_lock(db, path, monkeypatch):
     polled: list[int] = []
-    poll = db._desk._poll
+    poll = db._writer._poll
 
     def watched_poll(polls: int) -> bool:
         polled.append(polls)
         return bool(poll(polls))
 
-    db._desk._db.set_busy_handler(watched_poll)
+    db._writer._db.set_busy_handler(watched_poll)
     other = open_connection(path)
     other.execute("begin immediate")
     write = asyncio.ensure_future(db.write(Call("add", add(1))))

@@ -44,7 +44,7 @@ class World:
         self.clock = SimClock(self.loop)
         self.folder = folder
         self.model = ScriptedModel()
-        self.courier = DispatchPolicy()
+        self.dispatch_policy = DispatchPolicy()
         self.databases: list[InlineDatabase] = []
         self._nodes: list[SimNode] = []
 
@@ -61,14 +61,14 @@ class World:
         node.on_death(database.crash)
         db = database
         providers = Providers(lambda _agent: made)
-        keeper = NotesService(db, providers)
-        providers.attach(keeper)
+        notes = NotesService(db, providers)
+        providers.attach(notes)
         runtime = assemble(
             make_ports(db, clock=self.clock, entropy=SeededEntropy(node.name), tasks=SimTasks(self.loop, node)),
-            with_memory(agents(self.model, chosen or policy()), providers, keeper),
+            with_memory(agents(self.model, chosen or policy()), providers, notes),
             providers=providers,
-            keeper=keeper,
-            courier_policy=self.courier,
+            notes=notes,
+            dispatch_policy=self.dispatch_policy,
         )
         return await runtime.start()
 

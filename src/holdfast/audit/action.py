@@ -1,16 +1,16 @@
-"""Privileged acts: who did what, when, to what, from where, and how it ended.
+"""Privileged acts: the actor, the act, its time, subject, origin and outcome.
 
-Rule 1: an action is a row of the audit trail, written in the transaction of the act itself: no act without its row, no
-        row without its act. A repeated call that changes nothing adds no row.
-Rule 2: an action holds ids, counts and codes. It never holds a secret or what somebody said, so forgetting a person
-        leaves the trail as it is: it keeps the person's id, as the record of the forgetting does.
-Rule 3: every action carries a digest over itself and the digest of the action before it, so a row that was changed,
-        removed or put in by hand is found (`broken_link`).
+Rule 1: an action is a row of the audit trail, written in the transaction of the act itself, so neither exists without
+        the other. A repeated call that changes nothing adds no row.
+Rule 2: an action contains ids, counts and codes, never a secret or message text. So a forget request leaves the trail
+        unchanged: the trail keeps the person's id, as the record of the request does.
+Rule 3: every action has a digest over itself and the digest of the action before it, which reveals rows that were
+        changed, removed or inserted by hand (`broken_link`).
 
-A new kind of act is one line of `Act`; CONTRIBUTING.md says how the row is written.
+A new kind of act is one line of `Act`; CONTRIBUTING.md describes how its row is written.
 
-What the digests do not show: a user who can write the database can compute all of them anew. An operator who must
-exclude that keeps the newest digest (`holdfast audit actions --verify`) on another machine.
+Limit of the digests: a user who can write the database can recompute all of them. To exclude that, an operator keeps
+the newest digest (`holdfast audit actions --verify`) on another machine.
 """
 
 import hashlib
@@ -24,24 +24,24 @@ from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import Instant
 
 TEXT_CHARS_MAX = 300  # of a subject, a label or an origin
-REFUSALS_MAX = 20  # refused attempts of one actor that have a row each, within an hour
+REFUSALS_MAX = 20  # refused attempts of one actor that get a row each, per hour
 HOUR_MS = 3_600_000
 NO_DIGEST = b"\0" * 32  # before the first action
 
 
 class ActorKind(Enum):
-    OPERATOR = "operator"  # the token of the operator, HOLDFAST_TOKEN or the file in the data folder
+    OPERATOR = "operator"  # the operator's token, from HOLDFAST_TOKEN or the data folder
     TOKEN = "token"  # noqa: S105 - an access token
     PRINCIPAL = "principal"  # a sender in a chat
-    USER = "user"  # a user of this machine, at the command line
+    USER = "user"  # a user of this machine, on the command line
     PROGRAM = "program"  # a Python program that holds the runtime
     SYSTEM = "system"  # Holdfast itself, or a platform
-    ANONYMOUS = "anonymous"  # an HTTP client that has not shown a valid token
+    ANONYMOUS = "anonymous"  # an HTTP client without a valid token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class By:
-    """Who acts. `origin` says from where: an HTTP client, a process of the command line, a chat."""
+    """The actor. `origin` is an HTTP client, a command-line process or a chat."""
 
     kind: ActorKind
     id: str
@@ -54,7 +54,7 @@ ANONYMOUS = By(kind=ActorKind.ANONYMOUS, id="anonymous")
 
 
 class Act(Enum):
-    """Every privileged act: the name that is stored, and what it means. A stored name is never changed."""
+    """Every privileged act: its stored name and its meaning. A stored name never changes."""
 
     def __init__(self, stored: str, what: str) -> None:
         self.stored = stored
@@ -93,7 +93,7 @@ class Act(Enum):
 
 
 BY_NAME: Mapping[str, Act] = {act.stored: act for act in Act}
-# What a program may do as well: nothing is decided or lost by it.
+# Acts that a program may perform too, because they decide and delete nothing.
 FOR_PROGRAMS = frozenset({Act.LOGIN, Act.LOGOUT, Act.DELIVERY_REPLAYED, Act.REPLY_RESENT, Act.FINALISATION_RETRIED})
 
 
@@ -103,7 +103,7 @@ class ActionOutcome(Enum):
 
 
 def act_named(text: str | None) -> Act | None:
-    """Raises `InvalidInput` for what is no act."""
+    """The act of that name. Raises `InvalidInput` for an unknown one."""
     if text is None:
         return None
     if text not in BY_NAME:
@@ -113,7 +113,7 @@ def act_named(text: str | None) -> Act | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """A row of the audit trail. `count` is how many attempts of the hour a refused one stands for, itself included."""
+    """A row of the audit trail. For a refused act, `count` is the attempt's number within the hour."""
 
     n: int
     at: Instant
@@ -129,7 +129,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionFilter:
-    """Which actions are wanted; what is not said does not matter."""
+    """A filter for actions; unset fields match every action."""
 
     actor: str = ""
     act: Act | None = None
@@ -138,13 +138,13 @@ class ActionFilter:
 
 
 def short(text: str, limit: int = TEXT_CHARS_MAX) -> str:
-    """A text for the trail: one line of visible characters, cut off where it is too long."""
+    """Text for the trail: one line of printable characters, truncated to the limit."""
     seen = "".join(char if char.isprintable() else "?" for char in text[: limit + 1])
     return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
 
 
 def has_row(count: int) -> bool:
-    """Whether the refused attempt with this number within an hour gets a row: the first ones, then every doubling."""
+    """Whether the nth refused attempt within an hour gets a row: the first ones do, then every doubling."""
     return count <= REFUSALS_MAX or count & (count - 1) == 0
 
 
@@ -156,12 +156,12 @@ def digest_of(action: Action, before: bytes) -> bytes:
 
 
 def encode_detail(detail: Mapping[str, object]) -> str:
-    """The same text for the same detail, in the store and in the digest."""
+    """Encode the detail deterministically, for the store and the digest."""
     return msgspec.json.encode(detail, order="sorted").decode()
 
 
 def broken_link(actions: Iterable[Action], *, n: int = 0, digest: bytes = NO_DIGEST) -> str | None:
-    """What is wrong with a run of actions, oldest first, that follows the given number and digest; None when whole."""
+    """The first fault in consecutive actions, oldest first, that follow the given number and digest; None if valid."""
     for action in actions:
         if action.n != n + 1:
             return f"action {n + 1} is missing"

@@ -1,4 +1,4 @@
-"""The action log: lists the audit trail, and adds to it what happens outside the store."""
+"""The action log: lists the audit trail, and records acts outside the store."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""The audit trail: rows that are only ever added, each with a digest over itself and the one before (audit/action.py).
+"""The audit trail: append-only rows, each with a digest over itself and the previous row (audit/action.py).
 
-`record` is the last thing a verb does with others' rows: the head of the trail is the last lock of a transaction, so
-acts that have nothing else in common wait for each other only while one commits.
+`record` comes last in a verb that changes other rows: the head of the trail is the last lock of a transaction, so
+unrelated acts wait for each other only during a commit.
 """
 
 from collections.abc import Sequence
@@ -50,12 +50,12 @@ NO_LIMIT = 2**62
 
 
 def record(act: Act, by: By, subject: str, **detail: object) -> Script[None]:
-    """Write the row of an act that was done. The detail holds ids, numbers and codes."""
+    """Write the row of a completed act. The detail contains ids, numbers and codes."""
     yield from _append(act, by, subject, ActionOutcome.DONE, detail=detail)
 
 
 def refuse(act: Act, by: By, subject: str, code: str) -> Script[None]:
-    """Count a refused attempt, and write its row unless there were many of this actor within the hour."""
+    """Count a refused attempt, and write its row unless the actor had many within the hour."""
     row = yield from one(REFUSED, actor=_kept(by.id), hour_ms=HOUR_MS)
     count = int(row[0]) if row else 1
     if count == 1:
@@ -66,7 +66,7 @@ def refuse(act: Act, by: By, subject: str, code: str) -> Script[None]:
 
 @verb
 def record_action(act: Act, subject: str = "", *, agent: str = "", by: By = PROGRAM) -> Script[None]:
-    """Add a row for an act that happens outside the store."""
+    """Add a row for an act outside the store."""
     yield from record(act, by, subject, **({"agent": agent} if agent else {}))
 
 
@@ -129,7 +129,7 @@ def _append(
 
 
 def _next() -> Script[tuple[int, bytes, int]]:
-    """The number of the next action, the digest of the one before and the time; the head is locked from here on."""
+    """Lock the head of the trail; returns the next number, the previous digest and the time."""
     while (row := (yield from one(NEXT))) is None:
         yield from run(NEW_HEAD, digest=NO_DIGEST)
     return row[0], bytes(row[1]), row[2]

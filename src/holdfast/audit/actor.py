@@ -1,10 +1,10 @@
-"""Who acts in this task. The surface that let somebody in says so once; the store writes it into the audit trail.
+"""The actor of the current task. The entry point sets it once; the store writes it into the audit trail.
 
-The actor is set at the edge: for each request of the HTTP server, for each command of the command line. It follows the
-task and the tasks that it starts, so no call on the way has to carry it and none can drop it. A store verb reads it
-where the verb is called, before the engine takes the script to another thread.
+Each request of the HTTP server and each command of the command line sets the actor. A task passes it to the tasks that
+it starts, so no call has to carry it and none can drop it. A store verb reads it where the verb is called, before the
+engine moves the script to another thread.
 
-A program that uses the library and says nothing is `PROGRAM`.
+The actor of a program that uses the library and sets none is `PROGRAM`.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ _acting: ContextVar[By] = ContextVar("holdfast_acting", default=PROGRAM)
 
 
 def acting() -> By:
-    """Who acts here and now."""
+    """The actor of this task."""
     return _acting.get()
 
 
 @contextmanager
 def acting_as(by: By) -> Iterator[None]:
-    """Have everything inside done in the name of `by`."""
+    """Set the actor for the calls inside the block."""
     token = _acting.set(by)
     try:
         yield

@@ -1,8 +1,7 @@
-"""What operators decide about people: each decision is recorded under its caller's id, and takes effect once (D6).
+"""Operators' decisions about people: each is recorded under its caller's id and takes effect once (D6).
 
-A request may be held by a process that sleeps while it is repeated through another one, and while it is decided
-otherwise meanwhile. Its record is written first, so of two that carry the same id the second waits for the first and
-then only repeats its answer.
+A paused process may hold a request while another process repeats it, or while an opposite decision is made. The record
+is written first, so of two requests with one id the second waits for the first and returns the same answer.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ RECORDED = "select detail from operation where id = :id"
 
 
 def start(operation: OperationId, kind: str, by: str) -> Script[dict[str, Any] | None]:
-    """None for an operation that is new; otherwise what was recorded of it, empty where it changed nothing."""
+    """Start an operation. None if it is new; otherwise its recorded detail, empty if it changed nothing."""
     if (yield from one(START, id=operation, kind=kind, by=by)) is not None:
         return None
     row = yield from one(RECORDED, id=operation)
@@ -30,5 +29,5 @@ def start(operation: OperationId, kind: str, by: str) -> Script[dict[str, Any] |
 
 
 def finish(operation: OperationId, detail: Mapping[str, object], *, changed: bool = True) -> Script[None]:
-    """What was done. Ids and times only."""
+    """Record the result of an operation, with ids and times only."""
     yield from run(FINISH, id=operation, outcome="done" if changed else "nothing", detail=msgspec.json.encode(detail))

@@ -46,8 +46,7 @@ FIND_INBOUND = """
 select message, body_hash, state from inbound
  where account = :account and conversation = :conversation and event_id = :event_id"""
 FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :hash"
-# A principal that is linked to a person speaks as the person, but an agent is nobody; the hash is of what the platform
-# said.
+# A linked principal speaks as its person; an agent never does. The hash is of the principal that the platform sent.
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
                      kind, human, hop, body, state, reason, session, at, address, sender_name, directory, repo, token,
@@ -56,8 +55,8 @@ values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash
         coalesce((select person from identity where principal = :principal and :is_agents = 0), :principal), :channel,
         :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name, :directory, :repo,
         :token, :chain, :request, :rank)"""
-# What another agent sent is the words of its reply row, whose id is the event id. They may have been forgotten since.
-LETTER = "select length(body) from reply where id = :reply"
+# The text of an agent message is that of its reply row, whose id is the event id. A forget request may have blanked it.
+AGENT_MESSAGE = "select length(body) from reply where id = :reply"
 GROW = """
 update mailbox
    set last_seq = :seq, depth = depth + :heavier, window_at = :window_at, window_count = :window_count,
@@ -78,7 +77,7 @@ HURRY = """
 update mailbox
    set ready_at = case when ready_at > :now then cast(:now as int8) else ready_at end, waits_until = null, yields = 0
  where id = :mailbox"""
-SIGNALS_SHARE = 2  # signals pass a full window until it holds this many times what others may send
+SIGNALS_SHARE = 2  # signals are accepted up to this many times the window's limit for other messages
 
 
 @dataclass(slots=True)
@@ -131,7 +130,7 @@ def _mailbox(arrival: Arrival) -> Script[Box]:
         if made is not None:
             yield from run(NEW_MAILBOX, mailbox=arrival.new_mailbox, agent=arrival.address.agent, address=address)
         row = yield from one(FIND_MAILBOX, address=address)
-        assert row is not None  # noqa: S101 - just made, or made by the transaction that we waited for
+        assert row is not None  # noqa: S101 - inserted above, or by the transaction this one waited for
     return Box(*row)
 
 
@@ -139,21 +138,24 @@ def _known(arrival: Arrival, secret: bytes) -> Script[AcceptOutcome | None]:
     row = yield from _find(arrival.account, arrival.conversation, arrival.event_id, secret)
     if row is None:
         return None
-    known = bytes(row[1])  # empty once the message was forgotten: no hash of a text outlives it
+    known = bytes(row[1])  # empty for a forgotten message: no hash of its text remains
     if known and known != keyed(secret, arrival.body_hash):
         return Conflict(MessageId(row[0]))
     return Duplicate(MessageId(row[0]), MessageState(row[2]))
 
 
 def _is_forgotten(arrival: Arrival) -> Script[bool]:
-    """Asked under the lock of the mailbox, which a forgetting holds: it is in the mailbox before that, or never."""
-    row = yield from one(LETTER, reply=arrival.event_id.rpartition(".")[0])
+    """Whether a forget request blanked this agent message.
+
+    A forget request holds the mailbox lock under which this runs, so the message is stored before it or never.
+    """
+    row = yield from one(AGENT_MESSAGE, reply=arrival.event_id.rpartition(".")[0])
     return row is not None and row[0] == 0
 
 
 @verb
 def was_accepted(account: str, conversation: str, event_id: str, secret: bytes) -> Script[bool]:
-    """Whether the event is in a mailbox, or was; one that was refused never was."""
+    """Whether the event was ever stored in a mailbox; a refused event was not."""
     row = yield from _find(account, conversation, event_id, secret)
     return row is not None and row[2] != MessageState.REFUSED.value
 
@@ -166,7 +168,7 @@ def _find(account: str, conversation: str, event_id: str, secret: bytes) -> Scri
 
 
 def _refusal(arrival: Arrival, box: Box, limits: Limits) -> MailboxFull | TooMany | Unfit | None:
-    """Signals pass where others wait: a full mailbox is exactly when somebody wants to say /stop."""
+    """The reason to refuse the message. Signals pass a full mailbox, which is when a user most needs /stop."""
     if arrival.unfit and box.window_count < limits.window_messages_max:
         return Unfit(arrival.unfit)
     is_signal = arrival.kind is MessageKind.SIGNAL
@@ -235,7 +237,7 @@ def _signal(arrival: Arrival, box: Box, via: By) -> Script[None]:
 
 
 def _stop(arrival: Arrival, box: Box, turn: int, via: By) -> Script[str]:
-    """Stop the open turn, if the sender may; what to answer."""
+    """Stop the open turn if the sender may; returns the text of the answer."""
     who = yield from giver(CommandVerb.STOP, given_now(arrival, box.id))
     session, actor = SessionId(box.session or ""), sender_as_actor(arrival, via)
     owns = who.speaker.place is CommandPlace.PRIVATE or (yield from are_own(who, session, frozenset({turn})))
@@ -244,7 +246,7 @@ def _stop(arrival: Arrival, box: Box, turn: int, via: By) -> Script[str]:
         yield from action_sql.refuse(Act.TURN_STOPPED, actor, f"{session}/{turn}", refused.code)
         return refused.text
     yield from run(STOP, session=session, n=turn)
-    yield from run(HURRY, mailbox=box.id)  # the turn may be waiting out a delay, or for a human
+    yield from run(HURRY, mailbox=box.id)  # the turn may be in a retry delay, or waiting for a human
     if not owns:
         yield from action_sql.record(Act.TURN_STOPPED, actor, f"{session}/{turn}")
     return stop_text(turn)
@@ -253,7 +255,10 @@ def _stop(arrival: Arrival, box: Box, turn: int, via: By) -> Script[str]:
 def _refuse(
     arrival: Arrival, box: Box, limits: Limits, secret: bytes, refusal: MailboxFull | TooMany | Unfit
 ) -> Script[None]:
-    """On record and told (D2). What is unfit counts for the window, so it is told as often as others may speak."""
+    """Record the refusal and notify the sender (D2).
+
+    An unfit message counts towards the rate limit, which also limits the notices.
+    """
     if isinstance(refusal, Unfit):
         box.window_count += 1
         told, reason = False, refusal.reason
@@ -266,14 +271,17 @@ def _refuse(
 
 
 def _was_told(box: Box, limits: Limits) -> Script[bool]:
-    """Whether a crowd was refused here within a window: then they have been told, and once is enough."""
-    newest = limits.window_messages_max * SIGNALS_SHARE + 1  # more than can be taken within a window
+    """Whether this mailbox refused a message within the window: one notice per window is enough."""
+    newest = limits.window_messages_max * SIGNALS_SHARE + 1  # more than a window can hold
     since = box.now - limits.window_ms
     return (yield from one(REFUSED_LATELY, mailbox=box.id, newest=newest, since=since)) is not None
 
 
 def _tell(arrival: Arrival, box: Box, text: str) -> Script[None]:
-    """Say why, where the platform could not be told (D2). Programs, and talk that is only overheard, get no answer."""
+    """Reply with the reason if the platform has no way to report it (D2).
+
+    Programs and unaddressed messages get no reply.
+    """
     if arrival.human and arrival.kind is not MessageKind.OBSERVED and arrival.address.channel not in PULLED:
         yield from _reply(arrival, box, text)
 
@@ -308,6 +316,6 @@ def keyed(secret: bytes, value: bytes) -> bytes:
 
 
 def tombstone_hash(secret: bytes, account: str, conversation: str, event_id: str) -> bytes:
-    """Length-prefixed, so that no two identities spell the same bytes."""
+    """A keyed hash of a message's identity. Parts are length-prefixed, so two identities never encode alike."""
     parts = (account.encode(), conversation.encode(), event_id.encode())
     return keyed(secret, b"".join(len(part).to_bytes(4, "big") + part for part in parts))

@@ -1,9 +1,9 @@
-"""Access: who may talk to an agent over a chat platform, and how a stranger asks to be let in (security control 6).
+"""Access: who may talk to an agent over a chat platform, and how a stranger requests access (security control 6).
 
-Rule 1: deny by default. Who is neither on the allowlist nor admitted is met as the door says.
-Rule 2: everybody is known by the platform's own, immutable id. A name is shown to the operator and decides nothing.
-Rule 3: what a stranger says is not kept. They are told how to ask, seldom, and only where they spoke to the agent.
-Rule 4: a code lets nobody in by itself: an operator has to confirm it, on the machine or with an operator's token.
+Rule 1: deny by default. The agent's `Door` setting decides about a sender who is neither allowed nor admitted.
+Rule 2: a sender is identified by the platform's immutable id. The operator sees the display name; it decides nothing.
+Rule 3: a stranger's messages are not stored. The stranger gets a notice, rarely, and only after addressing the agent.
+Rule 4: a code grants nothing by itself: an operator confirms it, on the machine or with an operator's token.
 """
 
 import difflib
@@ -19,29 +19,29 @@ from holdfast.kernel.ids import AgentName, Instant, MailboxId, OperationId, Prin
 from holdfast.memory.visibility import AGENTS
 from holdfast.turns.policy import DAY_MS, AccessPolicy, Door
 
-CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"  # nothing that is read as something else: no 0 1 I L O U
+CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"  # without the ambiguous 0 1 I L O U
 CODE_CHARS = 8
 HOUR_MS = 60 * 60_000
 NAME_CHARS_MAX = 80
 DM = "dm"
 _CODE = re.compile(f"[{CODE_ALPHABET}]{{{CODE_CHARS}}}")
 _NUMBER = re.compile(r"-?[1-9][0-9]{0,20}")
-_IMMUTABLE = {  # sender ids of the platforms that we know, and how they look
+_IMMUTABLE = {  # the sender ids of known platforms, as pattern and example
     "telegram": (_NUMBER, "a number, as in telegram:123456789"),
     "discord": (_NUMBER, "a number, as in discord:80351110224678912"),
     "slack": (re.compile(r"[TE][A-Z0-9]+\.[A-Z][A-Z0-9]+"), "team and member, as in slack:T024BE7LD.U012AB3CD"),
 }
 PLATFORMS = frozenset(_IMMUTABLE)
 _ANYWHERE = re.compile(r"[^\s@*#]+")
-_UNKNOWN = (_ANYWHERE, "the platform's own id, without @, # and blanks")  # of a channel that we know nothing about
+_UNKNOWN = (_ANYWHERE, "the platform's own id, without @, # and blanks")  # for unknown channels
 
 
-# --- the door ----------------------------------------------------------------------------------------
+# --- access decision ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knock:
-    """Who stands at the door, and where."""
+    """A sender, and the chat in which they wrote."""
 
     principal: Principal
     channel: str
@@ -53,19 +53,19 @@ class Knock:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Let in, and why."""
+    """The sender has access, for this reason."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Not let in; told how to ask."""
+    """The sender has no access and gets a notice with a pairing code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Not let in, in silence."""
+    """The sender has no access and gets no answer."""
 
     why: str
 
@@ -74,7 +74,7 @@ Decision: TypeAlias = Admit | Pair | Refuse
 
 
 def decide(knock: Knock, policy: AccessPolicy, *, admitted: bool) -> Decision:
-    """What happens to a sender; `admitted` says that an operator let them in."""
+    """Decide about a sender; `admitted` means that an operator granted access."""
     is_group = knock.chat_type != DM
     if knock.principal in policy.allow:
         return Admit("allowed")
@@ -92,18 +92,18 @@ def _met(knock: Knock, door: Door) -> Decision:
         case Door.PAIR if knock.human and knock.addressed:
             return Pair()
         case Door.PAIR:
-            return Refuse("nobody who asked")  # bots would answer each other's notices
+            return Refuse("nobody who asked")  # two bots would answer each other's notices without end
         case Door.CLOSED:
             return Refuse("closed")
 
 
 def check_allowed(entry: str) -> str:
-    """An entry of an allowlist, unchanged. Raises `AllowlistNotImmutable` for what its owner could change."""
+    """Return an allowlist entry unchanged. Raises `AllowlistNotImmutable` for an id that its owner could change."""
     return _checked(entry, *_IMMUTABLE.get(entry.partition(":")[0], _UNKNOWN))
 
 
 def check_operator(entry: str) -> str:
-    """The same for a named operator, who is a person of a platform: an agent is none."""
+    """Check a named operator in the same way. An operator is a person of a platform, never an agent."""
     if entry.startswith(AGENTS):
         raise AllowlistNotImmutable(
             f"{entry[:80]!r} is an agent, and only a person can be an operator", entry=entry[:80]
@@ -112,7 +112,7 @@ def check_operator(entry: str) -> str:
 
 
 def check_account(entry: str, channels: Collection[str]) -> str:
-    """An account, unchanged: <channel>:<id>, of a channel that there is. Raises `InvalidInput`."""
+    """Return an account `<channel>:<id>` of a known channel unchanged. Raises `InvalidInput`."""
     channel, colon, id_ = entry.partition(":")
     if not colon:
         raise InvalidInput(f"{entry[:80]!r} is no account; write <channel>:<id>, as in telegram:123456789")
@@ -127,7 +127,7 @@ def check_account(entry: str, channels: Collection[str]) -> str:
 
 
 def check_allowed_chat(entry: str) -> str:
-    """The same for a chat whose members may all talk."""
+    """Check a chat whose members all have access. Raises `AllowlistNotImmutable`."""
     known = entry.startswith(("telegram:", "discord:"))
     return _checked(entry, _NUMBER if known else _ANYWHERE, "the chat's own id, as in telegram:-1001234567890")
 
@@ -145,7 +145,7 @@ def _checked(entry: str, shape: re.Pattern[str], example: str) -> str:
 
 
 class Pairing(Enum):
-    """Where a stranger's request stands."""
+    """The state of a stranger's request."""
 
     ASKING = "asking"
     EXPIRED = "expired"
@@ -156,8 +156,8 @@ class Pairing(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairingPolicy:
     lasts_ms: int = DAY_MS
-    told_every_ms: int = HOUR_MS  # how often a stranger who keeps writing is told again
-    open_max: int = 20  # requests of one agent that wait at the same time; further strangers are refused in silence
+    told_every_ms: int = HOUR_MS  # the interval between notices to a stranger who keeps writing
+    open_max: int = 20  # open requests per agent; strangers beyond it get no answer
 
 
 PAIRING = PairingPolicy()
@@ -165,16 +165,16 @@ PAIRING = PairingPolicy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairingAsk:
-    """A stranger's request, as the intake makes it. Ids are made by the caller, so that it may be repeated."""
+    """A stranger's request. The caller makes the ids, so the call is repeatable."""
 
     agent: AgentName
     channel: str
     principal: Principal
-    address: str  # where they are told
+    address: str  # where the notice goes
     code: str
     reply: ReplyId
-    new_mailbox: MailboxId  # for the address, when it has none yet
-    name: str = ""  # as the platform shows it
+    new_mailbox: MailboxId  # for the address, if it has none yet
+    name: str = ""  # the display name on the platform
 
     def __post_init__(self) -> None:
         check_part("principal", self.principal)
@@ -184,9 +184,9 @@ class PairingAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairingAsked:
-    """What became of a request: the code that holds, and whether the stranger is told now."""
+    """The outcome of a request: the valid code, and whether the stranger gets a notice now."""
 
-    code: str  # empty when too many are waiting already, or when the operator said no
+    code: str  # empty if too many requests are open, or if the operator refused this one
     told: bool
     why: str = ""
 
@@ -198,7 +198,7 @@ class PairingDecision:
     by: str
     operation: OperationId
     reply: ReplyId
-    agents: frozenset[str] = frozenset()  # whose strangers the decider may know of; empty: everybody's
+    agents: frozenset[str] = frozenset()  # the agents whose requests the operator may see; empty means all
 
     def is_about(self, agent: str) -> bool:
         return not self.agents or agent in self.agents
@@ -217,7 +217,7 @@ class PairingView:
 
 
 def make_code(chance: int) -> str:
-    """Eight characters, about 39 bits of chance."""
+    """Eight characters, about 39 random bits."""
     digits = []
     for _ in range(CODE_CHARS):
         chance, digit = divmod(chance, len(CODE_ALPHABET))
@@ -226,7 +226,7 @@ def make_code(chance: int) -> str:
 
 
 def read_code(text: str) -> str:
-    """A code as somebody types it: in any case, with blanks or hyphens. Raises `PairingNotFound`."""
+    """Normalise a typed code: any case, with spaces or hyphens. Raises `PairingNotFound`."""
     code = re.sub(r"[\s-]", "", text).upper()
     if not _CODE.fullmatch(code):
         raise PairingNotFound(f"{text[:20]!r} is no pairing code; codes look like {spelt('7K2MPQ9X')}", code=text[:20])
@@ -234,12 +234,12 @@ def read_code(text: str) -> str:
 
 
 def spelt(code: str) -> str:
-    """As it is shown: two groups of four."""
+    """The code as displayed, in two groups of four."""
     return f"{code[:4]}-{code[4:]}"
 
 
 def notice_text(code: str, agent: str) -> str:
-    """What a stranger is told. It holds nothing of what they said, nor their name."""
+    """The notice to a stranger. It quotes neither their message nor their name."""
     return (
         f"{agent} does not know you yet, and nothing you wrote was kept. To be let in, ask its operator to run:\n"
         f"holdfast pair {spelt(code)}"

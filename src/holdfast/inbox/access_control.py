@@ -1,4 +1,4 @@
-"""Access control: an operator's decisions about pairings, linked accounts and moved addresses, each with its own id."""
+"""Access control: an operator's decisions about pairings, links and moved addresses, each with an operation id."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from holdfast.store.ports import Ports
 @dataclass(frozen=True, slots=True)
 class AccessControl:
     ports: Ports
-    channels: Callable[[], Collection[str]] = lambda: PLATFORMS  # whose accounts can be a person's
+    channels: Callable[[], Collection[str]] = lambda: PLATFORMS  # channels whose accounts can be linked
 
     async def pairs(self, *, agent: str | None = None) -> Sequence[PairingView]:
         return await self.ports.db.read(list_pairings(agent=None if agent is None else agent_name(agent)))
@@ -36,7 +36,7 @@ class AccessControl:
             )
         )
         log.info("access.decided", agent=found.agent, principal=found.principal, state=found.state.value, by=by)
-        self.ports.notifier.wake(Topic.REPLY)  # they are told
+        self.ports.notifier.wake(Topic.REPLY)  # send the stranger the decision
         return found
 
     async def unpair(self, principal: str, *, agent: str | None = None, by: str = "operator") -> Sequence[str]:
@@ -52,7 +52,7 @@ class AccessControl:
     async def link(self, principal: str, person: str, *, by: str = "operator") -> Link:
         known = self.channels()
         check_account(principal, known)
-        if ":" in person:  # otherwise it is a name of its own
+        if ":" in person:  # without a colon it is a name, not an account
             check_account(person, known)
         ends = {"principal": Principal(principal), "person": Principal(person)}
         made = await self.ports.db.write(

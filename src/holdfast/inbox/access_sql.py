@@ -1,8 +1,7 @@
-"""Access: strangers who ask to be let in, and those who were. What a stranger says is nowhere here.
+"""Access: pairing requests and admissions. Strangers' messages are not stored.
 
-A request and the notice to the stranger are one transaction; so are an admission and the word that they may come in.
-Notices are rows of the reply ledger, so they survive a restart like any reply. The address they go to gets its mailbox
-a little early, without mail.
+A request and its notice are one transaction; so are an admission and its notice. Notices are rows of the reply ledger,
+so they survive a restart like any reply. The address they go to gets an empty mailbox in advance.
 """
 
 from holdfast.audit import action_sql, operation_sql
@@ -60,14 +59,14 @@ ADMIT_WORD, DENY_WORD = "admit", "deny"
 
 @verb
 def is_admitted(agent: AgentName, principal: Principal) -> Script[bool]:
-    """Whether an operator let them in, under this principal or another of the same person."""
+    """Whether an operator admitted this principal, or another one of the same person."""
     return (yield from one(ADMITTED, agent=agent, principal=principal)) is not None
 
 
 @verb
 def ask_pairing(ask: PairingAsk, *, policy: PairingPolicy = PAIRING) -> Script[PairingAsked]:
-    """Put the request on record and tell the stranger, each at most once in its time."""
-    yield from share_agent(ask.agent)  # the address may get its mailbox
+    """Record the request and send the notice, each at most once per period."""
+    yield from share_agent(ask.agent)  # the address may get a mailbox
     yield from run(EXPIRE, agent=ask.agent, lasts=policy.lasts_ms)
     known = yield from one(KNOWN, agent=ask.agent, principal=ask.principal)
     if known is None:
@@ -95,7 +94,7 @@ def _new(ask: PairingAsk, policy: PairingPolicy) -> Script[PairingAsked]:
         name=(plain(ask.name) or "")[:NAME_CHARS_MAX],
         address=ask.address,
     )
-    if made is None:  # they asked twice at once, or the code is somebody else's; their next message asks again
+    if made is None:  # a concurrent request, or a code collision; the next message asks again
         return PairingAsked(code="", told=False, why="asked at the same time")
     yield from _tell(ask, ask.code)
     return PairingAsked(code=ask.code, told=True)
@@ -110,7 +109,7 @@ def _tell(ask: PairingAsk, code: str) -> Script[None]:
 
 def _say(reply: ReplyId, text: str, code: str, *, address: str, channel: str) -> Script[None]:
     row = yield from one(BOX_OF, address=address)
-    assert row is not None  # noqa: S101 - made with the request, and addresses are never taken away
+    assert row is not None  # noqa: S101 - created with the request; addresses are never removed
     yield from insert_reply(
         NewReply(id=reply, text=text),
         mailbox=row[0],
@@ -125,8 +124,10 @@ def _say(reply: ReplyId, text: str, code: str, *, address: str, channel: str) ->
 def decide_pairing(
     decision: PairingDecision, *, policy: PairingPolicy = PAIRING, by: By = PROGRAM
 ) -> Script[PairingView]:
-    """Raises `PairingNotFound`, also for whom the decider may not know of. Repeated, it changes and tells nothing; a
-    decision may be turned round."""
+    """Admit or refuse a stranger. Repeating a decision changes and sends nothing; a decision can be reversed.
+
+    Raises `PairingNotFound`, also for a request that the operator may not see.
+    """
     row = yield from one(BY_CODE, code=decision.code)
     if row is None or not decision.is_about(row[1]) or _view(row, policy).state is Pairing.EXPIRED:
         raise PairingNotFound(f"nobody waits under the code {decision.code}", code=decision.code)
@@ -151,12 +152,12 @@ def decide_pairing(
 def unpair(
     principal: Principal, *, agent: AgentName | None = None, named: str, operation: OperationId, by: By = PROGRAM
 ) -> Script[tuple[str, ...]]:
-    """The agents that no longer let them in, or no longer refuse them; none when nothing was decided."""
+    """Delete the decisions about a principal; returns the agents whose decision was deleted."""
     where = {"principal": principal, "agent": agent or ""}
     before = yield from operation_sql.start(operation, "unpair", named)
     if before is not None:
         return tuple(before.get("agents", ()))
-    # The request first: a decision holds its row while it admits, so an admission that is under way is seen after it.
+    # Delete the request first: a decision locks its row while it admits, so this sees an admission in progress.
     gone = {row[0] for row in (yield from rows(DROP_ALL, **where))}
     gone |= {row[0] for row in (yield from rows(DISMISS_ALL, **where))}
     if gone:
@@ -169,7 +170,7 @@ def unpair(
 def list_pairings(
     *, agent: AgentName | None = None, limit: int = LISTED_MAX, policy: PairingPolicy = PAIRING
 ) -> Script[tuple[PairingView, ...]]:
-    """Newest first."""
+    """List requests, newest first."""
     found = yield from rows(LIST, agent=agent or "", limit=limit)
     return tuple(_view(row, policy) for row in found)
 

@@ -1,4 +1,4 @@
-"""Addresses: where a conversation happens, as one string that no two places share.
+"""Addresses: the place of a conversation, as one string that is unique to it.
 
 `agent:<agent>:<channel>:<type>:<chat>[:<thread>][:<user>]`, each part percent-escaped, so that the chat
 `a:b` is never the chat `a` with a thread `b`. A missing thread before a user is written as an empty part.
@@ -16,7 +16,7 @@ from holdfast.kernel.ids import AgentName
 
 PART_CHARS_MAX = 512
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|\Z)", re.IGNORECASE)  # Windows opens them
+_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|\Z)", re.IGNORECASE)  # reserved on Windows
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _PARTS_MIN, _PARTS_MAX = 5, 7
 
@@ -48,7 +48,7 @@ class Address:
 
 
 def parse(text: str) -> Address:
-    """The address that `text` spells; `InvalidAddress` for anything but its one spelling."""
+    """Parse an address. Raises `InvalidAddress` for every spelling but the canonical one."""
     parts = text.split(":")
     if parts[0] != "agent" or not _PARTS_MIN <= len(parts) <= _PARTS_MAX:
         raise InvalidAddress(f"{text!r} is not an address", address=text)
@@ -70,20 +70,20 @@ def parse(text: str) -> Address:
 
 
 def agent_name(text: str, *, what: str = "agent") -> AgentName:
-    """`text` as a name, or `InvalidName`. A name may become a folder, so it is one on every system."""
+    """Check a name. Raises `InvalidName`. A name may become a folder, so it must be valid on every system."""
     if not is_name(text):
         why = ": Windows reads it as another" if _NAME.match(text) else ""
         raise InvalidName(f"{text[:80]!r} is not a valid {what} name{why}", value=text[:80])
     return AgentName(text)
 
 
-@lru_cache(maxsize=4_096)  # the same few names are asked about several times per message
+@lru_cache(maxsize=4_096)  # each message looks up the same few names several times
 def is_name(text: str) -> bool:
     return bool(_NAME.match(text)) and not text.endswith(".") and not _DEVICES.match(text)
 
 
 def check_part(what: str, text: str) -> str:
-    """A free-form identifier from outside: kept as it is, but never empty, huge or unprintable."""
+    """Check a free-form identifier from outside: unchanged, but never empty, oversized or unprintable."""
     if not text or len(text) > PART_CHARS_MAX:
         raise InvalidName(f"the {what} must have 1 to {PART_CHARS_MAX} characters, not {len(text)}", what=what)
     if _UNPRINTABLE.search(text):
@@ -92,9 +92,9 @@ def check_part(what: str, text: str) -> str:
 
 
 def sender_of_chat(chat: str) -> str:
-    """Who speaks in a chat where no sender is named: a person of its own for each chat.
+    """The sender of a chat whose messages name none: one person per chat.
 
-    A `:` is escaped, so that no chat is named like an account of a platform (`telegram:42`).
+    A `:` is escaped, so that no chat has the name of a platform account (`telegram:42`).
     """
     name = chat.replace("%", "%25").replace(":", "%3A")
     if len(name) <= PART_CHARS_MAX:

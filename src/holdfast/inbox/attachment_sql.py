@@ -1,4 +1,4 @@
-"""How far each conversation was read (D2), and what came with its messages."""
+"""Read positions of conversations (D2), and the attachments of their messages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -21,7 +21,7 @@ ENCLOSE = """
 insert into enclosure (message, n, hash, name, media_type, size)
 values (:message, :n, :hash, :name, :media_type, :size) on conflict (message, n) do nothing"""
 ENCLOSURES = "select n, hash, name, media_type, size from enclosure where message = :message order by n"
-# The newest message that brought it says what it is called.
+# The newest message with these bytes determines their name.
 ENCLOSURE_OF = """
 select enclosure.n, enclosure.hash, enclosure.name, enclosure.media_type, enclosure.size
   from enclosure join inbound on inbound.message = enclosure.message join mailbox on mailbox.id = inbound.mailbox
@@ -40,14 +40,14 @@ select enclosure.message from enclosure join inbound on inbound.message = enclos
 OF_PERSON = """
 select enclosure.message from enclosure join inbound on inbound.message = enclosure.message
  where inbound.principal = :person and inbound.mailbox in (select id from mailbox where agent = :agent)"""
-# The bytes go with the last message that brought them.
+# The bytes are deleted with the last message that refers to them.
 DROP_UNUSED = """
 delete from attachment where hash = :hash and not exists (select 1 from enclosure where enclosure.hash = :hash)"""
 
 
 @verb
 def note_position(account: str, conversation: str, position: int, event_id: str) -> Script[None]:
-    """An event was dealt with, kept or not; whatever is older is not asked for again."""
+    """Record that an event was handled, stored or not; the channel does not request older events again."""
     yield from run(NOTE, account=account, conversation=conversation, position=position, event_id=event_id)
 
 
@@ -58,7 +58,7 @@ def read_positions(account: str) -> Script[Mapping[str, tuple[int, str]]]:
 
 
 def enclose(message: MessageId, enclosures: Sequence[Enclosure]) -> Script[None]:
-    for one_ in sorted(enclosures, key=lambda one_: one_.hash):  # all take them in the same order
+    for one_ in sorted(enclosures, key=lambda one_: one_.hash):  # every transaction locks hashes in this order
         yield from _keep(one_)
     yield from many(
         ENCLOSE,
@@ -77,19 +77,21 @@ def enclose(message: MessageId, enclosures: Sequence[Enclosure]) -> Script[None]
 
 
 def _keep(one_: Enclosure) -> Script[None]:
-    """Held until the end, so that whoever forgets another message that brought it sees ours. Bytes that are there
-    already are not sent again."""
-    while (yield from one(HOLD, hash=one_.hash)) is None:  # again only when others kept and forgot it meanwhile
+    """Store the bytes and lock their row until commit, so that a concurrent delete sees this reference.
+
+    Bytes that are stored already are not sent again.
+    """
+    while (yield from one(HOLD, hash=one_.hash)) is None:  # repeats after a concurrent insert and delete
         yield from run(KEEP, hash=one_.hash, size=len(one_.body), body=one_.body)
 
 
 def drop_enclosures(messages: Iterable[str]) -> Script[int]:
-    """Forget what came with these messages; how many things."""
+    """Delete the attachments of these messages; returns the number of references."""
     dropped: list[str] = []
     for message in sorted(set(messages)):
         dropped += [row[0] for row in (yield from rows(DROP, message=message))]
-    for hash_ in sorted(set(dropped)):  # all take messages first, then bytes, each in the same order
-        yield from one(HOLD, hash=hash_)  # first: the last of two who forget it at the same time must see that
+    for hash_ in sorted(set(dropped)):  # every transaction locks messages first, then bytes, each in this order
+        yield from one(HOLD, hash=hash_)  # lock first: of two concurrent deletes the last one must see the other
         yield from run(DROP_UNUSED, hash=hash_)
     return len(dropped)
 

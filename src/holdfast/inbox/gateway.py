@@ -1,4 +1,4 @@
-"""The gateway: turns what a channel received into a durable inbound, before anybody acknowledges it."""
+"""The gateway: makes a received message durable before its channel acknowledges it."""
 
 from dataclasses import dataclass, replace
 
@@ -27,25 +27,25 @@ from holdfast.sessions.command_rights import Rank
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 
-CROWD = 16  # messages on their way into the store at the same time
-CROWD_LASTS_MS = 500  # a commit takes all of them in at once; the next ones are already coming
+CROWD = 16  # concurrent accepts that count as one crowd
+CROWD_LASTS_MS = 500  # one commit stores a whole crowd, and the next one is arriving by then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """What a channel hands over. The account is the bot's own identity on that channel."""
+    """A message as a channel received it. The account is the bot's own identity on that channel."""
 
     address: Address
     event_id: str
     sender: str
     text: str
-    account: str = ""  # the agent, unless the channel says otherwise
-    conversation: str = ""  # the chat, unless the channel says otherwise
+    account: str = ""  # defaults to the agent
+    conversation: str = ""  # defaults to the chat
     addressed: bool = True
     human: bool = True
     hop: int = 0
     refuse_durably: bool = False
-    unfit: str = ""  # why it can never be taken, where the channel knows
+    unfit: str = ""  # the reason why it can never be accepted, if the channel knows one
     sender_name: str = ""
     position: int | None = None
     enclosures: tuple[Enclosure, ...] = ()
@@ -66,22 +66,22 @@ class Gateway:
         self._ports = ports
         self._agents = agents
         self._arriving = 0
-        self._crowds, self._crowded_at = 0, Instant(0)  # the most lately, and when that was
+        self._crowds, self._crowded_at = 0, Instant(0)  # the recent maximum, and its time
 
     @property
     def crowds(self) -> int:
-        """How many crowds waited lately to be taken in: from one on, whatever can wait should, the longer the more."""
+        """The recent number of concurrent accepts, in crowds. At one or more, the worker pauses before each turn."""
         return self._crowds if 0 <= self._ports.clock.now() - self._crowded_at < CROWD_LASTS_MS else 0
 
     def new_message(self) -> MessageId:
-        """An id for a message about to be accepted, so that its caller can listen before it exists."""
+        """An id for a message, so that its caller can subscribe before accepting it."""
         return MessageId(self._id("msg"))
 
     async def accept(self, received: Received, *, message: MessageId | None = None) -> AcceptOutcome:
-        """Durable when it returns `Accepted`.
+        """Accept a message; it is durable once this returns `Accepted`.
 
-        What can never be accepted is on record as refused where the sender's platform cannot be told (`Unfit`).
-        Elsewhere it raises, and nothing is written.
+        A message that can never be accepted is recorded as refused (`Unfit`) if its platform cannot report the error.
+        Otherwise this raises and writes nothing.
         """
         policy = self._agents.policy(received.address.agent)
         if received.hop > policy.hops_max:
@@ -108,7 +108,7 @@ class Gateway:
             self._ports.notifier.publish(
                 Event(name="message.accepted", mailbox=outcome.mailbox, messages=(outcome.message,))
             )
-            self._ports.notifier.wake(Topic.MAIL)  # signals too: a /stop ends the wait of a turn that is to be retried
+            self._ports.notifier.wake(Topic.MAIL)  # for signals too: /stop ends a retry delay
             if arrival.kind is MessageKind.SIGNAL:
                 self._ports.notifier.wake(Topic.REPLY)
         elif not isinstance(outcome, Duplicate):
@@ -150,7 +150,7 @@ class Gateway:
 
 
 def _as_kept(received: Received, limits: Limits) -> Received:
-    """The message itself, or what is on record of one that cannot be kept: never its words."""
+    """The message itself, or the record of a message that cannot be stored, which never has its text."""
     try:
         if not received.unfit:
             check_text(received.text, limits)

@@ -1,11 +1,11 @@
-"""Identity: one person, several principals; one place, several addresses. Both only ever by an explicit act.
+"""Identity: one person has several principals, one place several addresses. Only an explicit act creates either.
 
-Rule 1: a link is one step deep. A person is named by one principal or by a name of its own; nothing is linked to what
-        is itself linked, so there is no chain, no cycle and no guess about whose words are whose.
-Rule 2: links act on what arrives from then on, and widen what the person may see to what all their principals said
-        before. Taking a link back narrows it again; nothing stored is rewritten either way.
-Rule 3: a re-keyed place keeps its mailbox: the new address is an alias, and names at providers stay those of the first
-        address (D3). An address that is in use is never taken over.
+Rule 1: a link is one step deep. A person is named by one principal or by a separate name; a link never targets a
+        linked principal. So there are no chains and no cycles, and every message has one person.
+Rule 2: a link applies to messages that arrive later, and lets the person see what all their principals wrote before.
+        Unlinking reverses that; neither rewrites stored rows.
+Rule 3: a place with a new address keeps its mailbox: the address becomes an alias, and providers keep the names made
+        from the first address (D3). An address in use is never reassigned.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from holdfast.kernel.ids import AgentName, Instant, OperationId, Principal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRequest:
-    """`principal` is the person from now on. Raises `InvalidInput` and `IdentityConflict`."""
+    """A request to make `principal` an account of `person`. Raises `InvalidInput` and `IdentityConflict`."""
 
     principal: Principal
     person: Principal
-    by: str  # who asked for it, for the audit
+    by: str  # the requester, for the audit trail
     operation: OperationId
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """Which addresses lead to an older one's mailbox now, and which could not be moved because they are in use."""
+    """The addresses that now lead to the older mailbox, and those that stay because they are in use."""
 
     aliases: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMove:
-    """A platform gave a chat another id. Every address of the chat moves, threads and users included."""
+    """A platform changed a chat's id. Every address of the chat moves, including threads and users."""
 
     agent: AgentName
     channel: str
@@ -68,9 +68,9 @@ class ChatMove:
 
 
 def why_not_linked(request: LinkRequest, own: Principal, theirs: Principal, followers: Sequence[str]) -> str | None:
-    """Why the link would be ambiguous; None when it may be made.
+    """The reason why the link would be ambiguous, or None.
 
-    `own` and `theirs` are the persons of the two now; `followers` are the others who are linked to the principal.
+    `own` and `theirs` are the present persons of both ends; `followers` are the principals linked to `principal`.
     """
     principal, person = request.principal, request.person
     if own not in (principal, person):

@@ -1,8 +1,8 @@
-"""Identity: links between principals, and aliases of addresses. Each is one transaction with its audit row.
+"""Identity: links between principals, and aliases of addresses. Each change is one transaction with its audit row.
 
-Both ends of a link have a row while it is judged, locked in the order of their names, so that of two links that
-contradict each other one is refused. A mailbox is never left without an address: an address that was used is not
-taken over, and an unused mailbox goes with its address.
+Both ends of a link have a row while the link is checked, locked in the order of their names, so one of two
+contradicting links is refused. A mailbox always has an address: an address in use is never reassigned, and an unused
+mailbox is deleted when its address moves.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from holdfast.kernel.errors import AddressNotFound, AddressTaken, IdentityConfli
 from holdfast.kernel.ids import AgentName, Instant, OperationId, Principal
 from holdfast.store.script import Row, Script, one, rows, run, verb
 
-# Everybody who is the same person as one principal, themselves included; nothing for whom nobody linked.
+# All principals of one person, the given one included; empty for an unlinked principal.
 KIN = """
 select kin.principal from identity as me join identity as kin on kin.person = me.person
  where me.principal = :principal"""
@@ -46,9 +46,9 @@ REHOME_REPLIES = "update reply set mailbox = :mine where mailbox = :theirs"
 POINT = "update address set mailbox_id = :mine where mailbox_id = :theirs"
 DROP_BOX = "delete from mailbox where id = :theirs"
 OF_CHAT = "select address, mailbox_id from address where address like :pattern escape '!' order by address"
-# What has not been answered is answered at the new address: the platform no longer knows the old one. A reply that is
-# being sent goes along, or those behind it would overtake it. A draft stays behind: its number may be another message's
-# there.
+# Unanswered messages are answered at the new address, because the platform no longer accepts the old one. A reply in
+# progress moves too, so that later replies cannot overtake it. A draft stays: at the new address its number may be
+# another message's.
 REDIRECT_MAIL = """
 update inbound set address = :new where mailbox = :mailbox and state in ('waiting', 'in_turn') and address = :old"""
 REDIRECT_REPLIES = """
@@ -57,7 +57,7 @@ update reply
        doubts = case when state = 'pending' and draft = 'standing' and doubts = 0 then 1 else doubts end
  where address = :old and state in ('pending', 'attempting')"""
 
-# Instructions that were made before are not used again, in any process.
+# No process reuses instructions rendered before this.
 WITHDRAW = """
 insert into withdrawal (agent, n) values (:agent, 1) on conflict (agent) do update set n = withdrawal.n + 1"""
 
@@ -67,10 +67,10 @@ insert into withdrawal (agent, n) values (:agent, 1) on conflict (agent) do upda
 
 @verb
 def link_principals(request: LinkRequest, by: By = PROGRAM) -> Script[Link]:
-    """Raises `IdentityConflict`. A link that exists already is given back as it is."""
+    """Create a link; an existing one is returned unchanged. Raises `IdentityConflict`."""
     ends = {"principal": request.principal, "person": request.person}
     before = yield from operation_sql.start(request.operation, "link", request.by)
-    if before is not None:  # it may have been taken back since
+    if before is not None:  # a repeated operation; the link may be gone since
         return Link(principal=request.principal, person=request.person, at=Instant(before["at"]))
     found = yield from _lock_both(ends)
     own, theirs = found[request.principal], found[request.person]
@@ -83,7 +83,7 @@ def link_principals(request: LinkRequest, by: By = PROGRAM) -> Script[Link]:
         yield from run(SET_PERSON, **ends)
         yield from withdraw("")
     made = yield from one(LINKED, principal=request.principal)
-    assert made is not None  # noqa: S101 - written above, or found under lock
+    assert made is not None  # noqa: S101 - written above, or read under lock
     yield from operation_sql.finish(request.operation, {**ends, "at": made[1]}, changed=changed)
     if changed:
         yield from action_sql.record(Act.IDENTITY_LINKED, by, request.principal, person=request.person)
@@ -91,7 +91,7 @@ def link_principals(request: LinkRequest, by: By = PROGRAM) -> Script[Link]:
 
 
 def _lock_both(ends: Mapping[str, str]) -> Script[dict[str, Row]]:
-    """The rows of both ends, made where there are none, under lock. An unlink may take one away before it is locked."""
+    """Insert the missing rows of both ends and lock both. An unlink may delete a row before it is locked."""
     found: dict[str, Row] = {}
     while len(found) < len(set(ends.values())):
         for end in sorted(ends.values()):
@@ -104,7 +104,7 @@ def _lock_both(ends: Mapping[str, str]) -> Script[dict[str, Row]]:
 def unlink_principal(
     principal: Principal, *, named: str, operation: OperationId, by: By = PROGRAM
 ) -> Script[Link | None]:
-    """The link that was taken back; None when there was none."""
+    """Delete a link and return it, or None if there was none."""
     before = yield from operation_sql.start(operation, "unlink", named)
     if before is not None:
         return Link(principal=principal, person=before["person"], at=Instant(before["at"])) if before else None
@@ -126,18 +126,21 @@ def list_links(*, limit: int = LISTED_MAX) -> Script[tuple[Link, ...]]:
 
 @verb
 def linked_principals(principal: Principal) -> Script[tuple[Principal, ...]]:
-    """Everybody who is the same person, themselves included."""
+    """All principals of the same person, the given one included."""
     found = {row[0] for row in (yield from rows(KIN, principal=principal))} | {principal}
     return tuple(Principal(name) for name in sorted(found))
 
 
 def withdraw(agent: AgentName | str) -> Script[None]:
-    """The last lock of a transaction but that of the audit trail; an empty agent means all of them."""
+    """Void an agent's rendered instructions; an empty agent means all.
+
+    Only the audit trail is locked after this row.
+    """
     yield from run(WITHDRAW, agent=agent)
 
 
 def record(operation: OperationId, kind: str, by: str, detail: Mapping[str, object]) -> Script[None]:
-    """What was done, by whom and when. Ids only."""
+    """Record an operation: the act, the actor and the time, by ids only."""
     yield from run(RECORD, id=operation, kind=kind, by=by, detail=msgspec.json.encode(detail))
 
 
@@ -145,13 +148,13 @@ def record(operation: OperationId, kind: str, by: str, detail: Mapping[str, obje
 
 
 def moving(agent: str) -> str:
-    """The name under which the moves of an agent's chats take turns: each looks at addresses that others make."""
+    """The lock name that serialises an agent's chat moves, because each reads addresses that others create."""
     return f"move:{agent}"
 
 
 @verb
 def move_address(old: Address, new: Address, *, named: str, operation: OperationId, by: By = PROGRAM) -> Script[Moved]:
-    """Raises `AddressNotFound`, `AddressTaken` and `InvalidInput`. Nothing happens when it was done before."""
+    """Move an address. Repeating it does nothing. Raises `AddressNotFound`, `AddressTaken` and `InvalidInput`."""
     check_move(old, new)
     row = yield from one(BOX_OF, address=str(old))
     if row is None:
@@ -168,7 +171,7 @@ def move_address(old: Address, new: Address, *, named: str, operation: Operation
 
 @verb(lock=lambda move: moving(move.agent))
 def move_chat(move: ChatMove) -> Script[Moved]:
-    """Every address of the chat; those in use stay where they are and are named."""
+    """Move every address of the chat; the result names those that stay because they are in use."""
     aliases, refused = list[str](), list[str]()
     for old, mailbox in (yield from _addresses(move)):
         new = str(move.renamed(old))
@@ -190,7 +193,7 @@ def move_chat(move: ChatMove) -> Script[Moved]:
 
 
 def _addresses(move: ChatMove) -> Script[list[tuple[Address, str]]]:
-    """Those of the old chat. The pattern is only a sieve: what it lets through is parsed and compared."""
+    """The addresses of the old chat. The SQL pattern preselects; the parsed address decides."""
     whole = Address(agent=move.agent, channel=move.channel, type="any", chat=move.old_chat)
     chat = str(whole).rpartition(":")[2]
     sieve = "".join(f"!{char}" if char in "!%_" else char for char in f"agent:{move.agent}:{move.channel}:\n:{chat}")
@@ -199,7 +202,7 @@ def _addresses(move: ChatMove) -> Script[list[tuple[Address, str]]]:
     for text, mailbox in found:
         try:
             address = parse(text)
-        except InvalidAddress:  # a name that was valid when it was written
+        except InvalidAddress:  # a name that an earlier release accepted
             continue
         if (address.agent, address.channel, address.chat) == (move.agent, move.channel, move.old_chat):
             kept.append((address, str(mailbox)))
@@ -207,7 +210,7 @@ def _addresses(move: ChatMove) -> Script[list[tuple[Address, str]]]:
 
 
 def _alias(mine: str, new: str) -> Script[bool | None]:
-    """Whether the address was made to lead to the mailbox now; None when it has a history of its own."""
+    """Whether the address became an alias of the mailbox; None if it has messages of its own."""
     if (yield from one(NEW_ALIAS, address=new, mailbox=mine)) is not None:
         return True
     while True:
@@ -216,7 +219,7 @@ def _alias(mine: str, new: str) -> Script[bool | None]:
             return False
         locked = {row[0]: row for row in (yield from rows(LOCK_BOXES, mine=mine, theirs=theirs))}
         if theirs in locked or mine not in locked:
-            break  # otherwise another move took the mailbox away while its lock was waited for: look again
+            break  # otherwise another move deleted the mailbox before its lock was acquired: retry
     row = locked.get(theirs)
     if row is None or mine not in locked or row[1] or row[2] is not None:
         return None
@@ -224,5 +227,5 @@ def _alias(mine: str, new: str) -> Script[bool | None]:
         return None
     yield from run(REHOME_REPLIES, mine=mine, theirs=theirs)
     yield from run(POINT, mine=mine, theirs=theirs)
-    yield from run(DROP_BOX, theirs=theirs)  # whoever waits for its lock looks the address up again
+    yield from run(DROP_BOX, theirs=theirs)  # a transaction that waits for its lock looks the address up again
     return True

@@ -1,4 +1,4 @@
-"""read_mail: what a claimed mailbox holds."""
+"""read_mail: the contents of a claimed mailbox."""
 
 from holdfast.inbox.agent_chain import loaded
 from holdfast.inbox.mailbox import Claim, Mail

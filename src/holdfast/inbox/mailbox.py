@@ -1,7 +1,7 @@
-"""A mailbox: the place of a conversation. One worker at a time, proved by a fence.
+"""A mailbox: the queue of one conversation. One worker at a time processes it, guarded by a fence.
 
-The session of a message is chosen when the message is processed, so `hello`, `/new`, `hi` sent while the agent
-is busy land in the right sessions, in order.
+A message gets its session when it is processed, so `hello`, `/new`, `hi` sent while the agent is busy reach the right
+sessions, in order.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from holdfast.turns.turn import Turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The right to write to a mailbox and its live session; void as soon as a younger claim exists."""
+    """The right to write to a mailbox and its live session; a newer claim voids it."""
 
     mailbox: MailboxId
     fence: int
@@ -28,19 +28,19 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """What a claimed mailbox holds: the turn to resume, if any, and the head of what waits."""
+    """The contents of a claimed mailbox: the turn to resume, if any, and the first waiting messages."""
 
     session: SessionId | None
     turn: Turn | None
     waiting: tuple[Inbound, ...]
     depth: int
-    unattended: int  # turns in a row without a human
+    unattended: int  # consecutive turns without a human
 
 
 def plain_run(waiting: Sequence[Inbound]) -> tuple[Inbound, ...]:
-    """The unbroken run of plain messages of one principal, written in one place, at the head (D10, D18).
+    """The leading plain messages of one principal, from one directory and one chain (D10, D18).
 
-    What came through other agents is another turn: its tools are others.
+    A message with another chain starts another turn, because its tools differ.
     """
     run: list[Inbound] = []
     for item in waiting:
@@ -51,12 +51,12 @@ def plain_run(waiting: Sequence[Inbound]) -> tuple[Inbound, ...]:
 
 
 def source_of(item: Inbound | Turn) -> tuple[Principal, CallerDirectory, Chain]:
-    """What messages of one turn have in common."""
+    """The properties that all messages of one turn share."""
     return item.principal, item.where, item.chain
 
 
 def take(waiting: Sequence[Inbound], policy: Arrivals) -> tuple[Inbound, ...]:
-    """The messages that the next turn answers: one, or the whole run where the policy collects."""
+    """The messages of the next turn: one, or the whole run if the policy collects."""
     run = plain_run(waiting)
     return run if policy is Arrivals.COLLECT else run[:1]
 

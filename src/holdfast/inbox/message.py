@@ -1,7 +1,6 @@
-"""Inbound: what a channel hands over, and what can become of it before it is durable.
+"""Inbound messages: the values that a channel passes in, and the outcomes of accepting them.
 
-Rule 1: whatever is wrong with a message is said before the store is asked, so a refused message leaves
-        no trace but the refusal.
+Rule 1: a message is validated before the store is called, so a refused message leaves only its refusal.
 Rule 2: identity is (account, conversation, event id); the account is the bot's own, because nine bots in one
         channel receive the same platform id. The same identity with another body is a conflict.
 """
@@ -48,28 +47,28 @@ INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})  # Unicode's controls, for
 
 
 class MessageKind(Enum):
-    """How a message is treated once its turn comes; decided when it arrives."""
+    """How the worker treats a message; decided on arrival."""
 
     TEXT = "text"
     COMMAND = "command"
-    SIGNAL = "signal"  # reaches the open turn at once, never queued behind it
+    SIGNAL = "signal"  # reaches the open turn at once, ahead of the queue
     OBSERVED = "observed"  # an unaddressed group message: journaled without a turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a mailbox takes. Each is refused loudly, before anything is acknowledged."""
+    """The limits of a mailbox. A message over a limit is refused with an error before it is acknowledged."""
 
     message_bytes_max: int = 256 * 1024
     mailbox_depth_max: int = 1_000
     window_ms: int = 60_000
     window_messages_max: int = 600
-    attachments_bytes_max: int = 1024 * 1024 * 1024  # of one agent in all; beyond, they are named without their bytes
+    attachments_bytes_max: int = 1024 * 1024 * 1024  # per agent in total; attachments beyond it are stored by name only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enclosure:
-    """Something that came with a message, kept by the hash of its bytes."""
+    """An attachment of a message, stored under the hash of its bytes."""
 
     hash: str  # SHA-256 in hexadecimal
     name: str
@@ -79,12 +78,12 @@ class Enclosure:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose words a message has, for the loop guard (D12)."""
+    """The author of a message, for the loop guard (D12)."""
 
     human: bool = True
-    hop: int = 0  # how many agents passed it on
-    token: str = ""  # the id of the access token that it came with
-    rank: Rank = Rank.MEMBER  # OPERATOR where the token is the operator's, or has the scope admin
+    hop: int = 0  # the number of agents that passed it on
+    token: str = ""  # the id of the access token of the request
+    rank: Rank = Rank.MEMBER  # OPERATOR for the operator's token and for tokens with the scope admin
 
 
 BY_HUMAN = Origin()
@@ -92,7 +91,7 @@ BY_HUMAN = Origin()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """One message as a channel delivers it, already checked."""
+    """One validated message from a channel."""
 
     message: MessageId
     address: Address
@@ -104,20 +103,20 @@ class Arrival:
     kind: MessageKind
     human: bool = True
     hop: int = 0
-    reply: ReplyId  # the id of the reply that a signal gets at once
-    new_mailbox: MailboxId  # the id the mailbox gets when this is the first message of its place
+    reply: ReplyId  # the id of the immediate reply to a signal
+    new_mailbox: MailboxId  # the id of the mailbox that the first message of a place creates
     refuse_durably: bool = False  # the platform's acknowledgement is cumulative or absent (D2)
-    sender_name: str = ""  # as the platform shows it; never trusted
-    position: int | None = None  # how far this message is in its conversation, where messages can be missed (D2)
+    sender_name: str = ""  # the display name on the platform; never trusted
+    position: int | None = None  # its order in the conversation, on platforms where messages can be missed (D2)
     enclosures: tuple[Enclosure, ...] = ()
-    unfit: str = ""  # why it can never be taken; it goes on record as refused, without its words (D2)
+    unfit: str = ""  # why it can never be accepted; recorded as refused, without its text (D2)
     where: CallerDirectory = NOWHERE
-    trusted: bool = False  # the program that owns the store sends it: no rate limit, and it uses nobody's share
-    token: str = ""  # the id of the access token that it came with
-    chain: Chain = NOBODY  # the agents through which it came
-    request: str = ""  # what makes a request without an id the same as another one; gone once it is answered
-    rank: Rank = Rank.MEMBER  # of the sender; only commands have another one
-    operators: frozenset[str] = frozenset()  # named ones of the agent, for a signal
+    trusted: bool = False  # sent by the program that owns the store: exempt from the rate limit and not counted by it
+    token: str = ""  # the id of the access token of the request
+    chain: Chain = NOBODY  # the agents it passed through
+    request: str = ""  # identifies repeated requests without an id; cleared once answered
+    rank: Rank = Rank.MEMBER  # of the sender; differs for commands only
+    operators: frozenset[str] = frozenset()  # the agent's named operators, for a signal
 
     @property
     def body(self) -> bytes:
@@ -130,7 +129,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inbound:
-    """One accepted message, as the worker reads it from its mailbox."""
+    """One accepted message, as the worker reads it from the mailbox."""
 
     message: MessageId
     seq: int
@@ -143,12 +142,12 @@ class Inbound:
     text: str
     state: MessageState
     at: Instant
-    name: str = ""  # the sender's, as the platform shows it
+    name: str = ""  # the sender's display name
     where: CallerDirectory = NOWHERE
     chain: Chain = NOBODY
 
     def said(self) -> UserSaid:
-        """The entry that this message becomes."""
+        """The journal entry of this message."""
         return UserSaid(
             text=self.text,
             principal=self.principal,
@@ -174,7 +173,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The same event was accepted before; nothing happened now."""
+    """The event was accepted before; this call changed nothing."""
 
     message: MessageId
     state: MessageState
@@ -182,7 +181,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The same event id came with another body (`idempotency_conflict`)."""
+    """The event id was accepted before with another body (`idempotency_conflict`)."""
 
     message: MessageId
 
@@ -195,7 +194,7 @@ class MailboxFull:
 
 @dataclass(frozen=True, slots=True)
 class TooMany:
-    """More messages in the window than the mailbox takes (`rate_limited`)."""
+    """The window's message limit is reached (`rate_limited`)."""
 
     retry_after_ms: int
     recorded: bool = False
@@ -203,7 +202,7 @@ class TooMany:
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """It can never be taken (`message_too_large`, `invalid_unicode`, ...), and is on record as refused."""
+    """The message can never be accepted (`message_too_large`, `invalid_unicode`, ...) and is recorded as refused."""
 
     reason: str
 
@@ -213,19 +212,19 @@ AcceptOutcome: TypeAlias = Accepted | Duplicate | Conflict | MailboxFull | TooMa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What `/status` and the reader say about a mailbox."""
+    """The state of a mailbox, for `/status` and for readers."""
 
     session: SessionId | None
     depth: int
     turn: int | None
-    in_turn: int = 0  # messages that the open turn answers
+    in_turn: int = 0  # messages in the open turn
     attempt: int = 0
     phase: str = "idle"
     stopping: bool = field(default=False)
 
 
 def check_text(text: str, limits: Limits) -> str:
-    """The text, unchanged, when it can be kept for ever; otherwise the error that says why not."""
+    """Return the text unchanged if it can be stored; otherwise raise the error that says why not."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -246,9 +245,9 @@ def check_event_id(text: str) -> str:
 
 
 def kind_of(text: str, *, addressed: bool = True, human: bool = True) -> MessageKind:
-    """How to treat a text: unaddressed group talk is observed, whatever it says; commands start with a slash.
+    """Classify a text. Unaddressed group messages are observed, whatever their text; commands start with a slash.
 
-    A person's mistyped command changes nothing, so it is answered at once like a signal. Programs do not mistype.
+    A person's mistyped command changes nothing, so it is answered at once, like a signal. Programs do not mistype.
     """
     if not addressed:
         return MessageKind.OBSERVED
@@ -259,7 +258,7 @@ def kind_of(text: str, *, addressed: bool = True, human: bool = True) -> Message
 
 
 def accepted_message(outcome: AcceptOutcome) -> MessageId:
-    """The message of an outcome that counts; the error that says why there is none."""
+    """The message id of a successful outcome. Raises the refusal otherwise."""
     match outcome:
         case Accepted(message=message) | Duplicate(message=message):
             return message
@@ -268,7 +267,7 @@ def accepted_message(outcome: AcceptOutcome) -> MessageId:
 
 
 def refusal(outcome: Conflict | MailboxFull | TooMany | Unfit) -> HoldfastError:
-    """What a refusal is called where it is an error."""
+    """The error of a refusal."""
     match outcome:
         case Conflict(message=message):
             return IdempotencyConflict(f"this id belongs to message {message} with another text", message=message)

@@ -1,4 +1,4 @@
-"""What happened to one message, as a reader of the store finds it."""
+"""The trace of one message, as read from the store."""
 
 from dataclasses import dataclass
 
@@ -17,13 +17,13 @@ class ReplyView:
     at: Instant
     receipt: str | None = None
     reason: str | None = None
-    possible_duplicate: bool = False  # the platform may show some piece of it twice
-    draft: str | None = None  # what became of the draft that was shown before it (`DraftFate`)
+    possible_duplicate: bool = False  # the platform may show a piece of it twice
+    draft: str | None = None  # the fate of its draft (`DraftFate`)
 
 
 @dataclass(frozen=True, slots=True)
 class EnclosureView:
-    """Something that came with a message."""
+    """An attachment of a message, without its bytes."""
 
     n: int
     hash: str
@@ -34,7 +34,7 @@ class EnclosureView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageTrace:
-    """What happened to one message: accepted, queued, turn, reply, each provider's receipt (R40)."""
+    """The path of one message: accepted, queued, turn, reply, each provider's receipt (R40)."""
 
     message: MessageId
     agent: AgentName
@@ -54,11 +54,11 @@ class MessageTrace:
     deliveries: tuple[DeliveryView, ...] = ()
     enclosures: tuple[EnclosureView, ...] = ()
     hop: int = 0
-    token: str = ""  # the id of the access token that it came with
-    tokens_in: int = 0  # of its turn, as the model counted
+    token: str = ""  # the id of the access token of the request
+    tokens_in: int = 0  # of its turn, as reported by the model
     tokens_out: int = 0
-    awaiting: OpenQuestion | None = None  # what its turn, or the one that it stands behind, waits for
-    released: MessageId | None = None  # whose turn went on because this message decided what it waited for
+    awaiting: OpenQuestion | None = None  # the open question of its turn, or of the turn ahead of it
+    released: MessageId | None = None  # the message whose turn resumed because this message answered its question
 
     @property
     def is_over(self) -> bool:

@@ -1,1 +1,1 @@
-"""What every other package uses and what knows nothing of conversations: ids, errors, clock, tasks, notifier, log."""
+"""Modules that every package uses and that do not depend on conversations: ids, errors, clock, tasks, notifier, log."""

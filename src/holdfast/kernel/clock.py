@@ -1,4 +1,4 @@
-"""Time, as a port: the simulator owns it, and nothing else may ask the machine."""
+"""The clock port. No other code reads the time; the simulator supplies its own clock."""
 
 from typing import Protocol
 

@@ -1,7 +1,7 @@
-"""Dates in words: which days a question is about, and whether a text tells a time. UTC, as everything is kept.
+"""Dates in text: which days a question is about, and whether a text states a time. All times are UTC.
 
-Rule 1: a month without a year is that month of any year; `may` counts as a month only beside a year or a day.
-Rule 2: people tell of a day afterwards, so a named day reaches a week further.
+Rule 1: a month without a year matches that month of any year; `may` is a month only next to a year or a day.
+Rule 2: people report a day afterwards, so a named day also matches the following week.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,12 +25,12 @@ TELLING = frozenset({*MONTHS, *WEEKDAYS, *_TELLING.split()}) - {"may"}
 _BACK = {"today": 0, "yesterday": 1, "week": 7, "month": 31, "year": 366}
 _UNITS = frozenset({"week", "month", "year"})
 
-Offset: TypeAlias = Callable[[Instant], int]  # how many milliseconds local time is ahead of UTC at an instant
+Offset: TypeAlias = Callable[[Instant], int]  # milliseconds by which local time is ahead of UTC at an instant
 
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """Days of a calendar: a year, a month, a day of it, or several of these; or a stretch before now."""
+    """A set of days: a year, a month, a day of the month, a combination of these, or a period before now."""
 
     year: int | None = None
     month: int | None = None
@@ -51,7 +51,7 @@ class Days:
 
 
 def days_asked(asked: Sequence[str], now: Instant) -> Days | None:
-    """The days that the words of a question name, or None."""
+    """The days that a question names, or None."""
     years = [int(word) for word in asked if _is_year(word)]
     month, day = _month_and_day(asked, has_year=bool(years))
     if years or month:
@@ -74,12 +74,12 @@ def _month_and_day(asked: Sequence[str], *, has_year: bool) -> tuple[int | None,
 
 
 def tells_time(said: Sequence[str]) -> bool:
-    """Whether the words of a text say when something was or will be."""
+    """Whether a text states when something was or will be."""
     return any(word in TELLING or _is_year(word) for word in said)
 
 
 def civil(at: int) -> tuple[int, int, int]:
-    """Year, month and day of an instant (Howard Hinnant's algorithm; the core has no calendar of the machine)."""
+    """Year, month and day of an instant (Howard Hinnant's algorithm; pure modules use no calendar of the machine)."""
     shifted = at // DAY_MS + 719_468
     era, of_era = divmod(shifted, 146_097)
     year_of_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365

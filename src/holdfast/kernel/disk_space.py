@@ -1,4 +1,4 @@
-"""A full disk, told apart from a disk that may not be written. Both are the operator's to mend, in different ways."""
+"""Distinguishes a full disk from a read-only one. The operator resolves each differently."""
 
 import errno
 
@@ -9,18 +9,18 @@ FULL = "no space is left on the disk"
 
 
 def is_out_of_space(error: BaseException) -> bool:
-    """Whether the disk, or this user's share of it, is full."""
+    """Whether the disk or the user's quota is full."""
     return isinstance(error, OSError) and error.errno in NO_SPACE
 
 
 def unwritable(what: str, error: OSError, **context: object) -> StoreFull | StoreReadOnly:
-    """`what` could not be written because of `error`: `StoreFull` for a full disk, else `StoreReadOnly`."""
+    """The error for `what`, which could not be written: `StoreFull` for a full disk, else `StoreReadOnly`."""
     if is_out_of_space(error):
         return StoreFull(f"{what}: {FULL}", **context)
     return StoreReadOnly(f"{what}: {error.strerror or error}", **context)
 
 
 def why_unusable(error: OSError) -> str:
-    """The name of what the system said, for a reason that holds no path."""
+    """The name of the system error, without a path."""
     name = errno.errorcode.get(error.errno or 0, type(error).__name__)
     return f"{FULL}, {name}" if is_out_of_space(error) else name

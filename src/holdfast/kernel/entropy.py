@@ -1,4 +1,4 @@
-"""Chance, as a port: ids, jitter and tokens are drawn here and nowhere else."""
+"""The entropy port: the only source of random ids, jitter and tokens."""
 
 from typing import Protocol
 

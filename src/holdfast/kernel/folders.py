@@ -1,4 +1,4 @@
-"""Folders that only their owner can use. `Path.mkdir` gives its mode to the last of them alone."""
+"""Private folders. `Path.mkdir` applies its mode to the last folder only, so parents need their own call."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ PRIVATE = 0o700
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make the folder, and what is missing above it, with mode 0700. Those that exist stay as they are."""
+    """Create the folder and its missing parents with mode 0700. Existing folders keep their mode."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(mode=PRIVATE, exist_ok=True)
-    folder.mkdir(mode=PRIVATE, exist_ok=True)  # raises when something else is there
+    folder.mkdir(mode=PRIVATE, exist_ok=True)  # raises if the path is not a folder

@@ -1,12 +1,12 @@
-"""The process, protected from its neighbours on the machine. Called once, by the command line, before anything else.
+"""Process hardening: protects this process from others of the same user. The command line calls it once, first.
 
 Rule 1: no other process of the same user may attach to this one, read its memory or `/proc/<pid>/environ`, and no core
         file is written (Linux: not dumpable). Root may.
-Rule 2: a secret leaves the environment at once: its variable is removed from `os.environ`, so no child inherits it, and
-        its bytes are overwritten in the block that the system shows as `/proc/<pid>/environ`. `variables` still has it.
-Rule 3: files are made for the owner alone, whatever the umask was.
+Rule 2: secrets are removed from the environment: from `os.environ`, so no child process inherits them, and from the
+        block that the system shows as `/proc/<pid>/environ`. `variables` still returns them.
+Rule 3: new files are private to the owner, regardless of the umask.
 
-A library that is imported into another program changes nothing of that program: only `harden` starts any of this.
+Importing the library into another program changes nothing in that program: only `harden` does any of this.
 """
 
 import contextlib
@@ -20,14 +20,14 @@ from types import MappingProxyType
 
 PRIVATE_UMASK = 0o077
 PR_SET_DUMPABLE = 4
-_ENV_START, _ENV_END = 47, 48  # of /proc/self/stat, counted behind the program's name
+_ENV_START, _ENV_END = 47, 48  # of /proc/self/stat, counted after the program's name
 _SECRET_PARTS = frozenset(
     {"AUTH", "COOKIE", "CREDENTIAL", "CREDENTIALS", "DSN", "KEY", "KEYS", "PASS", "PASSPHRASE", "PASSWD", "PASSWORD"}
     | {"PAT", "PGPASSWORD", "SECRET", "SECRETS", "TOKEN", "TOKENS"}
 )
-_PLACES = frozenset({"DIR", "FILE", "PATH"})  # HOLDFAST_KEY_FILE says where a secret is
+_PLACES = frozenset({"DIR", "FILE", "PATH"})  # HOLDFAST_KEY_FILE names the place of a secret
 _ENDINGS = ("KEY", "PASSWORD", "SECRET", "TOKEN")
-# Read by Python or by libraries at any time, and no place for a secret.
+# Variables that Python or libraries may read at any time, and that hold no secret.
 _NEEDED = re.compile(
     r"PATH|HOME|LANG|LC_\w+|TZ|TMPDIR|TEMP|TMP|TERM|USER|LOGNAME|SHELL|SSL_CERT_(FILE|DIR)|XDG_\w+|PYTHON\w*|\w+_PROXY",
     re.IGNORECASE,
@@ -36,15 +36,15 @@ _LOGIN = re.compile(r"\A[a-z][a-z0-9+.-]*://[^/?#\s]*:[^/?#\s]*@", re.IGNORECASE
 
 
 class _Kept:
-    """What was taken out of the environment. One for the process, as the environment is."""
+    """The variables removed from the environment. One instance per process, like the environment."""
 
     secrets: Mapping[str, str] = MappingProxyType({})
     is_hardened = False
-    umask: int | None = None  # the one before
+    umask: int | None = None  # the previous umask
 
 
 def harden() -> None:
-    """Protect this process for as long as it lives."""
+    """Protect this process until it ends."""
     _forbid_dumps()
     _Kept.umask = os.umask(PRIVATE_UMASK)
     _Kept.is_hardened = True
@@ -52,7 +52,7 @@ def harden() -> None:
 
 
 def conceal(names: Iterable[str]) -> None:
-    """Take these variables out of the environment. Without `harden` nothing happens: the process is not ours."""
+    """Remove these variables from the environment. Does nothing without `harden`: the process is another program's."""
     if not _Kept.is_hardened:
         return
     taken = {name: os.environ[name] for name in set(names) if name in os.environ and not is_needed(name)}
@@ -64,22 +64,22 @@ def conceal(names: Iterable[str]) -> None:
 
 
 def variables() -> Mapping[str, str]:
-    """The environment that the process was started with, concealed variables included."""
+    """The environment at the start of the process, including concealed variables."""
     return {**os.environ, **_Kept.secrets} if _Kept.secrets else os.environ
 
 
 def umask_before() -> int | None:
-    """The umask that programs which are not ours should have; None when it was not changed."""
+    """The original umask, for programs that are not part of Holdfast; None if it was not changed."""
     return _Kept.umask
 
 
 def is_needed(name: str) -> bool:
-    """Whether this process itself goes on reading the variable. A password in a proxy's address stays readable."""
+    """Whether this process still reads the variable itself. A password in a proxy's address stays readable."""
     return _NEEDED.fullmatch(name) is not None
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """By its name, or because it is an address with a password in it."""
+    """Whether a variable holds a secret, by its name or because its value is an address with a password."""
     parts = name.upper().split("_")
     if parts[-1] in _PLACES:
         return False
@@ -91,20 +91,20 @@ def _forbid_dumps() -> None:
         import resource  # noqa: PLC0415 - not on Windows
     except ImportError:
         return
-    with contextlib.suppress(ValueError, OSError):  # a limit that is lower already
+    with contextlib.suppress(ValueError, OSError):  # the hard limit is already lower
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _overwrite(names: frozenset[bytes]) -> None:
-    """Blank the variables in the block that the process was started with. `environ` no longer points at them."""
+    """Overwrite the variables in the process's initial environment block. `environ` no longer points to them."""
     if sys.platform != "linux":
         return
     try:
         with Path("/proc/self/stat").open("rb") as file:
             fields = file.read().rpartition(b")")[2].split()
-    except OSError:  # no /proc: nobody can read the block there either
+    except OSError:  # without /proc no process can read the block
         return
     start, end = int(fields[_ENV_START]), int(fields[_ENV_END])
     at = start

@@ -1,23 +1,23 @@
-"""Names for things, so that a session is never passed where a mailbox is meant.
+"""Id types, so that a session id is never passed where a mailbox id is expected.
 
-Ids are made by the caller (through the entropy port) and never by the store, so that a verb
-repeated after an unknown commit names the same thing twice instead of making two things.
+The caller makes ids (through the entropy port), never the store, so a verb that is repeated after an unknown commit
+refers to the same object instead of creating a second one.
 """
 
 from typing import NewType
 
 AgentName = NewType("AgentName", str)
 MailboxId = NewType("MailboxId", str)
-MessageId = NewType("MessageId", str)  # our id of one accepted message
+MessageId = NewType("MessageId", str)  # the id of one accepted message
 SessionId = NewType("SessionId", str)
 OperationId = NewType("OperationId", str)
 ReplyId = NewType("ReplyId", str)
-DraftId = NewType("DraftId", str)  # one message that shows a reply while it is made
-NodeId = NewType("NodeId", str)  # one incarnation of one process; a restart is another node
-Principal = NewType("Principal", str)  # who spoke
+DraftId = NewType("DraftId", str)  # one message that shows a reply while it is generated
+NodeId = NewType("NodeId", str)  # one run of one process; a restart is another node
+Principal = NewType("Principal", str)  # a sender
 Provider = NewType("Provider", str)  # the configured name of a memory provider
-DeliveryId = NewType("DeliveryId", str)  # one unit on a lane; the idempotency key towards its provider
-ApprovalId = NewType("ApprovalId", str)  # one tool call that waits for a human; people type it
+DeliveryId = NewType("DeliveryId", str)  # one unit on a lane; its idempotency key for the provider
+ApprovalId = NewType("ApprovalId", str)  # one tool call that awaits a human; people type it
 ForgetId = NewType("ForgetId", str)  # one request to forget a person or a session
 TokenId = NewType("TokenId", str)  # one access token; not its secret
 LoginId = NewType("LoginId", str)  # one login of a browser; not its cookie
@@ -29,9 +29,9 @@ ID_RANDOM_BITS = 80
 
 
 def make_id(prefix: str, now: Instant, chance: int) -> str:
-    """A sortable id: `prefix_` + time + 80 bits of chance.
+    """A sortable id: `prefix_` + time + 80 random bits.
 
-    `chance` is drawn by the caller; only its low 80 bits are used.
+    The caller draws `chance`; only its low 80 bits are used.
     """
     value = (int(now) << ID_RANDOM_BITS) | (chance & ((1 << ID_RANDOM_BITS) - 1))
     digits = []

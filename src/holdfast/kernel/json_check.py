@@ -1,10 +1,10 @@
-"""JSON that two readers could understand differently is refused. Pure.
+"""Refuses JSON that two parsers could interpret differently. Pure.
 
-Rule 1: an object names each key once. Readers disagree about which of two values counts, so a proxy or an audit log
+Rule 1: an object has each key once. Parsers disagree about which of two values counts, so a proxy or an audit log
         might see another value than the one acted on.
-Rule 2: values nest at most `DEPTH_MAX` deep. `NaN` and `Infinity` are no JSON.
+Rule 2: values nest at most `DEPTH_MAX` deep. `NaN` and `Infinity` are not JSON.
 
-It checks the text only; the fields are checked by whoever decodes them.
+This module checks the text only; the decoder checks the fields.
 """
 
 import json
@@ -17,7 +17,7 @@ from holdfast.kernel.errors import DuplicateKey, InvalidJson, InvalidUnicode
 
 DEPTH_MAX = 64
 KEY_CHARS_SHOWN = 80
-_NO_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"?|[^\[\]{}"]+', re.DOTALL)  # strings, and whatever else opens nothing
+_NO_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"?|[^\[\]{}"]+', re.DOTALL)  # strings, and text without brackets
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
@@ -40,7 +40,7 @@ def _check_depth(body: bytes) -> None:
 
 
 def _pairs(pairs: Sequence[tuple[str, object]]) -> None:
-    """Nothing is kept: what is read here is only looked at."""
+    """Check for duplicate keys. Returns nothing, so the parser builds no value."""
     if len(pairs) < 2:
         return
     seen: set[str] = set()

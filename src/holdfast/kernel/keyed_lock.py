@@ -1,4 +1,4 @@
-"""Whoever comes with the same key waits for the one before: what each finds out first still holds when it acts."""
+"""A lock per key: tasks with the same key run one after another, so a check still holds when its task acts on it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,6 +12,6 @@ class KeyedLock:
 
     @asynccontextmanager
     async def alone(self, key: str) -> AsyncIterator[None]:
-        lock = self._locks.setdefault(key, asyncio.Lock())  # kept as long as somebody stands here
+        lock = self._locks.setdefault(key, asyncio.Lock())  # the entry lives while a task holds or awaits it
         async with lock:
             yield

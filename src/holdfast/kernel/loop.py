@@ -1,4 +1,4 @@
-"""A loop: steps while there is work, rests while there is none, survives whatever a step raises."""
+"""A loop: runs steps while there is work, rests otherwise, and survives any exception of a step."""
 
 from abc import ABC, abstractmethod
 
@@ -8,7 +8,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Tasks
 
-PAUSE_MS_MAX = 5_000  # however long the store was away, work goes on soon after it is back
+PAUSE_MS_MAX = 5_000  # bounds the delay after an outage of the store, however long it was
 
 
 class Loop(ABC):
@@ -22,17 +22,17 @@ class Loop(ABC):
 
     @abstractmethod
     async def step(self) -> bool:
-        """Do one piece of work; True when there was one."""
+        """Do one unit of work; True if there was one."""
 
     @abstractmethod
     async def rest(self) -> None:
-        """Wait until there may be work again."""
+        """Wait until there may be work."""
 
     def cut_off(self) -> None:  # noqa: B027 - most loops start no tasks of their own
-        """End what runs in tasks of its own, without waiting for it. Called once, when the loop is stopping."""
+        """Cancel the loop's own tasks without waiting for them. Called once, when the loop stops."""
 
     async def run(self) -> None:
-        """Until told to stop. The only place that catches everything: it logs once, backs off, goes on."""
+        """Run until stopped. Only this method catches every exception: it logs it once, backs off and continues."""
         failures = 0
         while not self.stopping:
             try:

@@ -1,4 +1,4 @@
-"""The real clock, chance and tasks: the only place where the package asks the machine for them."""
+"""The real clock, entropy and tasks. No other module of the package asks the machine for them."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ PIECE_BYTES = 16
 STOCK_PIECES = 256
 T = TypeVar("T")
 
-_stock: deque[bytes] = deque()  # one for all: what a fork is told to do is never untold
+_stock: deque[bytes] = deque()  # shared by all instances, because a fork handler cannot be unregistered
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_stock.clear)
 
@@ -26,10 +26,10 @@ class SystemClock:
 
 
 class SystemEntropy:
-    """The system's chance, asked for in stocks: an id costs no system call.
+    """The system's entropy, read in blocks, so that an id costs no system call.
 
-    A piece is taken from the stock by one operation that no thread can come between, and never given twice. A child
-    process begins with an empty stock.
+    Taking a piece from the stock is one atomic operation, so no two threads get the same piece. A child process starts
+    with an empty stock.
     """
 
     def bits(self, count: int) -> int:
@@ -51,7 +51,7 @@ class SystemEntropy:
 
 
 class AsyncTasks:
-    """Tasks on the running event loop. References are kept, since the loop itself keeps weak ones only."""
+    """Tasks on the running event loop. It keeps references, since the loop itself has only weak ones."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()

@@ -1,7 +1,7 @@
-"""The media type of a body, judged by its header alone. Pure.
+"""Checks the media type of a request body by its header. Pure.
 
-Only `application/json` in UTF-8 is read. A browser lets a foreign page send other types, and bodies of none, without
-asking; a charset that is not UTF-8 would be read as other words than were meant.
+Only `application/json` in UTF-8 is accepted. A browser lets a foreign page send other types, and bodies without a type,
+without a preflight request; another charset would change the decoded text.
 """
 
 from holdfast.kernel.errors import UnsupportedMediaType
@@ -12,7 +12,7 @@ SHOWN_CHARS = 80
 
 
 def check_json_type(header: str) -> None:
-    """Raises `UnsupportedMediaType`. `header` is the whole value; several headers are joined by ", "."""
+    """Raise `UnsupportedMediaType` unless the type is JSON. `header` is the whole value; several are joined by ", "."""
     media_type, *parameters = header.split(";")
     if media_type.strip().lower() != JSON_TYPE:
         told = repr(header[:SHOWN_CHARS]) if header.strip() else "no Content-Type"

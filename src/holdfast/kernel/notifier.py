@@ -1,6 +1,6 @@
-"""Wake-ups inside one process, and the live feed that streams are made from.
+"""Wake-ups and live events within one process.
 
-Nothing here is durable: a lost wake-up costs a poll, and a lost event is read again from the journal.
+Nothing here is durable: a lost wake-up delays work until the next poll, and a lost event is reread from the journal.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ class Topic(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened, with ids and counts; `text` is set on deltas and replies only."""
+    """An event, with ids and counts; only deltas and replies have a `text`."""
 
     name: str
     session: str = ""
     mailbox: str = ""
     turn: int = 0
-    fence: int = 0  # of the claim under which it happened
+    fence: int = 0  # of the claim that produced it
     messages: tuple[str, ...] = ()
     text: str = ""
     fields: dict[str, object] = field(default_factory=dict)
@@ -49,14 +49,14 @@ class Notifier:
     def __init__(self) -> None:
         self._wakeups: dict[Topic, asyncio.Event] = {topic: asyncio.Event() for topic in Topic}
         self._taps: list[Callable[[Event], None]] = []
-        # By what they listen to, so that an event costs only those whom it concerns. Ordered, so that histories replay.
+        # Indexed by key, so that an event costs only its own subscribers. Ordered, so that simulations replay.
         self._feeds: dict[str, dict[Feed, None]] = {}
 
     def wake(self, topic: Topic) -> None:
         self._wakeups[topic].set()
 
     async def wait(self, topic: Topic, *, timeout_ms: float) -> bool:
-        """Wait for a wake-up on the topic; False after the timeout. One that came since the last wait counts."""
+        """Wait for a wake-up on the topic; False after the timeout. A wake-up since the last wait counts."""
         woken = self._wakeups[topic]
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -67,7 +67,7 @@ class Notifier:
         return True
 
     def tap(self, hear: Callable[[Event], None]) -> None:
-        """Have `hear` called with every event, for as long as the process lives. It must be quick and raise nothing."""
+        """Call `hear` with every event until the process ends. It must return quickly and must not raise."""
         self._taps.append(hear)
 
     def publish(self, event: Event) -> None:
@@ -78,8 +78,10 @@ class Notifier:
                 feed.offer(event)
 
     def subscribe(self, *, mailbox: str | None = None, message: str | None = None, name: str | None = None) -> "Feed":
-        """The events of one mailbox, about one message, of one name, or all. A subscriber that falls too far behind
-        gets an error instead of a gap."""
+        """Subscribe to the events of one mailbox, one message or one name, or to all.
+
+        A subscriber that falls too far behind gets `FeedOverrun` instead of a gap.
+        """
         key = f"message {message}" if message else f"mailbox {mailbox}" if mailbox else ""
         feed = Feed(self, key, name)
         self._feeds.setdefault(key, {})[feed] = None
@@ -93,7 +95,7 @@ class Notifier:
 
 
 class Feed(AsyncIterator[Event]):
-    """One subscriber's queue. It begins when it is made, not when it is first read."""
+    """One subscriber's queue. It collects events from its creation, not from the first read."""
 
     def __init__(self, notifier: Notifier, key: str, name: str | None) -> None:
         self._notifier = notifier
@@ -125,7 +127,7 @@ class Feed(AsyncIterator[Event]):
         return self._events.popleft()
 
     async def next_within(self, timeout_ms: float) -> Event | None:
-        """The next event, or None when there is none in time."""
+        """The next event, or None after the timeout."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self.__anext__()
@@ -133,7 +135,7 @@ class Feed(AsyncIterator[Event]):
             return None
 
     def close(self) -> None:
-        """End the feed; a task that waits on it is told."""
+        """End the feed and wake the task that waits on it."""
         self._closed = True
         self._news.set()
         self._notifier.leave(self)

@@ -1,7 +1,7 @@
-"""Redaction: what looks like a secret is not written down, wherever it came from (security control 16).
+"""Redaction: hides text that looks like a secret before it is logged or stored (security control 16).
 
-Our own lines hold ids and counts. This is for what others put into an error's text: a vendor's client that quotes a
-header, an address with a password. It errs on the side of hiding.
+Holdfast's own log lines contain ids and counts. Redaction covers text from elsewhere in an error: a vendor's client
+that quotes a header, an address with a password. It prefers false positives.
 """
 
 import re
@@ -29,12 +29,12 @@ _SECRETS = re.compile(
 
 
 _WORDS = ("bearer", "basic ", "authorization", "key", "secret", "passw", "token", "hf_", "xox", "xapp-", "sk-", "@")
-_UNNAMED = re.compile(r"\d:[\w-]{30}|\.[\w-]{6,7}\.[\w-]{27}")  # shapes without a word of their own
+_UNNAMED = re.compile(r"\d:[\w-]{30}|\.[\w-]{6,7}\.[\w-]{27}")  # secrets without a label
 
 
 def redacted(text: str) -> str:
-    """The text with whatever looks like a secret hidden; what it was called stays."""
+    """The text with every apparent secret hidden; its label stays."""
     lower = text.lower()
     if not any(word in lower for word in _WORDS) and not _UNNAMED.search(text):
-        return text  # as nearly every line; looking closely costs more than writing it
+        return text  # the usual case; the full pattern costs more than writing the line
     return _SECRETS.sub(lambda found: f"{found['label'] or ''}{HIDDEN}", text)

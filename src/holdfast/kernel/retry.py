@@ -1,4 +1,4 @@
-"""Retries: how long to wait before the next attempt."""
+"""Retries: the delay before the next attempt."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,6 @@ class RetryPolicy:
     delay_ms_max: int = 60_000
 
     def delay_ms(self, attempt: int, chance: float = 0.5) -> int:
-        """Exponential, with up to a quarter of jitter either way."""
+        """An exponential delay, with up to a quarter of jitter in both directions."""
         full = min(self.delay_ms_max, self.delay_ms_base << min(max(attempt - 1, 0), 20))
         return int(full * (0.75 + chance / 2))

@@ -1,9 +1,9 @@
-"""Reading a table of holdfast.toml into a struct, and checking the URLs in it. Pure.
+"""Reads a table of holdfast.toml into a struct, and checks its URLs. Pure.
 
-Rule 1: an unknown key is refused with the nearest known one, or with all; an error names the key, its value and the
-        remedy.
-Rule 2: an unknown key that looks like a secret is refused with the settings that name its place. The value of a key
-        that may hold a secret by mistake is in no error.
+Rule 1: an unknown key is refused with the closest known key, or with all of them; an error names the key, its value and
+        the remedy.
+Rule 2: an unknown key that looks like a secret is refused with the settings for secrets. No error shows the value of a
+        key that may hold a secret by mistake.
 Rule 3: a URL has no credentials, and is not one of the forbidden addresses of urls.py.
 """
 
@@ -42,13 +42,13 @@ def shown(value: object) -> str:
 
 
 def suggestion(text: str, known: tuple[str, ...], what: str) -> str:
-    """The known word that is nearest to a misspelt one, or all of them."""
+    """The known word closest to a misspelt one, or all of them."""
     near = difflib.get_close_matches(text, known, n=1)
     return f"did you mean {near[0]}?" if near else f"the {what} are {', '.join(known)}"
 
 
 def check_url(where: str, url: str, *, key: str, instead: str) -> None:
-    """`instead` names the setting for credentials. Raises `ConfigInvalid` and `ProviderUrlForbidden`."""
+    """Check a URL; `instead` names the setting for credentials. Raises `ConfigInvalid` and `ProviderUrlForbidden`."""
     if has_credentials(url):
         raise ConfigInvalid(f"{where}: it must hold no user and no password; use {instead}", key=key)
     if fault := fault_of_url(url):
@@ -71,7 +71,7 @@ def _unknown(where: str, key: str, known: tuple[str, ...]) -> ConfigInvalid:
 
 
 def _translated(where: str, table: Mapping[str, object], message: str, hints: Mapping[str, str]) -> ConfigInvalid:
-    """msgspec's message, with the key and its value."""
+    """Add the key and its value to msgspec's message."""
     found = _PLACE.match(message)
     what, path = (found["what"], found["path"] or "") if found else (message, "")
     key = path.partition("[")[0]

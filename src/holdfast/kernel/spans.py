@@ -1,9 +1,9 @@
-"""Spans: what an OpenTelemetry tracer sees. Without an SDK configured they cost next to nothing.
+"""Spans for an OpenTelemetry tracer. Without a configured SDK they cost next to nothing.
 
-Rule 1: names and attributes are those of the gen_ai conventions wherever these have one. They have none for memory,
-        compression and durable mailboxes; what is ours begins with `holdfast.`.
-Rule 2: ids, counts and durations; people's words are never an attribute, and neither is an error's text.
-Rule 3: what happens on behalf of a turn says for which agent and in which conversation, as the turn's own span does.
+Rule 1: names and attributes follow the gen_ai conventions where these define one. They define none for memory,
+        compression and durable mailboxes; Holdfast's own names begin with `holdfast.`.
+Rule 2: attributes are ids, counts and durations, never message text or the text of an error.
+Rule 3: every span within a turn names the agent and the conversation, as the turn's own span does.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,21 +34,21 @@ SPANS = {
     FINISH: "the end of one epoch: what memory should keep of it",
 }
 
-CALLS = frozenset({MODEL})  # asked of somebody else, over a network as a rule
+CALLS = frozenset({MODEL})  # calls to other services, usually over a network
 INHERITED = ("gen_ai_agent_name", "gen_ai_conversation_id")
-_around: ContextVar[dict[str, Value]] = ContextVar("_around")  # what spans inside this one inherit
+_around: ContextVar[dict[str, Value]] = ContextVar("_around")  # attributes that inner spans inherit
 
-_tracer = trace.get_tracer("holdfast")  # follows whatever provider is configured later
+_tracer = trace.get_tracer("holdfast")  # uses the provider that is configured later
 
 
 class Span:
-    """What may still be said about a span while it is open."""
+    """An open span."""
 
     def __init__(self, made: trace.Span) -> None:
         self._made = made
 
     def note(self, **attributes: Value | None) -> None:
-        """Attributes by their names, with `_` for `.`: `gen_ai_usage_input_tokens=7`."""
+        """Add attributes, with `_` for `.` in their names: `gen_ai_usage_input_tokens=7`."""
         for name, value in attributes.items():
             if value is not None:
                 self._made.set_attribute(dotted(name), value)
@@ -56,7 +56,7 @@ class Span:
 
 @contextmanager
 def span(operation: str, subject: str = "", **attributes: Value | None) -> Iterator[Span]:
-    """A span of one of SPANS. Whatever is raised inside is noted by its class and passed on."""
+    """Open a span of one of SPANS. An exception is recorded by its class and raised again."""
     name = f"{operation} {subject}" if subject else operation
     kind = trace.SpanKind.CLIENT if operation in CALLS else trace.SpanKind.INTERNAL
     with _tracer.start_as_current_span(name, kind=kind, record_exception=False, set_status_on_exception=False) as made:
@@ -80,12 +80,12 @@ def span(operation: str, subject: str = "", **attributes: Value | None) -> Itera
 
 
 def _inherited(attributes: Mapping[str, Value | None]) -> dict[str, Value]:
-    """The agent and the conversation: what is said here, else what the span around said."""
+    """The agent and the conversation, from these attributes or from the enclosing span."""
     said = {name: value for name in INHERITED if (value := attributes.get(name)) is not None}
     return {**_around.get({}), **said}
 
 
-# What the conventions call a provider, where our word for it is another.
+# The conventions' names of providers, where Holdfast's names differ.
 _PROVIDERS = {
     "google": "gcp.gemini",
     "mistral": "mistral_ai",
@@ -95,12 +95,12 @@ _PROVIDERS = {
 
 
 def provider_and_model(name: str) -> tuple[str, str]:
-    """`openai:gpt-5.2` as the conventions say it, in two parts. A model without a provider is its own."""
+    """Split `openai:gpt-5.2` into provider and model. A model without a provider is its own provider."""
     provider, colon, model = name.partition(":")
     return (_PROVIDERS.get(provider, provider), model) if colon else (name, name)
 
 
-# Names whose words are joined by `_` rather than `.`.
+# Names that contain `_` rather than `.`.
 _WHOLE = ("gen_ai", "input_tokens", "output_tokens", "cache_read")
 
 

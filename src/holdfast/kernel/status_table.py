@@ -1,9 +1,9 @@
-"""Answers: what the status of a write proves about the words that it carried (D47).
+"""Status tables: what the status of a write proves about its content (D47).
 
-Each adapter has one table of rows, and its translation of failures reads that table and nothing else; the page
-docs/reference/answers.md is made from the same rows. A status may come from something between us and the server (a
-proxy, a gateway, a load balancer), which may still forward the request. An answer is the server's own only where its
-body has a shape that nothing else makes; every table says for itself what that shape is.
+Each adapter has one table, and its error translation uses only that table; docs/reference/answers.md is generated from
+the same rows. A status may come from an intermediary (a proxy, a gateway, a load balancer), which may still forward the
+request. An answer is the server's own only if its body has a shape that no intermediary produces; each table defines
+that shape.
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ from enum import Enum
 
 
 class Meaning(Enum):
-    """What is known after an answer. The values are what the documentation shows."""
+    """The conclusion from an answer. The documentation shows the values."""
 
     # for memory providers
-    REFUSED = "refused"  # nothing landed, and never will
-    UNREACHABLE = "unreachable"  # nothing landed, or landing twice is harmless; tried again
-    SUSPECT = "unreachable, suspect"  # the same, and the words may be to blame
-    UNCERTAIN = "uncertain"  # it may have landed: asked about, and sent again only after the quiet period
+    REFUSED = "refused"  # not stored, and never will be
+    UNREACHABLE = "unreachable"  # not stored, or storing it twice is harmless; retried
+    SUSPECT = "unreachable, suspect"  # the same, and the content may be the cause
+    UNCERTAIN = "uncertain"  # possibly stored: looked up, and resent only after the quiet period
     UNCERTAIN_SUSPECT = "uncertain, suspect"
     # for channels
-    DECLINED = "declined"  # nothing was posted, and never will be
-    NOT_SENT = "not sent"  # nothing was posted; tried again
-    DOUBTFUL = "doubtful"  # it may have been posted
+    DECLINED = "declined"  # not posted, and never will be
+    NOT_SENT = "not sent"  # not posted; retried
+    DOUBTFUL = "doubtful"  # possibly posted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One row. `own` says whether it is about answers that are provably the server's own; None where it is the same."""
+    """One row. `own` restricts it to answers that are provably the server's own, or not; None matches both."""
 
     statuses: tuple[range, ...]
     meaning: Meaning
-    says: str  # a sentence for people, without a body or a key in it
+    says: str  # a sentence for people, without the body or a key
     own: bool | None = None
 
     @property
@@ -45,7 +45,7 @@ def only(*statuses: int) -> tuple[range, ...]:
 
 
 def answer_to(table: Sequence[Answer], status: int, *, own: bool) -> Answer:
-    """The first row that covers the status. Tables end with rows that cover every status."""
+    """The first row that covers the status. Every table ends with rows that cover all statuses."""
     for row in table:
         if row.own in (None, own) and any(status in some for some in row.statuses):
             return row

@@ -1,4 +1,4 @@
-"""Concurrency, as a port: the simulator inlines threads and decides which task runs next."""
+"""The concurrency port: the simulator runs threads inline and chooses the next task."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
@@ -14,7 +14,7 @@ class Task(Protocol):
 
 class Tasks(Protocol):
     def start(self, work: Coroutine[Any, Any, None], *, name: str) -> Task:
-        """Run a coroutine beside the others. What it raises is the work's own to handle."""
+        """Start a coroutine as a task. The coroutine must handle its own exceptions."""
         ...
 
     async def sleep(self, delay_ms: float) -> None: ...

@@ -1,4 +1,4 @@
-"""Time zones, by name: from the machine's own data, or from the package tzdata where it has none (Windows)."""
+"""Time zones by name, from the machine's data or from the package tzdata where there is none (Windows)."""
 
 import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -13,10 +13,10 @@ MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
 def zone_offset(name: str) -> Offset:
-    """How far local time of the zone is ahead of UTC, by instant. Raises `ConfigInvalid` for an unknown zone."""
+    """The offset of the zone from UTC, as a function of the instant. Raises `ConfigInvalid` for an unknown zone."""
     try:
         zone = datetime.UTC if name == UTC else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # unknown; not a name at all; a folder of zones
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # unknown; not a valid name; a folder of zones
         raise ConfigInvalid(
             f"time_zone = {name[:80]!r}: there is no such time zone; write one as in Europe/Berlin, or UTC",
             key="time_zone",

@@ -1,6 +1,6 @@
-"""Where the operator may send us: http or https, no credentials, never where machines answer about themselves.
+"""Checks configured URLs: http or https, no credentials, no link-local, multicast or cloud metadata address.
 
-Pure text: nothing is resolved. A name that resolves to a forbidden address is the operator's own doing.
+Only the text is checked; no name is resolved. The operator answers for names that resolve to a forbidden address.
 """
 
 import ipaddress
@@ -14,16 +14,16 @@ METADATA_ADDRESSES = frozenset({"100.100.100.200", "fd00:ec2::254"})
 FORBIDDEN = "machines answer about themselves there; no service of yours does"
 READABLE = "over plain http the key could be read on its way to another machine"
 _NUMBERS = re.compile(r"(0x[0-9a-f]+|\d+)(\.(0x[0-9a-f]+|\d+)){0,3}")
-_PRINTABLE = re.compile(r"[\x21-\x7e]+\Z")  # what may stand in a request line
+_PRINTABLE = re.compile(r"[\x21-\x7e]+\Z")  # valid in a request line
 
 
 def has_credentials(url: str) -> bool:
-    """Whether a user or a password stands in it; such an address is shown to nobody."""
+    """Whether a URL contains a user or a password; such a URL is never shown."""
     return "@" in url.partition("://")[2].partition("/")[0]
 
 
 def fault_of_url(url: str) -> str:
-    """What is wrong with an address; empty when nothing is."""
+    """The fault of a URL; empty if there is none."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -41,13 +41,13 @@ def fault_of_url(url: str) -> str:
 
 
 def wrong_url(where: str, shown: str, fault: str, *, key: str) -> ConfigInvalid:
-    """The error for a fault of an address."""
+    """The error for the fault of a URL."""
     kind = ProviderUrlForbidden if fault == FORBIDDEN else ConfigInvalid
     return kind(f"{where} is {shown}: {fault}", key=key)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself. A name beside localhost may lead anywhere."""
+    """Whether a host is this machine. A name other than localhost may resolve to any address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -55,19 +55,19 @@ def is_loopback(host: str) -> bool:
 
 
 def leaks_key(url: str) -> bool:
-    """Whether a key that is sent there leaves this machine in the clear."""
+    """Whether a key sent to this URL leaves the machine unencrypted."""
     parts = urlsplit(url)
     return parts.scheme != "https" and not is_loopback(parts.hostname or "")
 
 
 def needs_no_proxy(url: str) -> bool:
-    """Whether an address is plain http of this machine. A proxy of the environment would read what is sent there."""
+    """Whether a URL is plain http on this machine. A proxy from the environment would read the requests."""
     parts = urlsplit(url)
     return parts.scheme == "http" and is_loopback(parts.hostname or "")
 
 
 def is_forbidden(host: str) -> bool:
-    """An IPv4 address in one number, or in hexadecimal or octal parts, is refused whatever it means."""
+    """Whether a host is forbidden. An IPv4 address as one number, or with hexadecimal or octal parts, always is."""
     name = host.rstrip(".").lower()
     try:
         address = ipaddress.ip_address(name.partition("%")[0])

@@ -1,10 +1,10 @@
-"""What a vendor's failed answer says to an operator: status, request id, the vendor's own code, an extract of the body.
+"""Details of a vendor's error response: status, request id, the vendor's own code, an extract of the body.
 
-Rule 1: an extract holds no secret and no words that were sent. Vendors quote both in their errors, and forgetting a
-        person does not reach the reasons in the store. Of a JSON body only fields that describe the error are read,
-        never those that repeat the input; quotations and runs of words that were sent are left out of the rest.
+Rule 1: an extract contains no secret and no text of the request. Vendors quote both in their errors, and a forget
+        request does not reach the reasons in the store. Of a JSON body only fields that describe the error are read,
+        never those that repeat the input; quotations and runs of words of the request are removed from the rest.
 Rule 2: the log gets `fields`: identifiers and numbers. The extract is for a reason in the store.
-Rule 3: everything is bounded, and nothing a vendor sends makes this fail.
+Rule 3: all sizes are bounded, and no response makes this module raise.
 """
 
 import json
@@ -17,7 +17,7 @@ from holdfast.kernel.redaction import HIDDEN, redacted
 EXTRACT_CHARS_MAX = 240
 BODY_CHARS_MAX = 16_384
 SENT_CHARS_MAX = 4_000_000  # the largest request of any adapter
-RUN_WORDS = 3  # so many words in the order in which they were sent are a quotation
+RUN_WORDS = 3  # this many words in the order of the request are a quotation
 LEFT_OUT = "[…]"
 DEPTH_MAX = 8
 REQUEST_IDS = (
@@ -42,27 +42,27 @@ _NUMBER = re.compile(r"-?[0-9]{1,12}")
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,127}")
 _QUOTED = re.compile(r"\"[^\"]*\"?|'[^']{2,}'|`[^`]*`?|“[^”]*”?|«[^»]*»?")
-_PLAIN_NAME = re.compile(r"[\"'`“«][A-Za-z0-9-]*[_.:/\d][A-Za-z0-9_.:/-]*[\"'`”»]")  # a field or a model, as in 'top_p'
+_PLAIN_NAME = re.compile(r"[\"'`“«][A-Za-z0-9-]*[_.:/\d][A-Za-z0-9_.:/-]*[\"'`”»]")  # a field or a model: 'top_p'
 _TAG = re.compile(r"<[^>]*>")
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorError:
-    status: int = 0  # 0: there was none
+    status: int = 0  # 0 without a response
     request_id: str = ""
     code: str = ""  # the vendor's own, such as rate_limit_error or 50007
     extract: str = ""
 
     @property
     def fields(self) -> dict[str, object]:
-        """For a line of the log."""
+        """The fields for a log line."""
         found = {"status": self.status, "request_id": self.request_id, "vendor_error": self.code}
         return {name: value for name, value in found.items() if value}
 
     @property
     def sentence(self) -> str:
-        """For a reason in the store; empty when nothing is known."""
+        """A reason for the store; empty if nothing is known."""
         parts = (
             f"status {self.status}" if self.status else "",
             f"request id {self.request_id}" if self.request_id else "",
@@ -72,7 +72,7 @@ class VendorError:
         return "; ".join(part for part in parts if part)
 
     def added_to(self, reason: str) -> str:
-        """A reason for the store, with what the vendor answered."""
+        """A reason for the store, with the vendor's answer added."""
         detail = self.sentence
         return f"{reason} ({detail})" if detail and reason else reason or detail
 
@@ -89,14 +89,14 @@ def vendor_error(
     code_in: str = "",
     secrets: Collection[str] = (),
 ) -> VendorError:
-    """What is known of a failed call.
+    """Collect the details of a failed call.
 
-    `sent` is the text of the request, or its texts; the extract repeats nothing of them, nor any of `secrets`.
-    `code_in` names the field of the body that has the vendor's own code, where it is not a type or a code by name.
+    `sent` is the text of the request, or its texts; the extract omits them and all `secrets`. `code_in` names the field
+    of the body with the vendor's own code, if that is not called type or code.
     """
     value = _parsed(body)
     given = _field(value, code_in)
-    told = [(name, text) for name, text in _told(value, depth=0) if text != "error"]  # Anthropic's type of every error
+    told = [(name, text) for name, text in _told(value, depth=0) if text != "error"]  # Anthropic's type of any error
     found = next((text for name, text in told if name in ("type", "code") and _CODE.fullmatch(text)), "")
     code = given if _CODE.fullmatch(given) or _NUMBER.fullmatch(given) else found
     lower = {str(name).lower(): str(text) for name, text in (headers or {}).items()}
@@ -111,7 +111,7 @@ def vendor_error(
 
 
 def texts_in(value: object, depth: int = 0) -> list[str]:
-    """Every text of a JSON value, such as the body of a request."""
+    """Every text in a JSON value, such as a request body."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
@@ -154,8 +154,10 @@ def _field(value: object, name: str) -> str:
 
 
 def _plain(status: int, value: object) -> str:
-    """A page for people, without its markup. Nothing of JSON that is broken or whose fields are not known, and nothing
-    of a success that could not be read: it may be what people wrote."""
+    """The text of an HTML page, without its markup.
+
+    Empty for broken JSON, for JSON with unknown fields and for an unreadable success, which may contain user content.
+    """
     if not isinstance(value, str) or value.lstrip()[:1] in ("{", "[", '"') or 200 <= status < 300:
         return ""
     return _TAG.sub(" ", value)
@@ -172,7 +174,7 @@ def _extract(text: str, sent: Collection[str], secrets: Collection[str]) -> str:
 
 
 def _without(text: str, sent: Collection[str]) -> str:
-    """The text without the runs of words that were sent; a message that is shorter than a run counts as a whole."""
+    """The text without runs of words of the request; a request text shorter than a run counts as one run."""
     found = list(_WORD.finditer(text))
     said = [one[0].casefold() for one in found]
     hidden: set[int] = set()
@@ -190,7 +192,7 @@ def _without(text: str, sent: Collection[str]) -> str:
 
 
 def _runs(sent: Collection[str], said: list[str]) -> dict[int, set[tuple[str, ...]]]:
-    """Of the runs of words that are said, by their size, those that were sent."""
+    """The runs of words, by size, that occur in both the response and the request."""
     by_size = {size: set(_windows(said, size)) for size in range(1, RUN_WORDS + 1)}
     common: dict[int, set[tuple[str, ...]]] = {size: set() for size in by_size}
     for text in sent:

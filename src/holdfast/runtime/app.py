@@ -1,4 +1,4 @@
-"""Wiring: the one place that names concrete classes."""
+"""The application: opens a store and creates the concrete components around it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,8 +62,8 @@ def make_agents(
 ) -> Agents:
     """Agents that share tools. With `listed`, only those names exist.
 
-    Each speaks with `model`, or else with what its policy says, or else with `found`, or else with the practice model.
-    `lenient` is for those who only visit: a model that cannot be made is an error when it is asked, not before.
+    Each uses `model`, else the model its policy names, else `found`, else the practice model. With `lenient`, a model
+    that cannot be created raises when it is called, not here; commands that run no turns use it.
     """
     if model is not None and not callable(getattr(model, "ask", None)):
         what = f"model is {model!r}, and not an object that can be asked"
@@ -85,15 +85,15 @@ def make_agents(
 
 @dataclass(frozen=True, slots=True)
 class DetectedAgents:
-    """The agents, and who answers for them, in one sentence."""
+    """The agents, and one sentence that names the model that answers for them."""
 
     agents: Agents
     sentence: str
-    notes: tuple[str, ...] = ()  # what its operator should know
+    notes: tuple[str, ...] = ()  # warnings for the operator
 
 
 async def detect_agents(listed: Mapping[str, AgentPolicy] | None) -> DetectedAgents:
-    """The configured agents, with whatever model is at hand where none is named."""
+    """Create the configured agents; an agent without a model gets the detected one."""
     found = await detect_model(variables())
     agents = make_agents(listed=listed, found=found.settings)
     if listed is None:
@@ -111,13 +111,13 @@ async def open_runtime(
     connect: Path | None = None,
     hidden: Sequence[Path] = (),
 ) -> Runtime:
-    """Open the store and start working on it: the folder `data`, or a `postgresql://` address.
+    """Open the store, a folder or a `postgresql://` address, and start its loops.
 
     `postgres://` and `postgresql+asyncpg://` mean the same; any other `scheme://` is refused.
-    With `serve=False` no loop runs and no lock is taken: messages may be accepted and everything may be read while
-    another process serves. A folder is served by one process at a time, a PostgreSQL database by any number.
-    With `connect`, the folder of the configuration, the agents' channels are connected to their platforms.
-    `hidden` are files that no MCP program may reach, beside those of the data folder and the file of its key.
+    With `serve=False` no loop runs and no lock is taken: the runtime accepts messages and reads while another process
+    serves. One process at a time serves a folder; any number serve a PostgreSQL database.
+    `connect` is the folder of the configuration; with it, the agents' channels connect to their platforms.
+    `hidden` lists files that no MCP program may access, in addition to the data folder's files and its key file.
     """
     address = postgres_address(data)
     folder = None if address is not None else (secure_folder if serve else data_folder)(Path(data))
@@ -138,7 +138,7 @@ async def open_runtime(
     else:
         ports = await _open_sqlite(environment, serve=serve, on_broken=on_broken)
     try:
-        who, providers, keeper = make_memory(ports.db, agents or make_agents(), environment)
+        who, providers, notes = make_memory(ports.db, agents or make_agents(), environment)
         who, servers = with_servers(who, environment) if serve else (who, ())
         runtime = assemble(
             ports,
@@ -146,19 +146,19 @@ async def open_runtime(
             serve=serve,
             sole=address is None,
             providers=providers,
-            keeper=keeper,
+            notes=notes,
             channels=_channels(who, environment) if serve else None,
             receive=connect is not None,
             attached=servers,
         )
         return await runtime.start()
     except BaseException:
-        await ports.db.close()  # the threads and the lock go with it
+        await ports.db.close()  # ends the threads and releases the lock
         raise
 
 
 def _channels(agents: Agents, environment: Environment) -> Channels:
-    """Those that are configured, or none: agents can talk to each other either way."""
+    """The configured channels, or none. Agents can message each other in both cases."""
     return Channels() if environment.config_folder is None else make_channels(agents, environment)
 
 
@@ -189,7 +189,7 @@ async def _open_postgres(address: str, entropy: Entropy) -> Database:
 
 
 async def _ports(database: Database, environment: Environment, lock: OwnerLock | None = None) -> Ports:
-    """The ports over an open database, which is closed again when it cannot be read."""
+    """Build the ports over an open database. The database is closed if it cannot be read."""
     db = WatchedDatabase(database, on_close=lock.release if lock is not None else None)
     try:
         secret = await db.write(load_secret("tombstone", environment.entropy.bits(256).to_bytes(32, "big")))
@@ -209,9 +209,9 @@ async def _ports(database: Database, environment: Environment, lock: OwnerLock |
 def change_encryption(
     data: Path, to: KeySource | None, on_file: Callable[[str, int, int], None] = lambda *_: None
 ) -> Changed:
-    """Encrypt a data folder, change its key, or decrypt it (`to` is None), while nobody serves it. See `change_key`.
+    """Encrypt a data folder, change its key, or decrypt it (`to` is None). No process may serve it. See `change_key`.
 
-    The act is on record in the store, in the name of the caller (audit/actor.py).
+    The audit trail records the act under the caller's name (audit/actor.py).
     """
     lock = OwnerLock(data_folder(data))
     lock.acquire()
@@ -222,12 +222,12 @@ def change_encryption(
 
 
 def make_key_file(path: Path) -> None:
-    """A new key for `change_encryption`, unless the file is there."""
+    """Write a new key for `change_encryption`; an existing file is kept."""
     write_new_key(path, f"{SystemEntropy().bits(256):064x}")
 
 
 def is_served(data: Path) -> bool:
-    """Whether a process runs workers on the folder now. Asked by taking its lock for an instant."""
+    """Whether a process runs workers on the folder. The check holds the folder's lock for a moment."""
     check_owner(data)
     lock = OwnerLock(data)
     try:
@@ -239,12 +239,12 @@ def is_served(data: Path) -> bool:
 
 
 def owner_of(data: Path) -> str | None:
-    """The process that took the folder's lock last, told apart from an earlier one with the same number."""
+    """The process that took the folder's lock last; a reused process number gives a different value."""
     return OwnerLock(data).incarnation()
 
 
 def served_by(data: Path) -> str | None:
-    """The process that runs workers on the folder now."""
+    """The process that runs workers on the folder, or None."""
     return owner_of(data) if data.is_dir() and is_served(data) else None
 
 
@@ -253,18 +253,18 @@ def has_store(data: Path) -> bool:
 
 
 def is_store_current(data: Path) -> bool:
-    """Whether the store of a folder needs no migration. It is only read."""
+    """Whether the folder's store needs no migration. The check only reads."""
     key = key_of(data)
     return is_migrated(data / DATABASE, key.of_databases if key is not None else None)
 
 
 def check_folder(path: Path) -> None:
-    """Raise `StorePathInvalid` for an address that was taken for a folder."""
+    """Raise `StorePathInvalid` for an address that was given as a folder."""
     postgres_address(path)
 
 
 def data_folder(path: Path) -> Path:
-    """The folder, made private when it does not exist yet. Raises `DataFolderForeign` for another user's."""
+    """Return the folder, created with mode 0700 if it is missing. Raises `DataFolderForeign` for another user's."""
     check_folder(path)
     check_owner(path)
     if path.exists() and not path.is_dir():
@@ -277,7 +277,10 @@ def data_folder(path: Path) -> Path:
 
 
 def secure_folder(path: Path, tell: Callable[[str], None] | None = None) -> Path:
-    """The folder, taken from others where they could use it; `tell` hears what was. Raises `DataFolderUnsafe` too."""
+    """Return the folder after removing other users' permissions; `tell` receives each change.
+
+    Raises `DataFolderForeign` and `DataFolderUnsafe`.
+    """
     folder = data_folder(path)
     for one in make_private(folder):
         log.warning("folder.tightened", path=str(one.path), mode=f"{one.mode:04o}")

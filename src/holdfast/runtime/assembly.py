@@ -1,4 +1,4 @@
-"""Assembly: the parts of one process around a store. The simulator assembles the same parts with its own ports."""
+"""Assembly: builds the components of one process around a store. The simulator passes its own ports."""
 
 import platform
 from collections.abc import Sequence
@@ -56,57 +56,57 @@ def assemble(
     lease_ms: int = LEASE_MS,
     turns_max: int = TURNS_MAX,
     providers: Providers | None = None,
-    keeper: NotesService | None = None,
-    courier_policy: DispatchPolicy | None = None,
+    notes: NotesService | None = None,
+    dispatch_policy: DispatchPolicy | None = None,
     finish_policy: FinishPolicy | None = None,
     channels: Channels | None = None,
-    postman_policy: SendPolicy | None = None,
+    send_policy: SendPolicy | None = None,
     prune_policy: PrunePolicy | None = None,
     receive: bool = False,
     attached: Sequence[Attached] = (),
 ) -> Runtime:
-    """With `channels`, replies are sent through them; with `receive`, they also take messages in."""
-    parts = _parts(ports, metered(agents, ports), providers or Providers(), keeper)
+    """Build a runtime. With `channels` it sends replies through them; with `receive` it also accepts their messages."""
+    parts = _parts(ports, metered(agents, ports), providers or Providers(), notes)
     if channels is not None:
         channels.offer(AGENT_CHANNEL, lambda agent: AgentChannel(agent, parts.gateway, parts.agents))
     receivers = _receivers(parts, channels) if channels is not None and receive else ()
     supervisor = None
     if serve:
-        courier = Dispatcher(
+        dispatcher = Dispatcher(
             ports,
             providers=parts.providers,
             member=parts.member,
-            policy=courier_policy,
-            refill=lambda key: refill(ports.db, parts.providers, key, courier_policy),
+            policy=dispatch_policy,
+            refill=lambda key: refill(ports.db, parts.providers, key, dispatch_policy),
         )
-        posts = _posts(parts, channels, postman_policy) if channels is not None else ()
+        senders = _senders(parts, channels, send_policy) if channels is not None else ()
         reaper = Reaper(ports, parts.member, lease_ms=lease_ms, prune=prune_policy)
         supervisor = Supervisor(
             parts.member,
             _worker(parts, turns_max, channels.command_hint if channels is not None else no_hint),
             (
                 parts.compressor,
-                courier,
+                dispatcher,
                 *_upkeep(parts, finish_policy),
                 reaper,
                 ChangePoller(ports),
-                *posts,
+                *senders,
                 *receivers,
             ),
             ports.notifier,
             ports.tasks,
             sole=sole,
-            courier=courier,
-            postman=posts[0] if posts else None,
+            dispatcher=dispatcher,
+            reply_sender=senders[0] if senders else None,
         )
     return Runtime(
         parts, supervisor=supervisor, channel_registry=ChannelRegistry(channels, receivers), attached=attached
     )
 
 
-def _parts(ports: Ports, agents: Agents, providers: Providers, keeper: NotesService | None) -> Parts:
-    keeper = keeper or NotesService(ports.db, providers)
-    keeper.changed = partial(ports.notifier.wake, Topic.DELIVERY)
+def _parts(ports: Ports, agents: Agents, providers: Providers, notes: NotesService | None) -> Parts:
+    notes = notes or NotesService(ports.db, providers)
+    notes.changed = partial(ports.notifier.wake, Topic.DELIVERY)
     member = Member(ports, host=platform.node())
     contexts = ContextCache(ports.db)
     breaker = RecallBreaker(providers.recall_circuits, ports.clock, ports.entropy)
@@ -118,15 +118,15 @@ def _parts(ports: Ports, agents: Agents, providers: Providers, keeper: NotesServ
         contexts=contexts,
         compressor=Compressor(ports, contexts, agents=agents, member=member),
         providers=providers,
-        keeper=keeper,
-        briefing=Briefing(keeper),
+        notes=notes,
+        briefing=Briefing(notes),
         recaller=Recaller(providers, ports.tasks, breaker, ports.db),
         gateway=Gateway(ports, agents),
     )
 
 
 def _upkeep(parts: Parts, policy: FinishPolicy | None) -> tuple[Loop, ...]:
-    """The loops that end epochs, read edited memory files and see forgetting through."""
+    """The loops that end epochs, read edited memory files and complete forget requests."""
     ports = parts.ports
     return (
         *(Finisher(ports, agents=parts.agents, member=parts.member, policy=policy) for _ in range(EXTRACTIONS_AT_ONCE)),
@@ -136,11 +136,11 @@ def _upkeep(parts: Parts, policy: FinishPolicy | None) -> tuple[Loop, ...]:
 
 
 def _receivers(parts: Parts, channels: Channels) -> tuple[Receiver, ...]:
-    """A loop for each channel, with the way in that is its own."""
+    """Create one receive loop per channel, each with its own inbound router."""
     ports, made = parts.ports, []
     for (agent, name), channel in channels.all():
         connection = ChannelConnection(agent=agent, channel=name, clock=ports.clock, since=ports.clock.now())
-        intake = InboundRouter(
+        router = InboundRouter(
             agent=agent,
             channel=name,
             agents=parts.agents,
@@ -149,20 +149,20 @@ def _receivers(parts: Parts, channels: Channels) -> tuple[Receiver, ...]:
             connection=connection,
             ranks=channel if isinstance(channel, Ranking) else None,
         )
-        made.append(Receiver(channel, intake, connection, ports.tasks, ports.entropy))
+        made.append(Receiver(channel, router, connection, ports.tasks, ports.entropy))
     return tuple(made)
 
 
-def _posts(
+def _senders(
     parts: Parts, channels: Channels, policy: SendPolicy | None
 ) -> tuple[ReplySender, TypingIndicator, *tuple[Drafter, ...]]:
-    """The reply sender, the typing indicator and, where an operator wants drafts, the drafter."""
+    """The reply sender, the typing indicator and, if a channel shows drafts, the drafter."""
     ports = parts.ports
-    postman = ReplySender(ports, channels=channels, agents=parts.agents, member=parts.member, policy=policy)
-    presence = TypingIndicator(ports, channels=channels)
+    reply_sender = ReplySender(ports, channels=channels, agents=parts.agents, member=parts.member, policy=policy)
+    typing_indicator = TypingIndicator(ports, channels=channels)
     if not any(channel.capabilities.drafts for _, channel in channels.all()):
-        return postman, presence
-    return postman, presence, Drafter(ports, channels=channels)
+        return reply_sender, typing_indicator
+    return reply_sender, typing_indicator, Drafter(ports, channels=channels)
 
 
 def _worker(parts: Parts, turns_max: int, hint: Hint) -> Worker:
@@ -175,12 +175,12 @@ def _worker(parts: Parts, turns_max: int, hint: Hint) -> Worker:
         briefing=parts.briefing,
         hint=hint,
     )
-    attendant = MailboxProcessor(
+    processor = MailboxProcessor(
         parts.ports, parts.contexts, agents=parts.agents, runner=runner, compressor=parts.compressor
     )
     return Worker(
         parts.ports,
-        processor=attendant,
+        processor=processor,
         member=parts.member,
         turns_max=turns_max,
         crowds=lambda: parts.gateway.crowds,

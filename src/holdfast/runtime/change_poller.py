@@ -8,7 +8,7 @@ LOOK_EVERY_MS = 1_000
 
 
 class ChangePoller(Loop):
-    """The notifier of this process does not hear what other processes write, so the store is asked."""
+    """Polls the store, because this process's notifier does not see other processes' writes."""
 
     name = "lookout"
 

@@ -1,7 +1,7 @@
-"""Connections: the channels of the configured agents, each with its intake and the loop that runs it.
+"""Channel factory: creates the channels of the configured agents.
 
-The built-in ones are named here; others are found under the entry point group `holdfast.channels`, where the name of
-the entry point is the name of the table in holdfast.toml. Nothing is imported before an agent needs it.
+Built-in channels are named here. Others are entry points of the group `holdfast.channels`; the entry point's name is
+the table's name in holdfast.toml. A channel's module is imported when an agent first needs it.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ ALWAYS_THERE = frozenset({"http", "openai", "terminal", AGENT_CHANNEL})
 
 
 def make_channels(agents: Agents, environment: Environment) -> Channels:
-    """The channels that the configuration names. Raises `ConfigInvalid`; connects to nothing."""
+    """Create the channels that the configuration names, without connecting. Raises `ConfigInvalid`."""
     made = Channels()
     for name, agent in agents.listed.items():
         for channel, settings in agent.policy.channels.items():
@@ -38,7 +38,7 @@ def make_channels(agents: Agents, environment: Environment) -> Channels:
 
 
 def _tokens(agents: Agents, environment: Environment) -> dict[str, str]:
-    """Every bot's tokens. Two variables may hold one token, which the configuration alone does not show."""
+    """The tokens of every bot. Two variables may hold the same token, which the configuration alone does not show."""
     tables = {f"agents.{name}.channels": agent.policy.channels for name, agent in agents.listed.items()}
     found = [named for key, channels in tables.items() for named in references(channels, key)]
     read = {

@@ -1,4 +1,4 @@
-"""What the providers, channels and MCP servers of one process are made with."""
+"""The environment in which one process creates providers, channels and MCP servers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ class Environment:
     entropy: Entropy
     tasks: Tasks
     folder: Path | None = None  # the data folder; None on PostgreSQL, which several machines share
-    config_folder: Path | None = None  # of holdfast.toml; relative paths of secrets begin there
+    config_folder: Path | None = None  # the folder of holdfast.toml; relative paths of secrets start here
     variables: Mapping[str, str] = field(default_factory=variables, repr=False)
-    key: bytes | None = field(default=None, repr=False)  # of the databases in the folder, where it is encrypted
-    hidden: tuple[Path, ...] = ()  # files beside the folder that no MCP program may reach: configuration, secrets
-    umask: int | None = None  # of MCP programs; None: that of the process
+    key: bytes | None = field(default=None, repr=False)  # of the databases in an encrypted folder
+    hidden: tuple[Path, ...] = ()  # files outside the folder that no MCP program may access: configuration, secrets
+    umask: int | None = None  # of MCP programs; None means the umask of this process

@@ -52,7 +52,7 @@ def open_sync(
     policy: AgentPolicy | None = None,
     serve: bool = True,
 ) -> Iterator["SyncRuntime"]:
-    """The same for synchronous programs. Its methods may be called from any thread."""
+    """Open a runtime for a synchronous program. Its methods are safe from any thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="holdfast", daemon=True)
     thread.start()
@@ -73,13 +73,13 @@ def open_sync(
 class SyncRuntime:
     """A runtime on an event loop of its own thread.
 
-    Whatever is asked of it is on the loop before the end is, or refused: a loop that has stopped answers nobody.
+    A call is either scheduled before the loop stops or refused, because a stopped loop never completes a call.
     """
 
     def __init__(self, runtime: Runtime, loop: asyncio.AbstractEventLoop) -> None:
         self._runtime = runtime
         self._loop = loop
-        self._door = threading.Lock()
+        self._closing = threading.Lock()
         self._is_closed = False
         self._ended: Future[None] | None = None
 
@@ -132,10 +132,10 @@ class SyncRuntime:
                 yield piece
         finally:
             if not self._is_closed:
-                self._do(_end(pieces))  # whoever stops listening is no longer told
+                self._do(_end(pieces))  # unsubscribe a caller that stopped iterating
 
     def events(self) -> "SyncFeed":
-        """Everything that happens from now on."""
+        """Every event of this process from now on."""
         return SyncFeed(self._do(_subscribe(self._runtime)), self._loop, self._do)
 
     def trace(self, message: MessageId) -> MessageTrace:
@@ -151,7 +151,7 @@ class SyncRuntime:
         return self._do(self._runtime.context(session))
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        with self._door:
+        with self._closing:
             if self._is_closed:
                 work.close()
                 raise StoreUnavailable("this runtime is closed")
@@ -159,8 +159,8 @@ class SyncRuntime:
         return done.result()
 
     def close(self) -> None:
-        """End it. `open_sync` does so by itself; once more does nothing."""
-        with self._door:
+        """Close the runtime. `open_sync` calls this itself; a second call does nothing."""
+        with self._closing:
             self._is_closed = True
             if self._ended is None:
                 self._ended = asyncio.run_coroutine_threadsafe(_close(self._runtime), self._loop)
@@ -168,7 +168,7 @@ class SyncRuntime:
 
 
 class SyncFeed(Iterator[Event]):
-    """One subscriber's events, from the moment it was made until it is closed."""
+    """One subscriber's events, from its creation until it is closed."""
 
     def __init__(
         self, feed: Feed, loop: asyncio.AbstractEventLoop, do: Callable[[Coroutine[Any, Any, Event]], Event]
@@ -184,7 +184,7 @@ class SyncFeed(Iterator[Event]):
             raise StopIteration from None
 
     def close(self) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and nobody is told any more
+        with suppress(RuntimeError):  # the loop has ended and delivers no more events
             self._loop.call_soon_threadsafe(self._feed.close)
 
 
@@ -201,7 +201,7 @@ async def _subscribe(runtime: Runtime) -> Feed:
 
 
 async def _close(runtime: Runtime) -> None:
-    """Close, and end whatever other threads still wait for: an event loop that has stopped answers nobody."""
+    """Close the runtime and end the calls of other threads, which a stopped event loop would never complete."""
     try:
         await runtime.close()
     finally:

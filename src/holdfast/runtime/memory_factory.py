@@ -1,7 +1,7 @@
-"""Provision: an agent's memory providers, made from its configuration.
+"""Memory factory: creates an agent's memory providers from its configuration.
 
-The built-in ones are named here; others are found under the entry point group `holdfast.providers`, where the name of
-the entry point is the name of the table in holdfast.toml. Nothing is imported before an agent needs it.
+Built-in providers are named here. Others are entry points of the group `holdfast.providers`; the entry point's name is
+the table's name in holdfast.toml. A provider's module is imported when an agent first needs it.
 """
 
 from collections.abc import Mapping
@@ -34,22 +34,22 @@ BUILT_IN = {
     "honcho": BuiltIn("holdfast.providers.honcho", "make_honcho", "honcho"),
     "local": BuiltIn("holdfast.providers.local", "make_local"),
 }
-EMBEDDED: Mapping[str, Mapping[str, object]] = {"local": {}, "files": {}}  # without a configuration, on one machine
+EMBEDDED: Mapping[str, Mapping[str, object]] = {"local": {}, "files": {}}  # the default for a data folder
 FOLDER = "agents"
 
 
 def make_memory(db: Database, agents: Agents, environment: Environment) -> tuple[Agents, Providers, NotesService]:
-    """The agents with their providers, the notes they keep and their built-in tools."""
+    """Create the providers and the notes service, and give the agents their built-in tools."""
     providers = make_providers(agents, environment)
-    keeper = NotesService(db, providers)
-    providers.attach(keeper)
+    service = NotesService(db, providers)
+    providers.attach(service)
     breaker = RecallBreaker(providers.recall_circuits, environment.clock, environment.entropy)
-    equipped = with_tools(with_memory(agents, providers, keeper), db, providers, environment.tasks, breaker)
-    return equipped, providers, keeper
+    equipped = with_tools(with_memory(agents, providers, service), db, providers, environment.tasks, breaker)
+    return equipped, providers, service
 
 
 def make_providers(agents: Agents, environment: Environment) -> Providers:
-    """Providers that are made when an agent first needs them. Wrong settings are an error at once."""
+    """Create each agent's providers on first use. Invalid settings raise at once."""
 
     def make(name: AgentName) -> Mapping[ProviderName, Configured]:
         wanted = agents.get(name).policy.memory
@@ -60,8 +60,8 @@ def make_providers(agents: Agents, environment: Environment) -> Providers:
     return Providers(make)
 
 
-def with_memory(agents: Agents, providers: Providers, keeper: NotesService) -> Agents:
-    """The agents with their turns scheduled for their providers, and the tool that keeps notes."""
+def with_memory(agents: Agents, providers: Providers, service: NotesService) -> Agents:
+    """Return the agents with deliveries to their providers and with the `memory` tool."""
 
     def equipped(name: AgentName, agent: Agent) -> Agent:
         files = providers.of(name).get(ProviderName("files"))
@@ -72,8 +72,8 @@ def with_memory(agents: Agents, providers: Providers, keeper: NotesService) -> A
         if MEMORY in wanted_tools(agent.policy, name):
             box.add(
                 make_memory_tool(
-                    keeper.apply,
-                    keeper.shown,
+                    service.apply,
+                    service.shown,
                     capacity=notes.capacity,
                     private_in_groups=agent.policy.recall.private_in_groups,
                     shares_all=agent.policy.recall.shares_all,
@@ -90,7 +90,7 @@ def with_memory(agents: Agents, providers: Providers, keeper: NotesService) -> A
 
 
 def make_provider(agent: AgentName, name: str, settings: Mapping[str, object], environment: Environment) -> Configured:
-    """One provider from its table. Raises `ConfigInvalid`; reaches nobody."""
+    """Create one provider from its table, without connecting. Raises `ConfigInvalid`."""
     key = f"agents.{agent}.memory.{name}"
     factory: Factory = find_factory("provider", name, key, BUILT_IN, GROUP)
     if environment.folder is None and name in EMBEDDED:

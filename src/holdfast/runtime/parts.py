@@ -1,4 +1,4 @@
-"""The parts of one process that its loops and the runtime share."""
+"""The components of one process that its loops and the runtime share."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Parts:
     contexts: ContextCache
     compressor: Compressor
     providers: Providers
-    keeper: NotesService
+    notes: NotesService
     briefing: Briefing
     recaller: Recaller
     gateway: Gateway

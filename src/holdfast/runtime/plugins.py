@@ -1,6 +1,6 @@
-"""Plugins: what makes a provider or a channel, found by its name in holdfast.toml.
+"""Plugins: finds the factory of a provider or a channel by its name in holdfast.toml.
 
-The built-in ones are imported when they are first needed; others are entry points, under a group of their own.
+Built-in factories are imported on first use; others are entry points, one group per kind.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from holdfast.kernel.errors import ConfigInvalid
 class BuiltIn(NamedTuple):
     module: str
     factory: str
-    extra: str = ""  # the extra that brings what it needs
+    extra: str = ""  # the package extra that installs its dependencies
 
 
 def find_factory(what: str, name: str, key: str, built_in: Mapping[str, BuiltIn], group: str) -> Any:  # noqa: ANN401
-    """The factory of that name; whoever asks knows its type. Raises `ConfigInvalid`, naming the key."""
+    """The factory of that name, untyped; the caller knows its type. Raises `ConfigInvalid`, which names the key."""
     if name in built_in:
         return _built_in(built_in[name], key)
     found = {point.name: point for point in entry_points(group=group)}

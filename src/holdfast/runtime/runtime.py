@@ -1,7 +1,7 @@
 """The runtime: one open store and, where this process owns it, the loops that work on it.
 
-This is the library's face: send a message with an id to a chat, stream the reply, read what happened. Everything it
-returns is durable, and everything it holds in RAM may vanish.
+The runtime is the library's interface: it accepts messages, streams replies and reads their history. Every value it
+returns is durable; its memory holds only caches.
 """
 
 import asyncio
@@ -115,14 +115,14 @@ class Runtime:
         self._supervisor = supervisor
         self._providers = parts.providers
         self._recaller = parts.recaller
-        self._keeper = parts.keeper
+        self._notes = parts.notes
         self._briefing = parts.briefing
-        self._visit = TemporaryLease(ports, parts.member)
+        self._temporary_lease = TemporaryLease(ports, parts.member)
         self._proving = asyncio.Lock()
         self._proved: Health | None = None
         self._pages = PageCheck(ports)
 
-    # --- life
+    # --- lifecycle
 
     async def start(self) -> "Runtime":
         if self._supervisor is not None:
@@ -131,14 +131,14 @@ class Runtime:
                     await one.start()
                 await self._supervisor.start()
             except BaseException:
-                for one in self._attached:  # programs of others are not left behind
+                for one in self._attached:  # leave no MCP program running
                     await one.close()
                 raise
         log.info("runtime.opened", serving=self._supervisor is not None)
         return self
 
     async def close(self) -> None:
-        """Whatever a part's own closing raises, the store is given back."""
+        """Close every component. The store is closed even if closing another component fails."""
         try:
             await self._end()
         finally:
@@ -150,9 +150,9 @@ class Runtime:
             await self._supervisor.stop()
             for one in self._attached:
                 await one.close()
-        if self._visit.is_open:
+        if self._temporary_lease.is_open:
             self._compressor.cut_off()
-            await self._visit.end()
+            await self._temporary_lease.end()
         await self.channel_registry.close()
         self._recaller.close()
         await self._providers.close()
@@ -166,7 +166,7 @@ class Runtime:
     ) -> None:
         await self.close()
 
-    # --- saying
+    # --- messages
 
     async def accept(
         self,
@@ -183,12 +183,12 @@ class Runtime:
         trusted: bool = False,
         request: str = "",
     ) -> AcceptOutcome:
-        """Make one message durable; the outcome as a value. `message` is an id made before, to be listened to.
+        """Make one message durable and return the outcome. `message` is an id from `new_message`, for `listen`.
 
-        `directory` is where it was written. What is `trusted` is not counted by the rate limit of its chat.
-        `request` is kept beside the message until it is answered, so that a repetition can be told (`unanswered`).
+        `directory` is where the message was written. A `trusted` message is exempt from the chat's rate limit.
+        `request` is stored until the message is answered, so that `unanswered` recognises a repeated request.
 
-        Without a `sender` the chat stands for one: two chats are two people unless somebody says otherwise.
+        Without a `sender` the chat is the sender: two chats are two people unless they are linked.
         """
         address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
         event_id = id if id is not None else self._new_id("ext")
@@ -220,11 +220,11 @@ class Runtime:
         directory: Path | str | None = None,
         trusted: bool = True,
     ) -> MessageId:
-        """Make one message durable and return its id. The same `id` again returns the same message.
+        """Make one message durable and return its id. Repeating the same `id` returns the same message.
 
-        The program that holds the runtime is trusted: the rate limit of a chat is for others. One that passes on what
-        strangers say gives `trusted=False`. `directory` is where the message was written, for providers that name
-        their sessions after it.
+        The program that holds the runtime is trusted, so a chat's rate limit does not apply. A program that forwards
+        strangers' messages passes `trusted=False`. `directory` is the directory the message was written in; some
+        providers name their sessions after it.
         """
         outcome = await self.accept(chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted)
         return accepted_message(outcome)
@@ -245,12 +245,12 @@ class Runtime:
         return await self.reply_to(message)
 
     async def reply_to(self, message: MessageId) -> str:
-        """The reply to a message, as soon as it is durable."""
+        """Wait until the reply to a message is durable, and return it."""
         trace = await self._ended(message, or_asked=False)
         return trace.reply.text if trace.reply else ""
 
     async def outcome(self, message: MessageId) -> MessageTrace:
-        """What became of a message, as soon as it is over or waits for a human."""
+        """Wait until a message has ended or awaits a human, and return its trace."""
         return await self._ended(message, or_asked=True)
 
     async def _ended(self, message: MessageId, *, or_asked: bool) -> MessageTrace:
@@ -261,7 +261,7 @@ class Runtime:
                 if trace.is_over or (or_asked and trace.awaiting is not None):
                     return trace
                 while (event := await feed.next_within(LOOK_EVERY_MS)) is not None and event.name == "turn.delta":
-                    pass  # words that are still being made change no state
+                    pass  # deltas change no state
         finally:
             feed.close()
 
@@ -276,7 +276,7 @@ class Runtime:
         directory: Path | str | None = None,
         trusted: bool = True,
     ) -> AsyncGenerator[Delta]:
-        """Send a message and yield its reply as it is made; the pieces add up to the durable reply."""
+        """Send a message and yield its reply while it is generated; the pieces add up to the durable reply."""
         wanted = self.gateway.new_message()
         feed = self._notifier.subscribe(message=wanted)
         try:
@@ -291,7 +291,7 @@ class Runtime:
                 trusted=trusted,
             )
             message = accepted_message(outcome)
-            if message != wanted:  # a repeat: the message has an older id
+            if message != wanted:  # a repeated message keeps its earlier id
                 feed.close()
                 feed = self._notifier.subscribe(message=message)
                 trace = await self.db.read(trace_message(message))
@@ -304,7 +304,7 @@ class Runtime:
             feed.close()
 
     async def follow(self, message: MessageId, feed: Feed) -> AsyncIterator[Delta]:
-        """The reply to a message as it is made. A feed from before the message was sent misses nothing of it."""
+        """Yield the reply to a message while it is generated. A feed opened before the message misses no piece."""
         heard = ""
         while True:
             event = await feed.next_within(LOOK_EVERY_MS)
@@ -326,14 +326,14 @@ class Runtime:
                     yield Delta(final, restarted=bool(heard))
                 return
             if trace.awaiting is not None and trace.awaiting.text != heard:
-                yield Delta(trace.awaiting.text, restarted=bool(heard))  # a question to whoever reads this
+                yield Delta(trace.awaiting.text, restarted=bool(heard))  # a question for the human who reads the stream
                 heard = trace.awaiting.text
 
     async def record_turn(self, record: TurnRecord) -> Recorded:
-        """A whole turn from a writer that runs its own conversation (D8)."""
+        """Record a complete turn of a program that runs its own conversation (D8)."""
         return await self.db.write(record_turn(record))
 
-    # --- asking what happened
+    # --- history
 
     async def trace(self, message: MessageId) -> MessageTrace:
         found = await self.db.read(trace_message(message))
@@ -348,7 +348,7 @@ class Runtime:
         after: str = "",
         limit: int = 100,
     ) -> Sequence[Session]:
-        """Newest first; `after` is the last session of the page before."""
+        """List sessions, newest first; `after` is the last session of the previous page."""
         address = None
         if chat is not None:
             address = str(Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat))
@@ -359,7 +359,7 @@ class Runtime:
         return await self.db.read(read_session(session))
 
     async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
-        """A summary by its public name, and the entries it covers."""
+        """A summary by its public number, and the entries it covers."""
         return await self.db.read(read_snapshot(session, n))
 
     async def operations(
@@ -368,22 +368,22 @@ class Runtime:
         return await self.db.read(list_operations(session=session, after=after, limit=limit))
 
     async def message(self, message: MessageId) -> MessageTrace:
-        """What happened to a message of a chat that the caller may read. Raises `MessageNotFound`."""
+        """The trace of a message in a chat that the caller may read. Raises `MessageNotFound`."""
         return await self.db.read(trace_message(message))
 
     async def mailbox(self, address: str) -> MailboxView | None:
         return await self.db.read(find_mailbox(address))
 
     async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
-        """What was said in an HTTP chat, oldest first: the newest messages before a position, with their replies."""
+        """The newest messages of an HTTP chat before a position, with their replies, oldest first."""
         return await self.db.read(read_conversation(address, before=before, limit=limit))
 
     async def linked(self, principal: Principal) -> Sequence[Principal]:
-        """The accounts of the same person."""
+        """The accounts of the same person, this one included."""
         return await self.db.read(linked_principals(principal))
 
     async def find_attachment(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:
-        """What the newest message (of that agent) that brought these bytes says of them."""
+        """The metadata of these bytes, from the newest message (of that agent) that contained them."""
         return await self.db.read(find_attachment(hash, agent=agent))
 
     async def read_attachment(self, hash: str) -> bytes | None:
@@ -393,7 +393,7 @@ class Runtime:
         return await self.db.read(sum_spend_by_model(days=days, agent=agent))
 
     async def gauges(self) -> Gauges:
-        """How much there is to do now."""
+        """The current amounts of waiting work."""
         return await self.db.read(read_gauges())
 
     async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
@@ -403,7 +403,7 @@ class Runtime:
         return await self._contexts.read(session)
 
     async def prompt(self, session: SessionId) -> Prompt:
-        """What the model would be sent if a turn began now: what stands before the conversation, and all committed."""
+        """The messages a model would receive if a turn started now: instructions, notes and committed entries."""
         context = await self._contexts.read(session)
         policy = self._agents.policy(context.agent)
         found = await self.db.read(read_session(session))
@@ -428,9 +428,9 @@ class Runtime:
         channel: str = "http",
         directory: Path | str | None = None,
     ) -> RecallOutcome:
-        """What the agent's memory has on a question, as it would be asked in the chat by the sender.
+        """Search the agent's memory, as the sender would in that chat.
 
-        Without a sender the chat stands for one; without either only what everybody may see is found.
+        Without a sender the chat is the sender. Without both, the search covers only memories that everyone may see.
         """
         who = Principal(sender if sender is not None else sender_of_chat(chat))
         name = self._whom(agent)
@@ -458,12 +458,12 @@ class Runtime:
     async def deliveries(
         self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
     ) -> Sequence[DeliveryView]:
-        """Newest first."""
+        """List deliveries, newest first."""
         found = await self.db.read(list_deliveries(provider=provider, state=state, after=after, limit=limit))
         return self._providers.explained(found)
 
     async def replay(self, delivery: DeliveryId) -> str:
-        """Put a parked delivery back on its lane, late; its state now."""
+        """Put a parked delivery back on its lane as a late one, and return its new state."""
         state = await self.db.write(replay_delivery(delivery, by=acting()))
         self._notifier.wake(Topic.DELIVERY)
         return state
@@ -471,9 +471,9 @@ class Runtime:
     async def forget(
         self, *, session: str | None = None, person: str | None = None, agent: str | None = None, id: str | None = None
     ) -> Forgetting:
-        """Forget a session, or a person: blanked when this returns, done when every receipt is there (D25).
+        """Forget a session or a person: content is blanked on return; done when every receipt has arrived (D25).
 
-        Without an agent a person is forgotten by all of them. The same `id` again gets the present state.
+        Without an agent, all agents forget the person. Repeating an `id` returns the request's present state.
         """
         request = ForgetRequest(
             id=ForgetId(id if id is not None else self._new_id("forget")),
@@ -483,7 +483,7 @@ class Runtime:
         )
         found = await self.db.write(begin_forgetting(request, by=acting()))
         self._contexts.clear()
-        self._recaller.close()  # what was asked ahead, and what sessions were briefed with, may hold the words
+        self._recaller.close()  # prefetched recalls and briefings may quote the forgotten content
         self._briefing.clear()
         log.info("forget.requested", forget=found.id, kind=found.kind.value, parts=len(found.parts), **found.blanked)
         for topic in (Topic.DELIVERY, Topic.FORGET, Topic.MAIL):
@@ -491,7 +491,7 @@ class Runtime:
         return found if self._supervisor is not None else await self._scrub(found)
 
     async def _scrub(self, found: Forgetting) -> Forgetting:
-        """Nobody else in this process does it. What does not succeed now is done by the process that serves."""
+        """Scrub here, because no loop of this process does. After a failure the serving process scrubs later."""
         try:
             await scrub_forgotten(self.db)
         except HoldfastError as error:
@@ -499,7 +499,7 @@ class Runtime:
         return await self.db.read(read_forgetting(found.id))
 
     async def forget_status(self, id: str) -> Forgetting:
-        """Where a request to forget stands. Raises `ForgetNotFound`."""
+        """The state of a forget request. Raises `ForgetNotFound`."""
         return await self.db.read(read_forgetting(ForgetId(check_part("forget id", id))))
 
     async def memory(self, agent: str | None = None, subject: str = "") -> AgentNotes:
@@ -511,57 +511,57 @@ class Runtime:
         return await self.db.read(list_memory_operations(self.named(agent), subject, after=after, limit=limit))
 
     async def apply_memory(self, batch: MemoryBatch) -> MemoryOutcome:
-        """Change the agent's memory as a whole or not at all; the change is mirrored to its providers."""
+        """Apply all changes of the batch or none. The agent's providers receive the change too."""
         self._agents.get(batch.agent)
-        return await self._keeper.apply(batch)
+        return await self._notes.apply(batch)
 
     async def move_memory(self, batch: MemoryBatch, to: str) -> MemoryOutcome:
-        """Give the note that the batch's one change names to another scope; an empty one shares it with everybody."""
+        """Move the note of the batch's one change to another scope; an empty scope shares the note with everyone."""
         self._agents.get(batch.agent)
-        return await self._keeper.move(batch, to)
+        return await self._notes.move(batch, to)
 
     async def memory_subjects(self, agent: str | None = None, *, after: str | None = None) -> Sequence[str]:
-        """The scopes in which an agent keeps notes, a page at a time; the shared ones are ''."""
+        """One page of the scopes in which an agent has notes; '' is the shared scope."""
         return await self.db.read(list_memory_subjects(self.named(agent), after=after))
 
     async def review_notes(self, agent: str | None = None) -> Sequence[NoteForReview]:
-        """The notes that were made in a group or of a stranger's words, newest first."""
+        """The notes written in a group or from a stranger's messages, newest first."""
         name = self.named(agent)
-        return await NoteReview(self._keeper, self.db).listed(name, self._agents.policy(name).access)
+        return await NoteReview(self._notes, self.db).listed(name, self._agents.policy(name).access)
 
     async def revoke_notes(self, agent: str | None = None, *, author: str = "", chat: str = "") -> Revoked:
-        """Remove the notes that were made of an author's words, or in a chat. Raises `InvalidInput`."""
+        """Remove the notes written from an author's messages, or in a chat. Raises `InvalidInput`."""
         name, origin = self.named(agent), self._new_id("revoke")
         access = self._agents.policy(name).access
-        review = NoteReview(self._keeper, self.db)
+        review = NoteReview(self._notes, self.db)
         return await review.revoke(name, access, author=author, chat=chat, by="user", origin=origin)
 
     async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
-        """Reverse one operation, once."""
+        """Reverse one operation, at most once."""
         self._agents.get(undo.agent)
-        return await self._keeper.undo(undo)
+        return await self._notes.undo(undo)
 
     async def backfill(self, provider: str, *, agent: str | None = None) -> int:
-        """Send a provider what was said before it was configured; how many units are on their way."""
+        """Queue the turns that predate a provider's configuration; returns the number of queued units."""
         made = await backfill(self.db, self._providers, LaneKey(self.named(agent), ProviderName(provider)))
         self._notifier.wake(Topic.DELIVERY)
         return made
 
     async def rebuild(self, provider: str = "local", *, agent: str | None = None) -> int:
-        """Fill a provider's own index again from the journal; how many parcels it took."""
+        """Rebuild a provider's own index from the journal; returns the number of parcels."""
         key = LaneKey(self.named(agent), ProviderName(provider))
         check_indexed(self._providers, key)
         await self.db.write(record_action(Act.PROVIDER_REBUILT, provider, agent=key.agent, by=acting()))
         return await rebuild(self.db, self._providers, key)
 
     async def migrate_memory(self, agent: str | None = None, subject: str = "") -> dict[str, dict[str, Outcome]]:
-        """What became of each memory file at each provider that takes files over; each goes at most once."""
+        """Import each memory file into each provider that supports it, at most once; returns every outcome."""
         name = self.named(agent)
         await self.db.write(record_action(Act.PROVIDER_MIGRATED, stream_of(name, subject), agent=name, by=acting()))
-        return await self._keeper.migrate(name, subject)
+        return await self._notes.migrate(name, subject)
 
     def named(self, agent: str | None) -> AgentName:
-        """Whom a name, or none, stands for. Raises `AgentNotFound` and `InvalidName`."""
+        """The agent of that name, or the default agent. Raises `AgentNotFound` and `InvalidName`."""
         name = self._whom(agent)
         self._agents.get(name)
         return name
@@ -574,29 +574,29 @@ class Runtime:
         self._agents.policy(agent_name(agent))
 
     def agents(self) -> Sequence[str]:
-        """Those that are configured; `main` where any name is an agent."""
+        """The configured agents; `main` if any name is an agent."""
         return sorted(self._agents.listed) or ["main"]
 
     @property
     def default_agent(self) -> str:
-        """Whom a message is for that names nobody: `main` where there is one, else the first that is configured."""
+        """The agent for messages that name no agent: `main` if it exists, else the first configured one."""
         return self._agents.first
 
     def channels(self) -> Sequence[ChannelStatus]:
-        """How the bot accounts of this process are doing."""
+        """The status of every bot account of this process."""
         return self.channel_registry.statuses()
 
     def tool_servers(self) -> Sequence[ToolServerStatus]:
-        """How the MCP servers of this process are doing."""
-        return [standing for one in self._attached for standing in one.standings()]
+        """The status of every MCP server of this process."""
+        return [status for one in self._attached for status in one.standings()]
 
     def watch_tool_servers(self, hear: Callable[[], None]) -> None:
-        """Have every change told at once. `hear` must be quick and must not raise."""
+        """Call `hear` after every status change. `hear` must return quickly and must not raise."""
         for one in self._attached:
             one.watch(hear)
 
     def _platforms(self) -> frozenset[str]:
-        """Those that we know, and those that are configured."""
+        """The known platforms and the configured ones."""
         named = (name for agent in self._agents.listed.values() for name in agent.policy.channels)
         return PLATFORMS.union(named, (one.channel for one in self.channel_registry.connections()))
 
@@ -604,13 +604,13 @@ class Runtime:
         return self.gateway.new_message()
 
     def events(self) -> Feed:
-        """Everything that happens in this process from now on."""
+        """Every event of this process from now on."""
         return self._notifier.subscribe()
 
     async def unanswered(
         self, chat: str, request: str, *, agent: str | None = None, channel: str = "http"
     ) -> MessageId | None:
-        """The newest message that is not over and was made by the same request, in the chat or, without one, in any."""
+        """The newest unfinished message of the same request, in the chat or, without a chat, in any."""
         whom = self._whom(agent)
         address = str(Address(agent=whom, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
         return await self.db.read(find_unanswered(address, request))
@@ -621,10 +621,10 @@ class Runtime:
     def tap(self, hear: Callable[[Event], None]) -> None:
         self._notifier.tap(hear)
 
-    # --- operating
+    # --- operations
 
     async def health(self) -> Health:
-        """Well only when a real write has just succeeded (R41). One write a second serves everybody who asks."""
+        """Healthy only after a recent real write (R41). Concurrent callers share one write per second."""
         async with self._proving:
             now = self.clock.now()
             if self._proved is None or now - self._proved.at >= PROVE_EVERY_MS:
@@ -646,11 +646,11 @@ class Runtime:
         return Health(ok=True, at=started, proved_write_ms=took_ms, wal_bytes=self.db.wal_bytes())
 
     async def begin_compression(self, session: SessionId) -> Operation:
-        """Start compressing a session beside its mailbox; raises `OperationBusy` while one runs."""
+        """Start compressing a session concurrently with its mailbox; raises `OperationBusy` while another one runs."""
         found = await self.db.read(read_session(session))
-        self._agents.get(found.agent)  # an agent that is gone is said before an operation is opened
+        self._agents.get(found.agent)  # a removed agent raises before the operation starts
         if self._supervisor is None:
-            await self._visit.begin()
+            await self._temporary_lease.begin()
         begun = await self._compressor.begin(session, found.agent)
         if isinstance(begun, Busy):
             raise OperationBusy(f"operation {begun.operation} is compressing {session}", operation=begun.operation)

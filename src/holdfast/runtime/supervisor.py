@@ -14,8 +14,8 @@ from holdfast.store.membership import Member
 from holdfast.turns.worker import Worker
 
 GRACE_MS = 5_000
-COURIER_GRACE_MS = 2_000  # for calls under way; what is cut off is asked about after the restart
-POSTMAN_GRACE_MS = 2_000  # for replies under way; what is cut off is in doubt
+DISPATCHER_GRACE_MS = 2_000  # for calls in progress; interrupted ones are looked up after a restart
+REPLY_SENDER_GRACE_MS = 2_000  # for replies in progress; the outcome of an interrupted one is unknown
 LEAVE_MS = 2_000
 
 
@@ -29,13 +29,13 @@ class Supervisor:
         tasks: Tasks,
         *,
         sole: bool,
-        courier: Dispatcher | None = None,
-        postman: ReplySender | None = None,
+        dispatcher: Dispatcher | None = None,
+        reply_sender: ReplySender | None = None,
     ) -> None:
         self._member = member
         self._worker = worker
-        self._courier = courier
-        self._postman = postman
+        self._dispatcher = dispatcher
+        self._reply_sender = reply_sender
         self._loops: tuple[Loop, ...] = (worker, *others)
         self._notifier = notifier
         self._tasks = tasks
@@ -47,16 +47,16 @@ class Supervisor:
         self._running = [self._tasks.start(loop.run(), name=loop.name) for loop in self._loops]
 
     async def stop(self, grace_ms: int = GRACE_MS) -> None:
-        """Take no new work, let turns end within the grace, give every claim back. Nothing is lost either way."""
+        """Stop taking work, let turns finish within the grace period, then release every claim. No work is lost."""
         for loop in self._loops:
             loop.stopping = True
         for topic in Topic:
             self._notifier.wake(topic)
         await self._worker.drain(grace_ms)
-        if self._courier is not None:
-            await self._courier.drain(COURIER_GRACE_MS)
-        if self._postman is not None:
-            await self._postman.drain(POSTMAN_GRACE_MS)
+        if self._dispatcher is not None:
+            await self._dispatcher.drain(DISPATCHER_GRACE_MS)
+        if self._reply_sender is not None:
+            await self._reply_sender.drain(REPLY_SENDER_GRACE_MS)
         for loop in self._loops:
             loop.cut_off()
         for task in self._running:
@@ -65,5 +65,5 @@ class Supervisor:
             async with asyncio.timeout(LEAVE_MS / 1000):
                 await self._member.leave()
         except (HoldfastError, TimeoutError) as error:
-            # The claims lapse with the lease, or are voided by the next owner: late, not lost.
+            # The claims expire with the lease, or the next owner voids them; the work is delayed, not lost.
             log.warning("node.lost", node=self._member.node, why=str(error))

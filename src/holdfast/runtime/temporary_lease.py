@@ -1,4 +1,4 @@
-"""A visit: a process that serves nothing still proves life while it holds an operation."""
+"""The temporary lease: renews this node's lease while a process that serves nothing runs an operation."""
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, NodeLost
@@ -16,18 +16,18 @@ class TemporaryLease:
     ) -> None:
         self._ports = ports
         self._member = member
-        self._staying: Task | None = None
+        self._renewal: Task | None = None
 
     @property
     def is_open(self) -> bool:
-        return self._staying is not None
+        return self._renewal is not None
 
     async def begin(self) -> None:
-        if self._staying is None:
+        if self._renewal is None:
             await self._member.join(sole=False)
-            self._staying = self._ports.tasks.start(self._stay(), name="visit")
+            self._renewal = self._ports.tasks.start(self._renew(), name="visit")
 
-    async def _stay(self) -> None:
+    async def _renew(self) -> None:
         while True:
             await self._ports.tasks.sleep(RENEW_EVERY_MS)
             try:
@@ -35,12 +35,12 @@ class TemporaryLease:
             except NodeLost as lost:
                 log.warning("node.lost", node=self._member.node, why=str(lost))
                 return
-            except HoldfastError as error:  # the lease outlasts several misses
+            except HoldfastError as error:  # the lease survives several missed renewals
                 log.warning("loop.failed", loop="visit", code=error.code, why=str(error))
 
     async def end(self) -> None:
-        if self._staying is not None:
-            self._staying.cancel()
+        if self._renewal is not None:
+            self._renewal.cancel()
         try:
             await self._member.leave()
         except HoldfastError as error:

@@ -1,7 +1,7 @@
-"""The toolkit: an agent's built-in tools beside `memory`, and those of its MCP servers.
+"""Tool factory: an agent's built-in tools except `memory`, and the tools of its MCP servers.
 
-`tools` in holdfast.toml chooses among the built-in ones; without it an agent has them all. `send_message` is
-offered only where `talks_to` lists somebody.
+`tools` in holdfast.toml selects built-in tools; without it an agent has all of them. `send_message` is offered only if
+`talks_to` lists an agent.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -34,13 +34,13 @@ from holdfast.turns.journal import Recalled
 from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.tool import ToolContext, built_in
 
-MEMORY = "memory"  # made in provision.py, with the keeper of the notes
-HOMES = "mcp"  # in the data folder: a folder of its own for each MCP program
+MEMORY = "memory"  # created in memory_factory.py, with the notes service
+HOMES = "mcp"  # in the data folder: one home folder per MCP program
 BUILT_IN = (MEMORY, recall.NAME, history.NAME, send_message.NAME)
 
 
 def wanted_tools(policy: AgentPolicy, agent: AgentName) -> frozenset[str]:
-    """The built-in tools that an agent has. Raises `ConfigInvalid` for names that nothing has."""
+    """The built-in tools of an agent. Raises `ConfigInvalid` for an unknown tool name."""
     if policy.tools is None:
         return frozenset(BUILT_IN)
     for name in policy.tools:
@@ -51,7 +51,7 @@ def wanted_tools(policy: AgentPolicy, agent: AgentName) -> frozenset[str]:
 
 
 def check_talks(listed: Mapping[AgentName, AgentPolicy], default: AgentPolicy | None = None) -> None:
-    """Raises `ConfigInvalid` for whom no agent can message. Without a configuration every name is an agent."""
+    """Check every `talks_to` list. Raises `ConfigInvalid`. Without a configuration every name is an agent."""
     for agent, policy in listed.items():
         check_talks_of(agent, policy, listed)
     if default is not None:
@@ -59,7 +59,7 @@ def check_talks(listed: Mapping[AgentName, AgentPolicy], default: AgentPolicy | 
 
 
 def check_talks_of(agent: AgentName, policy: AgentPolicy, listed: Collection[str] | None) -> None:
-    """The same for one agent."""
+    """Check the `talks_to` list of one agent. Raises `ConfigInvalid`."""
     key = f"agents.{agent}.talks_to"
     if isinstance(policy.talks_to, str):
         raise ConfigInvalid(f"{key} is {policy.talks_to!r}, and not a list; write [{policy.talks_to!r}]", key=key)
@@ -77,9 +77,9 @@ def check_talks_of(agent: AgentName, policy: AgentPolicy, listed: Collection[str
 
 
 def silent_notes(listed: Mapping[str, AgentPolicy]) -> list[str]:
-    """Which agents have the tool `send_message` and nobody to use it for, and what to write.
+    """A warning about agents that have the tool `send_message` but an empty `talks_to`, with the missing setting.
 
-    An operator who lists somebody for one agent knows of `talks_to`; then only agents that name the tool are told of.
+    Once one agent has a `talks_to` list, only agents whose `tools` name `send_message` are included.
     """
     is_known = any(policy.talks_to for policy in listed.values())
     silent = [
@@ -96,7 +96,7 @@ def silent_notes(listed: Mapping[str, AgentPolicy]) -> list[str]:
 
 
 def with_tools(agents: Agents, db: Database, providers: Providers, tasks: Tasks, breaker: RecallBreaker) -> Agents:
-    """The agents with `recall`, `history` and `send_message`, as far as they want them. Raises `ConfigInvalid`."""
+    """Add `recall`, `history` and `send_message` to the agents that want them. Raises `ConfigInvalid`."""
     any_name = agents.default.policy if agents.default is not None else None
     check_talks({name: agent.policy for name, agent in agents.listed.items()}, any_name)
     recaller = Recaller(providers, tasks, breaker, db)
@@ -123,7 +123,7 @@ def with_tools(agents: Agents, db: Database, providers: Providers, tasks: Tasks,
 
 def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
     async def look_up(context: ToolContext, text: str) -> Recalled | None:
-        """Under the turn's own key and naming, so nobody else's memory can be reached with other words."""
+        """Search under the turn's own key and naming, so that no query reaches another person's memory."""
         query = RecallQuery(
             key=RecallKey(
                 session=context.session, epoch=context.epoch, head_seq=context.head_seq, principal=context.principal
@@ -151,7 +151,7 @@ def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
 
 
 def with_servers(agents: Agents, environment: Environment) -> tuple[Agents, tuple[McpTools, ...]]:
-    """The agents with the tools of their MCP servers, and what is to be started and closed. Raises `ConfigInvalid`."""
+    """Add the tools of MCP servers; also returns the servers to start and close. Raises `ConfigInvalid`."""
     made: list[McpTools] = []
 
     def equipped(name: AgentName, agent: Agent) -> Agent:

@@ -1,4 +1,4 @@
-"""What a running Holdfast answers to its callers."""
+"""Views: values that the runtime returns to its callers."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from holdfast.turns.context import ModelMessage
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of a reply. `restarted` says that the pieces before it are void."""
+    """A piece of a reply. `restarted` voids all earlier pieces."""
 
     text: str
     restarted: bool = False
@@ -16,20 +16,20 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Well means that a real write succeeded just now."""
+    """The result of a health check; `ok` requires a recent real write."""
 
     ok: bool
     at: Instant
     proved_write_ms: int | None = None
     code: str | None = None
     why: str | None = None
-    wal_bytes: int | None = None  # of the log beside the database; one that grows and grows is not moved into it
+    wal_bytes: int | None = None  # size of the WAL; steady growth means that checkpoints fail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What a model would be sent now; `covers_through` is the last entry that the summary stands for."""
+    """The messages a model would receive now; `covers_through` is the last entry that the summary covers."""
 
     messages: tuple[ModelMessage, ...]
     covers_through: int
-    tokens: int  # estimated, corrected by what the model reported for this session
+    tokens: int  # an estimate, corrected by the model's reported usage for this session

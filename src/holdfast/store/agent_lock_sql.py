@@ -1,10 +1,10 @@
-"""The lock of an agent: verbs that add something a forgetting looks for share it, a forgetting holds it alone.
+"""The lock of an agent: verbs that create rows a forget request searches for share it; a forget request holds it alone.
 
-A lock on the rows that are there does not stop a new one. Without this lock a mailbox, a stream of notes or a branch
-that is made beside a forgetting would be seen by some of its statements and not by others, and words would stay.
+A lock on existing rows does not prevent new ones. Without this lock, some statements of a forget request would see a
+mailbox, a stream of notes or a branch created concurrently and others would not, and content would remain.
 
-It is the first lock of a transaction, before mailboxes (D5). Mailboxes, streams and branches are made rarely; what
-happens inside of them needs only their own locks.
+It is the first lock of a transaction, before mailboxes (D5). Mailboxes, streams and branches are created rarely;
+changes inside them need only their own locks.
 """
 
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ NEW = "insert into withdrawal (agent, n) values (:agent, 0) on conflict (agent) 
 
 
 def share_agent(agent: str) -> Script[None]:
-    """Add to what the agent has: several may do that at once."""
+    """Lock the agent for a verb that creates rows; several transactions may hold this lock at once."""
     while (yield from one(SHARE, agent=agent)) is None:
         yield from run(NEW, agent=agent)
 
 
 def hold_agents(agents: Iterable[str]) -> Script[None]:
-    """Look for all that the agents have, while nothing is added."""
+    """Lock the agents exclusively, so that no rows are created while their rows are searched."""
     for agent in sorted(agents):
         while (yield from one(HOLD, agent=agent)) is None:
             yield from run(NEW, agent=agent)

@@ -1,7 +1,8 @@
-"""A database that remembers that it was seen to be damaged, until the process ends.
+"""A database wrapper that remembers damage until the process ends.
 
-Writes may go on for a long time beside damaged pages, so a write that succeeds proves nothing about the rest. The first
-`StoreCorrupt` of any verb is kept; `check_next` looks at pages that no verb has read yet, a table at a time.
+Writes can succeed for a long time beside damaged pages, so a successful write proves nothing about other pages. The
+wrapper keeps the first `StoreCorrupt` of any verb; `check_table` reads pages that no verb has read yet, one table at a
+time.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,16 +19,16 @@ class PageChecked(Protocol):
     """An engine that can check its own pages."""
 
     async def tables(self) -> Sequence[str]:
-        """What can be checked one after another; nothing where a check would take too long."""
+        """The tables to check, one after another; empty if a check would take too long."""
         ...
 
     async def check_table(self, table: str) -> str | None:
-        """What is wrong with the pages of the table and its indexes. Raises `StoreCorrupt`, too."""
+        """Describe the damage in the pages of the table and its indexes, if any. May raise `StoreCorrupt`."""
         ...
 
 
 class WatchedDatabase:
-    """Implements `Database` over another one."""
+    """Implements `Database` over another database."""
 
     def __init__(self, inner: Database, *, on_close: Callable[[], None] | None = None) -> None:
         self._inner = inner
@@ -62,7 +63,7 @@ class WatchedDatabase:
         if self._on_close is not None:
             self._on_close()
 
-    # --- looking for damage
+    # --- page checks
 
     async def tables(self) -> Sequence[str]:
         if not isinstance(self._inner, PageChecked):
@@ -74,7 +75,7 @@ class WatchedDatabase:
             return ()
 
     async def check_table(self, table: str) -> None:
-        """Note what is wrong with one table."""
+        """Check one table and remember its damage."""
         if not isinstance(self._inner, PageChecked):
             return
         try:

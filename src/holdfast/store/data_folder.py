@@ -1,11 +1,10 @@
-"""The data folder: whose it is, and that nobody else gets at what is in it. Called at each start, under no lock.
+"""The data folder: checks its owner and removes other users' permissions. Runs at each start, without a lock.
 
-Rule 1: the folder, and what Holdfast keeps in it, belongs to the user who runs Holdfast. Anything else is refused.
-Rule 2: what others may use is taken from them: the mode loses the bits of group and others. The caller tells.
-Rule 3: what Holdfast writes is no link that leads out of the folder. Links of the operator's own are left alone.
-Rule 4: a folder that others may use, and that holds more than Holdfast's data, is refused: `--data /etc` must not take
-        /etc from everybody else.
-Rule 5: everything is looked at before anything is changed. Nothing is opened: that would drop SQLite's locks.
+Rule 1: the user who runs Holdfast owns the folder and Holdfast's files in it. Any other owner is refused.
+Rule 2: permissions of group and others are removed. The caller reports each change.
+Rule 3: no path that Holdfast writes is a link that leads out of the folder. The operator's own links are left alone.
+Rule 4: a folder that others may use and that holds foreign files is refused: `--data /etc` must not make /etc private.
+Rule 5: every path is checked before any is changed. No file is opened: closing it would drop SQLite's locks.
 """
 
 import os
@@ -19,8 +18,8 @@ from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.errors import DataFolderForeign, DataFolderUnsafe
 
 OTHERS = 0o077
-KNOWN_BY = {"holdfast.db", "holdfast.toml"}  # a folder with one of them is Holdfast's
-SEARCHED = "agents"  # with everything below it; what is in other folders is reached through them only
+KNOWN_BY = {"holdfast.db", "holdfast.toml"}  # either file identifies a folder of Holdfast
+SEARCHED = "agents"  # searched recursively; files of other folders are protected by the mode of their folder
 _OURS = re.compile(r"holdfast\.(db|log|lock|pid).*|token|channels\..*|mcp\..*\.log.*|agents|mcp|\.space-\d+")
 _OPERATORS = re.compile(r"holdfast\.toml.*|lost\+found|\..*")
 
@@ -28,7 +27,7 @@ _OPERATORS = re.compile(r"holdfast\.toml.*|lost\+found|\..*")
 @dataclass(frozen=True, slots=True)
 class Tightened:
     path: Path
-    mode: int  # the one before
+    mode: int  # the previous mode
 
     @property
     def sentence(self) -> str:
@@ -36,13 +35,13 @@ class Tightened:
 
 
 def check_owner(folder: Path) -> None:
-    """Raise `DataFolderForeign` for a folder of another user; nothing is changed."""
+    """Raise `DataFolderForeign` for another user's folder, without changing it."""
     if folder.exists():
         _check_owner(folder, folder.stat())
 
 
 def make_private(folder: Path) -> list[Tightened]:
-    """Take from others what they may use, and say what that was. Raises `DataFolderForeign` and `DataFolderUnsafe`."""
+    """Remove other users' permissions and return the changes. Raises `DataFolderForeign` and `DataFolderUnsafe`."""
     if os.name != "posix" or not folder.exists():
         return []
     real = folder.resolve()
@@ -51,7 +50,7 @@ def make_private(folder: Path) -> list[Tightened]:
     for one in loose:
         try:
             one.path.chmod(one.mode & ~OTHERS)
-        except FileNotFoundError:  # of a process that serves the folder now: a log of the store, a draft
+        except FileNotFoundError:  # a temporary file of a process that serves the folder: a WAL, a draft
             continue
         except OSError as error:
             raise unwritable(f"the mode of {one.path} cannot be changed", error, path=str(one.path)) from error
@@ -59,7 +58,7 @@ def make_private(folder: Path) -> list[Tightened]:
 
 
 def _checked(real: Path, named: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Everything whose mode counts. Consumed whole before anything is changed."""
+    """Every path whose mode matters. The caller exhausts this before it changes a mode."""
     own = real.stat()
     _check_owner(named, own)
     names = sorted(os.listdir(real))  # noqa: PTH208 - names
@@ -72,7 +71,7 @@ def _checked(real: Path, named: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _strange(names: list[str]) -> str:
-    """The first name that is not known; empty when all are."""
+    """The first unknown name; empty if all are known."""
     return next((name for name in names if not _OURS.fullmatch(name) and not _OPERATORS.fullmatch(name)), "")
 
 
@@ -89,7 +88,7 @@ def _entry(path: Path, root: Path, *, is_ours: bool) -> Iterator[tuple[Path, os.
     if is_ours:
         _check_owner(path, one)
     elif not _is_mine(one):
-        return  # not ours, in no sense
+        return  # owned by another user, and not a file of Holdfast
     yield path, one
     if stat.S_ISDIR(one.st_mode) and path.relative_to(root).parts[0] == SEARCHED:
         for name in sorted(os.listdir(path)):  # noqa: PTH208 - names

@@ -1,4 +1,4 @@
-"""How much there is to do now."""
+"""Gauges: the current amounts of waiting work."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from holdfast.kernel.ids import Instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
-    """What waits, in the store's own time."""
+    """Counts of waiting work, at the store's own time."""
 
     at: Instant
-    messages_waiting: Mapping[str, int]  # by agent; those of an open turn included
-    oldest_ready_at: Instant | None  # since when the mailbox that has waited longest could have been served
-    deliveries: Mapping[tuple[str, str], int]  # by provider and state, those that have not ended well
-    replies: Mapping[tuple[str, str], int]  # by channel and state, those that have not been delivered
+    messages_waiting: Mapping[str, int]  # by agent, including those of an open turn
+    oldest_ready_at: Instant | None  # when the longest-waiting mailbox became ready
+    deliveries: Mapping[tuple[str, str], int]  # by provider and state, without delivered ones
+    replies: Mapping[tuple[str, str], int]  # by channel and state, without delivered ones

@@ -1,4 +1,4 @@
-"""How much there is to do now. Each question is answered from a partial index over what is still open."""
+"""Gauges: the current amounts of waiting work. A partial index over open rows answers each query."""
 
 from holdfast.kernel.ids import Instant
 from holdfast.store.gauges import Gauges

@@ -1,11 +1,11 @@
-"""Where a store is kept: a folder on this machine, or a PostgreSQL database. Pure: text in, text out.
+"""The location of a store: a folder on this machine, or a PostgreSQL database. Pure: text in, text out.
 
-Rule 1: text of the form `scheme://...` is an address and never a folder. `postgresql` and `postgres` are understood,
-        also with the name of a driver behind a `+`, as SQLAlchemy writes them; every other scheme is refused.
-Rule 2: `Path` turns `//` into `/`, so an address that went through one is recognised by `scheme:/` and refused.
-Rule 3: an address may hold a password, so no message repeats any part of it but the scheme.
+Rule 1: text of the form `scheme://...` is an address and never a folder. `postgresql` and `postgres` are accepted,
+        also with a driver name after a `+`, as in SQLAlchemy; every other scheme is refused.
+Rule 2: `Path` turns `//` into `/`, so `scheme:/` marks an address that passed through a `Path`; it is refused.
+Rule 3: an address may contain a password, so an error message repeats only its scheme.
 
-A folder whose name looks like an address is reached by its absolute path. This module opens nothing.
+Use an absolute path for a folder whose name looks like an address. This module opens nothing.
 """
 
 import re
@@ -26,9 +26,9 @@ _POSTGRES = re.compile(r"\s*postgres(ql)?(\+\w*)?:", re.IGNORECASE)
 
 
 def postgres_address(data: Path | str) -> str | None:
-    """The address of a PostgreSQL database as the driver takes it, or None for a folder.
+    """The address of a PostgreSQL database in the driver's form, or None for a folder.
 
-    Raises `StorePathInvalid` for an address that is not one of PostgreSQL's or cannot be read.
+    Raises `StorePathInvalid` for another kind of address and for one that cannot be parsed.
     """
     found = _ADDRESS.fullmatch(str(data))
     if found is None:
@@ -51,7 +51,7 @@ def _refuse_other_forms(text: str) -> None:
 
 
 def _check_ports(address: str) -> None:
-    """Refuse a port that is no port before the driver reads it; a `/` in a password ends up there, too."""
+    """Refuse an invalid port before the driver reads it; a `/` in a password also ends up there."""
     try:
         parts = urlsplit(address)
         options = parse_qs(parts.query, strict_parsing=bool(parts.query))

@@ -1,6 +1,6 @@
-"""Membership: this process as a node that may claim, and its proof of life.
+"""Membership: registers this process as a node that may claim, and renews its lease.
 
-A node that was taken for dead (a long pause) registers again under another id: its old claims are void for good.
+A node that was declared dead (after a long pause) registers again under a new id: its old claims stay void.
 """
 
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ REAP_EVERY_STEPS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunePolicy:
-    """When the rows of finished messages become tombstones, and how many at a time."""
+    """When finished messages become tombstones, and how many per batch."""
 
     after_ms: int = 30 * 24 * 3_600_000
     every_steps: int = 100
-    on_every_steps: int = 10  # while there is more to prune than one batch
+    on_every_steps: int = 10  # while more than one batch is left
     batch: int = 500
 
 
 class Member:
-    """Who this process is at present."""
+    """The current node id of this process."""
 
     def __init__(self, ports: Ports, *, host: str) -> None:
         self._ports = ports
@@ -48,7 +48,7 @@ class Member:
 
 
 class Reaper(Loop):
-    """Proves life, voids the claims of the dead, prunes what is old."""
+    """Renews this node's lease, voids the claims of dead nodes and prunes old messages."""
 
     name = "reaper"
 
@@ -82,7 +82,7 @@ class Reaper(Loop):
         return False
 
     async def _prune(self) -> None:
-        self._prune_every = self._policy.every_steps  # also where it fails: proving life comes first
+        self._prune_every = self._policy.every_steps  # also after a failure: renewing the lease comes first
         pruned = await self._ports.db.write(
             prune_messages(older_than_ms=self._policy.after_ms, limit=self._policy.batch, secret=self._ports.secret)
         )

@@ -1,4 +1,4 @@
-"""Nodes and claims: who is alive, and which mailbox is whose."""
+"""Nodes and claims: which nodes are alive, and which node holds each mailbox."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ FORGET_OTHERS = "delete from node where id <> :node"
 RENEW = "update node set heartbeat_at = :now where id = :node returning id"
 DEAD = "select id from node where heartbeat_at <= cast(:now as int8) - cast(:lease_ms as int8) /*lock*/"
 VOID = "update mailbox set owner = null, fence = fence + 1 where owner = :node returning id"
-# A claim or an operation may be committed by a node in the instant in which it is reaped: the next reaping finds it.
+# A node may commit a claim or an operation while it is being reaped: the next reaping voids it.
 VOID_ORPHANS = """
 update mailbox set owner = null, fence = fence + 1
  where owner is not null and not exists (select 1 from node where node.id = mailbox.owner) returning id"""
@@ -50,7 +50,7 @@ END = (
     "update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner = :node returning id"
 )
 FORGET = "delete from node where id = :node"
-# A claim that the caller holds under the same name already is given again as it is.
+# A claim that the caller already holds under the same name is returned unchanged.
 CLAIM = """
 update mailbox
    set fence = fence + case when owner is null then 1 else 0 end,
@@ -63,7 +63,7 @@ update mailbox
        and exists (select 1 from node where node.id = :node)
      order by ready_at, id limit 1 /*skip locked*/))
 returning id, fence, agent, address"""
-# A mailbox whose turn waits for a human sleeps until that is decided, stopped or overdue, whatever mail it has (D9).
+# A mailbox whose turn awaits a human sleeps until the question is decided, stopped or overdue, even with mail (D9).
 RELEASE = """
 update mailbox
    set owner = null,
@@ -84,7 +84,7 @@ class Reaped:
 def register_node(node: NodeId, host: str, *, sole: bool) -> Script[None]:
     yield from run(REGISTER, node=node, host=host)
     if sole:
-        yield from run(FORGET_OTHERS, node=node)  # first, as in reap_nodes
+        yield from run(FORGET_OTHERS, node=node)  # first, in the lock order of reap_nodes
         yield from run(VOID_ALL, node=node)
         yield from run(VOID_ALL_LANES, node=node)
         yield from run(VOID_ALL_FINISHES, node=node)
@@ -100,7 +100,7 @@ def renew_node(node: NodeId) -> Script[None]:
 
 @verb
 def retire_node(node: NodeId) -> Script[None]:
-    yield from run(FORGET, node=node)  # first, as in reap_nodes: both take the row of the node before what it held
+    yield from run(FORGET, node=node)  # first, in the lock order of reap_nodes: the node's row, then its claims
     yield from rows(VOID, node=node)
     yield from run(VOID_LANES, node=node)
     yield from run(VOID_FINISHES, node=node)
@@ -113,7 +113,7 @@ def reap_nodes(*, lease_ms: int) -> Script[Reaped]:
     dead = yield from rows(DEAD, lease_ms=lease_ms)
     yield from many(FORGET, [{"node": node} for (node,) in dead])
     if not dead and (yield from one(ORPHANED)) is None:
-        return Reaped(nodes=0, claims=0, operations=0)  # as nearly always
+        return Reaped(nodes=0, claims=0, operations=0)  # the usual case
     claims = yield from rows(VOID_ORPHANS)
     yield from run(VOID_ORPHAN_LANES)
     yield from run(VOID_ORPHAN_FINISHES)
@@ -132,7 +132,7 @@ def claim_mailbox(node: NodeId, *, name: str = "") -> Script[Claim | None]:
 
 @verb(lock=claim_name)
 def claim_mailboxes(node: NodeId, *, name: str = "", limit: int) -> Script[tuple[Claim, ...]]:
-    """Several claims in one transaction, each under a name of its own made from the caller's."""
+    """Take several claims in one transaction, each under a name derived from the caller's."""
     claims: list[Claim] = []
     while len(claims) < limit:
         claim = yield from claim_mailbox(node, name=f"{name}.{len(claims)}" if name else "")

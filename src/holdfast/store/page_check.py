@@ -1,7 +1,7 @@
-"""Looking for damaged pages beside everything else: a round over all tables, an hour apart, one table at a time.
+"""The page check: searches for damaged pages in the background, one table at a time, all tables once per hour.
 
-A round is begun by whoever asks for the health of the store, and goes on in a task of its own: the one who asks waits
-for a moment only. What was found stands until the process ends.
+A health check starts a round, which runs in its own task; the health check waits only briefly. Damage that was found
+is reported until the process ends.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class PageCheck:
         self._ended = asyncio.Event()
 
     async def damage(self) -> StoreCorrupt | None:
-        """What is known to be wrong. Begins a round when the last one began an hour ago."""
+        """The known damage. Starts a round if the last one started an hour ago."""
         if self._pages is None:
             return None
         now = self._ports.clock.now()
@@ -43,7 +43,7 @@ class PageCheck:
         try:
             for table in await pages.tables():
                 await pages.check_table(table)
-        except HoldfastError as error:  # the store is away; the next round looks again
+        except HoldfastError as error:  # the store is unavailable; the next round checks again
             log.warning("store.unchecked", code=error.code)
         finally:
             self._ended.set()

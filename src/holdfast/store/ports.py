@@ -1,6 +1,6 @@
-"""What the parts of one process share: the database, time, chance, tasks and the notifier.
+"""The ports that all components of one process share: the database, clock, entropy, tasks and notifier.
 
-The simulator assembles the same parts with ports of its own.
+The simulator builds the same components with its own ports.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ ID_BITS = 80
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     db: Database
-    secret: bytes  # of the store: keys the hashes by which a pruned message is known again
+    secret: bytes  # of the store; keys the hashes that identify pruned messages
     clock: Clock
     entropy: Entropy
     tasks: Tasks

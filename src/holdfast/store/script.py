@@ -1,16 +1,16 @@
 """A store verb is a script: a generator that yields statements and is sent their rows.
 
 Rule 1: a verb is written once, in a module `*_sql.py` of its subject, and run by every engine. SQLite runs it on
-        the writer thread inside a savepoint of a group commit; PostgreSQL runs it inside a transaction of its own.
-Rule 2: one script is one transaction. A script that raises leaves no trace.
-Rule 3: a script may be run again from the start (a lost race, a deadlock), so it holds no state and asks
-        for nothing but rows.
+        the writer thread inside a savepoint of a group commit; PostgreSQL runs it in its own transaction.
+Rule 2: one script is one transaction. A script that raises changes nothing.
+Rule 3: a script may run again from the start (a lost race, a deadlock), so it holds no state and its only
+        input is rows.
 
 The SQL is the common subset of both engines:
-- parameters are named, `:name`; `:now` is bound by the engine (the store judges time by its own clock);
-- `/*lock*/` at the end of a select locks its rows until commit (`for update` on PostgreSQL; SQLite holds
-  the write lock already); `/*share*/` does so for several at once, against `/*lock*/` and changes only;
-  `/*skip locked*/` locks them or passes over them;
+- parameters are named, `:name`; the engine binds `:now` (the store uses its own clock);
+- `/*lock*/` at the end of a select locks its rows until commit (`for update` on PostgreSQL; SQLite already holds
+  the write lock); `/*share*/` takes a shared lock, which conflicts with `/*lock*/` and with changes;
+  `/*skip locked*/` locks free rows and skips locked ones;
 - bodies are bytes, times and booleans are integers;
 - rows come back as tuples, in the order of the select list.
 
@@ -25,20 +25,20 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar, over
 
 P = ParamSpec("P")
 Row: TypeAlias = tuple[Any, ...]
-Params: TypeAlias = dict[str, Any]  # made for one statement; the engine may add to it
+Params: TypeAlias = dict[str, Any]  # used for one statement; the engine may add to it
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
 class Query(NamedTuple):
-    """One statement; answered with its rows (an empty list when it returns none)."""
+    """One statement; its result is a list of rows, empty if the statement returns none."""
 
     sql: str
     params: Params
 
 
 class Many(NamedTuple):
-    """One statement over many parameter rows; answered with an empty list."""
+    """One statement over many parameter rows; its result is an empty list."""
 
     sql: str
     rows: Sequence[Params]
@@ -50,9 +50,9 @@ Script: TypeAlias = Generator[Statement, list[Row], R]
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[R_co]):
-    """A script that is about to run: the name of its verb, and how to make it, anew if it has to run again.
+    """A script ready to run: the name of its verb, and a factory, because the script may have to run again.
 
-    Of the calls with the same `lock`, each begins after the one before has ended, even if its caller stopped waiting.
+    Calls with the same `lock` run one after another, even if the caller of an earlier one stopped waiting.
     """
 
     verb: str
@@ -95,12 +95,12 @@ def verb(*, lock: Callable[..., str]) -> Callable[[Callable[P, Script[R]]], Verb
 def verb(
     script: Callable[P, Script[R]] | None = None, *, lock: Callable[..., str] | None = None
 ) -> Verb[P, R] | Callable[[Callable[P, Script[R]]], Verb[P, R]]:
-    """Make a script a verb. `lock` derives the name of the lock of a call from its arguments."""
+    """Make a script a verb. `lock` derives the lock name of a call from its arguments."""
     return partial(Verb, lock=lock) if script is None else Verb(script, lock)
 
 
 def claim_name(*_: object, name: str = "", **__: object) -> str:
-    """The lock of a verb that claims: a claim repeated under its name must see what it claimed before."""
+    """The lock of a claiming verb: a repeated claim must see the rows that it claimed before."""
     return name
 
 
@@ -116,16 +116,16 @@ def one(sql: str, **params: Any) -> Script[Row | None]:  # noqa: ANN401
 
 
 def run(sql: str, **params: Any) -> Script[None]:  # noqa: ANN401
-    """Yield one statement for its effect."""
+    """Yield one statement and ignore its rows."""
     yield Query(sql, params)
 
 
 def many(sql: str, batch: Sequence[Params]) -> Script[None]:
-    """Yield one statement over many parameter rows; nothing is sent for an empty batch."""
+    """Yield one statement over many parameter rows; an empty batch yields nothing."""
     if batch:
         yield Many(sql, batch)
 
 
 def plain(text: str | None) -> str | None:
-    """A text of unknown origin for a text column; PostgreSQL keeps no NUL in one."""
+    """Make a text of unknown origin safe for a text column; PostgreSQL accepts no NUL."""
     return None if text is None else text.replace("\0", "")

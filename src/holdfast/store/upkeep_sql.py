@@ -1,4 +1,4 @@
-"""Upkeep: the secret, the proving write, pruning."""
+"""Upkeep: the store's secret, the health check's write, and pruning."""
 
 from holdfast.inbox.accept_sql import tombstone_hash
 from holdfast.inbox.attachment_sql import drop_enclosures
@@ -25,7 +25,7 @@ REMOVE = "delete from inbound where message = :message"
 
 @verb
 def load_secret(key: str, candidate: bytes) -> Script[bytes]:
-    """The secret kept under the key; the candidate becomes it when there is none yet."""
+    """Read the secret stored under the key; the candidate is stored if there is none."""
     yield from run(KEEP_KEY, key=key, value=candidate)
     ((value,),) = yield from rows(FIND_KEY, key=key)
     return bytes(value)
@@ -40,10 +40,10 @@ def prove_write() -> Script[Instant]:
 @verb
 def prune_messages(*, older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
     old = yield from rows(OLD, older_than_ms=older_than_ms, limit=limit)
-    buried = [
+    pruned = [
         {
             "hash": tombstone_hash(secret, account, conversation, event_id),
-            # The id of a message between agents is our own: nobody else can use it for another text.
+            # Holdfast makes the ids of agent messages, so no other sender can reuse one for another text.
             "body_hash": b"" if principal.startswith(AGENTS) else bytes(body_hash),
             "message": message,
             "state": state,
@@ -52,7 +52,7 @@ def prune_messages(*, older_than_ms: int, limit: int, secret: bytes) -> Script[i
         }
         for message, account, conversation, event_id, body_hash, state, principal, agent in old
     ]
-    yield from many(BURY, buried)
-    yield from many(REMOVE, [{"message": grave["message"]} for grave in buried])
-    yield from drop_enclosures(str(grave["message"]) for grave in buried)  # what came with a message goes with it
-    return len(buried)
+    yield from many(BURY, pruned)
+    yield from many(REMOVE, [{"message": tombstone["message"]} for tombstone in pruned])
+    yield from drop_enclosures(str(tombstone["message"]) for tombstone in pruned)  # attachments go with them
+    return len(pruned)

@@ -277,9 +277,9 @@ class World(Trouble):
             notifier=Notifier(),
         )
         providers = Providers(partial(self._make_providers, node.name, self.policies))
-        agents, keeper = self._agents, None
+        agents, notes = self._agents, None
         if Area.STRANGERS in self.areas:
-            agents, keeper = equipped(agents, ports, providers)
+            agents, notes = equipped(agents, ports, providers)
         runtime = assemble(
             ports,
             agents,
@@ -287,11 +287,11 @@ class World(Trouble):
             lease_ms=LEASE_MS,
             turns_max=TURNS_MAX,
             providers=providers,
-            keeper=keeper,
-            courier_policy=COURIER,
+            notes=notes,
+            dispatch_policy=COURIER,
             finish_policy=FINISH,
             channels=self.company.channels(self._reach, node=node.name, clock=self._clock, tasks=tasks),
-            postman_policy=POSTMAN,
+            send_policy=POSTMAN,
             prune_policy=PRUNE if Area.PRUNING in self.areas else None,
             receive=self.company.receives,
         )

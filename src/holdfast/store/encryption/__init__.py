@@ -1,1 +1,1 @@
-"""Encryption at rest: the store, the index of the local provider and the log, under one key of the operator."""
+"""Encryption at rest: one key of the operator encrypts the store, the local provider's index and the log."""

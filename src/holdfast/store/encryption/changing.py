@@ -1,13 +1,13 @@
-"""Encrypt, rekey or decrypt a data folder, file by file. Whoever calls this holds the folder's owner lock.
+"""Encrypt, rekey or decrypt a data folder, file by file. The caller holds the folder's owner lock.
 
-Rule 1: each file is written anew beside the old one, checked, and takes its place in one step. A process that is killed
-        leaves every file whole, in the one key or in the other.
-Rule 2: the marker says that a change is under way from before the first file until after the last, so nothing opens the
-        folder in between; the same change goes on where it ended.
-Rule 3: the store comes last, and its new file holds the row of the audit trail: both take effect in the same step, so a
-        change that was cut off and went on has one row.
-Rule 4: a database is exchanged under SQLite's own exclusive lock, so a process that still has it open is noticed and
-        nothing is changed.
+Rule 1: each file is rewritten beside the old one, checked, and renamed over it. A killed process leaves every file
+        complete, under the old key or the new one.
+Rule 2: the marker records the change before the first file and until after the last, so no process opens the folder
+        in between; repeating the same change resumes it.
+Rule 3: the store is last, and its new file contains the audit row: both take effect with one rename, so a resumed
+        change has one row.
+Rule 4: a database is replaced under SQLite's exclusive lock, so a process that has it open is detected and nothing
+        is changed.
 """
 
 import os
@@ -45,23 +45,23 @@ from holdfast.store.encryption.source import KeySource
 
 STORE = "holdfast.db"
 DATABASES = ("agents/*/*/recall.db", STORE)
-DAMAGED = "agents/*/*/recall.db.damaged-*"  # cannot be read, so not encrypted either; the index is made again anyway
+DAMAGED = "agents/*/*/recall.db.damaged-*"  # unreadable, so never encrypted; the index is rebuilt
 LOGS = "holdfast.log*"
-PLAIN = ("agents/**/*.md", "agents/**/*.md.*")  # what people read and edit
+PLAIN = ("agents/**/*.md", "agents/**/*.md.*")  # files that people read and edit
 PART = ".rekey"
 BUSY_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a change did: files that were written anew, removed, and left readable on purpose."""
+    """The files that a change rewrote, removed, and left readable on purpose."""
 
     files: tuple[str, ...]
     removed: tuple[str, ...]
     readable: tuple[str, ...]
 
 
-Record = Callable[[apsw.Connection, Act, Mapping[str, object]], None]  # write an action with its detail
+Record = Callable[[apsw.Connection, Act, Mapping[str, object]], None]  # records an action with its detail
 
 
 def change_key(
@@ -71,12 +71,12 @@ def change_key(
     record: Record,
     on_file: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Changed:
-    """Bring everything in the folder under another key; None is no encryption. `on_file` hears of name, number, count.
+    """Re-encrypt the folder under another key; None decrypts it. `on_file` receives name, number and count.
 
-    A folder without a store has no trail, and so has a store of a release before the trail: then nothing is recorded.
+    No act is recorded in a folder without a store, or in a store of a release before the audit trail.
 
     Raises `EncryptionKeyMissing`, `EncryptionKeyWrong`, `EncryptionKeyInvalid`, `EncryptionUnavailable`,
-    `EncryptionUnfinished` for another change than the one that was begun, `StoreOwned`, `StoreFull`, `StoreCorrupt`.
+    `EncryptionUnfinished` if another change is in progress, `StoreOwned`, `StoreFull`, `StoreCorrupt`.
     """
     if not can_encrypt():
         raise EncryptionUnavailable("the SQLite library in use cannot encrypt")
@@ -98,7 +98,7 @@ def change_key(
 
 
 def _begun(folder: Path, to: KeySource | None, entropy: Entropy) -> Marker:
-    """The change that is under way, or the one that begins here."""
+    """The change in progress, or a new one."""
     marker = read_marker(folder)
     if marker is not None and marker.changing:
         wanted = None if marker.now is None else marker.now.source
@@ -125,7 +125,7 @@ def _key(lock: Lock | None) -> EncryptionKey | None:
 # --- databases ---------------------------------------------------------------------------------------
 
 
-Finish = Callable[[apsw.Connection], None]  # what is still written to a copy before it takes its place
+Finish = Callable[[apsw.Connection], None]  # writes to a copy before the rename
 
 
 def _change_database(
@@ -152,20 +152,20 @@ def _exchange(path: Path, part: Path, former: EncryptionKey | None, now: Encrypt
     db = _connected(path, former, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
     try:
         _take_alone(db)
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # `vacuum into` takes an empty file
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # `vacuum into` accepts an empty file
         db.execute("vacuum into ?", (address_of(str(part), now.of_databases if now else None),)).fetchall()
         db.execute("pragma wal_checkpoint(truncate)").fetchall()
         _verify(db, part, now)
         _finish(part, now, finish)
         _sync(part)
-        part.replace(path)  # under the lock: nobody writes to the old file any more
+        part.replace(path)  # under the lock: no process writes to the old file
         sync_folder(path.parent)
     finally:
         db.close(True)
 
 
 def _verify(db: apsw.Connection, part: Path, now: EncryptionKey | None) -> None:
-    """Raises `StoreCorrupt` when the copy is not what it was made of."""
+    """Raise `StoreCorrupt` if the copy differs from its source."""
     copy = _connected(part, now, apsw.SQLITE_OPEN_READONLY)
     try:
         facts = [_facts(one) for one in (db, copy)]
@@ -177,7 +177,7 @@ def _verify(db: apsw.Connection, part: Path, now: EncryptionKey | None) -> None:
 
 
 def _finish(part: Path, now: EncryptionKey | None, finish: Finish) -> None:
-    """Without a journal beside it: one that outlived this process would be played back into the next copy."""
+    """Write to the copy without a journal: SQLite would replay a leftover journal into the next copy."""
     copy = _connected(part, now, apsw.SQLITE_OPEN_READWRITE)
     try:
         copy.execute("pragma journal_mode=memory").fetchall()
@@ -223,7 +223,7 @@ def _connected(path: Path, key: EncryptionKey | None, flags: int) -> apsw.Connec
 
 
 def _refuse_open_elsewhere(path: Path, key: EncryptionKey | None) -> None:
-    """Before anything is changed: a process that only reads or sends holds no owner lock. Raises `StoreOwned`."""
+    """Raise `StoreOwned`, before any change, if a process has the file open; readers and senders hold no owner lock."""
     db = _connected(path, key, apsw.SQLITE_OPEN_READWRITE)
     try:
         _take_alone(db)
@@ -264,7 +264,7 @@ def _change_log(path: Path, former: EncryptionKey | None, now: EncryptionKey | N
 
 
 def _files(folder: Path) -> list[Path]:
-    """What is changed, in order; the store is the last (rule 3)."""
+    """The files to change, in order; the store is last (rule 3)."""
     logs = [path for path in sorted(folder.glob(LOGS)) if path.is_file()]
     databases = _databases(folder)
     stores = [path for path in databases if path.name == STORE]

@@ -1,7 +1,8 @@
-"""Encrypted databases, by SQLite3 Multiple Ciphers: the pages of the file and of its log, never the log's index.
+"""Encrypted databases through SQLite3 Multiple Ciphers: it encrypts the pages of the file and of its WAL, not the WAL
+index.
 
-The library comes as `apsw-sqlite3mc`, which has the import name of `apsw` and takes its place. The key is 32 random
-bytes, so it is given raw: deriving it again for every connection would cost time and add nothing.
+The library is `apsw-sqlite3mc`, which replaces `apsw` under the same import name. The key is 32 random bytes and is
+passed raw: a key derivation per connection would cost time and add nothing.
 """
 
 import apsw
@@ -9,7 +10,7 @@ import apsw
 from holdfast.kernel.errors import EncryptionUnavailable
 
 CIPHER = "chacha20"
-CIPHER_LAYER = "multipleciphers-"  # the file layer that encrypts is named so, before the name of the one below
+CIPHER_LAYER = "multipleciphers-"  # the prefix of the encrypting VFS, before the name of the VFS below it
 
 
 def can_encrypt() -> bool:
@@ -17,7 +18,7 @@ def can_encrypt() -> bool:
 
 
 def unlock(db: apsw.Connection, key: bytes | None) -> None:
-    """The first thing that is done with a connection. Raises `EncryptionUnavailable`, and closes it then."""
+    """Set the key, before any other use of a connection. Raises `EncryptionUnavailable` after closing it."""
     if key is None:
         return
     if not can_encrypt():
@@ -28,7 +29,7 @@ def unlock(db: apsw.Connection, key: bytes | None) -> None:
 
 
 def address_of(path: str, key: bytes | None) -> str:
-    """A file as `vacuum into` takes it, to be made with the key. It holds the key: never show it."""
-    from urllib.parse import quote  # noqa: PLC0415 - needed by one command
+    """The URI of a file that `vacuum into` creates with the key. It contains the key: never log it."""
+    from urllib.parse import quote  # noqa: PLC0415 - used by one command
 
     return f"file:{quote(path)}?cipher={CIPHER}&key=" + (f"raw:{key.hex()}" if key is not None else "")

@@ -1,7 +1,7 @@
-"""The key of an encrypted data folder, and the keys that are derived from it. Pure.
+"""The key of an encrypted data folder, and the keys derived from it. Pure.
 
-Rule 1: nothing is encrypted with the operator's key itself. Databases and the log each get a key that is derived from
-        it and from the salt of the folder, so that one key may serve several folders.
+Rule 1: the operator's key encrypts nothing itself. Databases and the log each use a key derived from it and from the
+        folder's salt, so that one key may serve several folders.
 Rule 2: a key never appears in a `repr`, a log line or an error.
 """
 
@@ -32,7 +32,7 @@ class EncryptionKey:
 
     @property
     def check(self) -> str:
-        """What is kept beside the data to tell a wrong key from damaged data."""
+        """A value stored with the data, to distinguish a wrong key from damaged data."""
         return self._derived("check").hex()[:32]
 
     def _derived(self, purpose: str) -> bytes:
@@ -40,7 +40,7 @@ class EncryptionKey:
 
 
 def make_key(text: str, salt: bytes) -> EncryptionKey:
-    """The key of a folder, from what the operator keeps. Raises `EncryptionKeyInvalid`."""
+    """Derive a folder's key from the operator's text. Raises `EncryptionKeyInvalid`."""
     kept = text.strip()
     if len(kept) < KEY_CHARS_MIN:
         raise EncryptionKeyInvalid(f"the key has {len(kept)} characters; at least {KEY_CHARS_MIN} are needed")

@@ -1,4 +1,4 @@
-"""Which of the two libraries with the import name `apsw` is in use. Installed together, one overwrites the other."""
+"""Identifies which of two libraries is imported as `apsw`. If both are installed, one overwrites the other."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -8,7 +8,7 @@ PLAIN, CIPHERS = "apsw", "apsw-sqlite3mc"
 
 
 def library_in_use() -> str:
-    """A sentence for people: the library, its version, whether it encrypts, and what to do about both at once."""
+    """A sentence for the operator: the library, its version, whether it encrypts, and advice if both are installed."""
     name = CIPHERS if can_encrypt() else PLAIN
     able = "can encrypt" if can_encrypt() else "cannot encrypt"
     found = installed()

@@ -1,6 +1,6 @@
-"""The lines of an encrypted log: each is a line of its own, so that a file which is cut off loses one line at most.
+"""An encrypted log: each line is encrypted separately, so a truncated file loses one line at most.
 
-The order of lines and that none is missing is not proved: the log is for reading. What must be proved is in the store.
+The encryption does not protect the order or the completeness of lines. Records that need proof are in the store.
 """
 
 from base64 import urlsafe_b64encode
@@ -21,11 +21,11 @@ class LineCipher:
         self._fernet = _fernet(key.of_log)
 
     def encrypted(self, line: str) -> str:
-        """Without a line break at its end, as it is given."""
+        """The encrypted line. Input and output have no line break."""
         return f"{SIGN}{self._fernet.encrypt(line.encode('utf-8', 'replace')).decode('ascii')}"
 
     def readable(self, line: str) -> str | None:
-        """The line as it was; one of before the encryption as it is. None for a line that the key does not fit."""
+        """The decrypted line; a line from before the encryption is unchanged. None if the key does not match."""
         from cryptography.fernet import InvalidToken  # noqa: PLC0415 - an extra
 
         if not line.startswith(SIGN):
@@ -37,7 +37,7 @@ class LineCipher:
 
 
 def translated(lines: Iterable[str], former: LineCipher | None, now: LineCipher | None) -> Iterator[str]:
-    """The lines under another key. Those that are under it already stay, and so do those that no key fits."""
+    """Re-encrypt lines under another key. Lines already under it stay, and so do lines that neither key matches."""
     for line in lines:
         text = line if former is None else former.readable(line)
         if text is None or text.startswith(SIGN):

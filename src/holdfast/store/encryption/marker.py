@@ -1,9 +1,9 @@
-"""The file `encryption.json` of a data folder: that it is encrypted, where the key is, whether a change is under way.
+"""The file `encryption.json` of a data folder: its encryption, the source of the key, and a change in progress.
 
-Rule 1: it is written before the first byte is encrypted and removed after the last was decrypted. While it is there,
-        nothing in the folder is opened without the key, and no new store is made beside it.
-Rule 2: it holds no key, and no text from which one could be computed.
-Rule 3: it names a command that this user runs, so it must be this user's own: one that others may write is refused.
+Rule 1: it is written before the first byte is encrypted and removed after the last one is decrypted. While it exists,
+        no file in the folder is opened without the key, and no new store is created.
+Rule 2: it contains no key, and no data from which one could be computed.
+Rule 3: it names a command that this user runs, so this user must own it: a file that others may write is refused.
 """
 
 import os
@@ -23,7 +23,7 @@ WRITABLE_BY_OTHERS = 0o022
 
 
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How to get at one key, and how to know that it is the right one."""
+    """The source of one key, and the value that verifies it."""
 
     kind: str
     place: str
@@ -36,7 +36,7 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`now` is None in a folder that is being decrypted, `former` in one that is being encrypted."""
+    """The state of the folder. `now` is None while it is being decrypted, `former` while it is being encrypted."""
 
     format: int
     now: Lock | None
@@ -45,7 +45,7 @@ class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def key_of(folder: Path) -> EncryptionKey | None:
-    """The key of a data folder, or None for one that is not encrypted.
+    """The key of a data folder, or None if it is not encrypted.
 
     Raises `EncryptionKeyMissing`, `EncryptionKeyWrong`, `EncryptionUnfinished`, `ConfigInvalid`.
     """
@@ -58,7 +58,7 @@ def key_of(folder: Path) -> EncryptionKey | None:
 
 
 def read_marker(folder: Path) -> Marker | None:
-    """Raises `ConfigInvalid` for one that cannot be read or that others may write."""
+    """Read the marker. Raises `ConfigInvalid` if it is unreadable or others may write it."""
     path = folder / NAME
     try:
         with path.open("rb") as opened:
@@ -77,7 +77,7 @@ def read_marker(folder: Path) -> Marker | None:
 
 
 def key_files(folder: Path) -> tuple[Path, ...]:
-    """The files that hold a key of the folder, also one that it is no longer under. Raises `ConfigInvalid`."""
+    """The files that hold a key of the folder, including its previous key. Raises `ConfigInvalid`."""
     marker = read_marker(folder)
     locks = () if marker is None else (marker.now, marker.former)
     places = [lock.place for lock in locks if lock is not None and lock.kind == "file"]
@@ -86,7 +86,7 @@ def key_files(folder: Path) -> tuple[Path, ...]:
 
 
 def write_marker(folder: Path, marker: Marker | None) -> None:
-    """Durable when it returns; None removes it."""
+    """Write the marker durably; None removes it."""
     path, part = folder / NAME, folder / f"{NAME}.part"
     try:
         if marker is None:
@@ -104,14 +104,14 @@ def write_marker(folder: Path, marker: Marker | None) -> None:
 
 
 def new_lock(source: KeySource, salt: bytes) -> Lock:
-    """A lock for the key that is kept there. Raises `EncryptionKeyMissing` and `EncryptionKeyInvalid`."""
+    """Create a lock for the key at that source. Raises `EncryptionKeyMissing` and `EncryptionKeyInvalid`."""
     check = make_key(read_key(source), salt).check
     return Lock(kind=source.kind, place=source.place, salt=salt.hex(), check=check)
 
 
 @lru_cache(maxsize=8)
 def unlocked(lock: Lock, file: str = "") -> EncryptionKey:
-    """The key of a lock, from its own place or from the `file`. Raises `EncryptionKeyMissing`, `EncryptionKeyWrong`."""
+    """Read the key of a lock from its source or from `file`. Raises `EncryptionKeyMissing` and `EncryptionKeyWrong`."""
     source = KeySource("file", file) if file else lock.source
     key = make_key(read_key(source), bytes.fromhex(lock.salt))
     if key.check != lock.check:
@@ -120,7 +120,7 @@ def unlocked(lock: Lock, file: str = "") -> EncryptionKey:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in a folder durable, where the system can."""
+    """Make renames in a folder durable, if the system supports it."""
     if hasattr(os, "O_DIRECTORY"):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,4 +1,4 @@
-"""Where the operator keeps the key: a file, a command that prints it, or the keyring of the system."""
+"""The source of the key: a file, a command that prints it, or the system's keyring."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ from holdfast.kernel.errors import ConfigInvalid, EncryptionKeyMissing, Encrypti
 from holdfast.kernel.hardening import variables
 
 KINDS = ("file", "command", "keyring")
-FILE_VARIABLE = "HOLDFAST_KEY_FILE"  # in place of what the folder says, for one process
+FILE_VARIABLE = "HOLDFAST_KEY_FILE"  # overrides the folder's key source for one process
 KEY_BYTES_MAX = 4_096
 COMMAND_WAIT_S = 30
 KEYRING_SERVICE = "holdfast"
@@ -20,7 +20,7 @@ KEYRING_SERVICE = "holdfast"
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """`place` is the path of a file, a command line, or the user name of an entry in the keyring."""
+    """`place` is a file path, a command line, or the user name of a keyring entry."""
 
     kind: str
     place: str
@@ -30,7 +30,7 @@ class KeySource:
 
 
 def read_key(source: KeySource) -> str:
-    """What is kept there. Raises `EncryptionKeyMissing`, and `EncryptionUnavailable` without the keyring library."""
+    """Read the key. Raises `EncryptionKeyMissing`, and `EncryptionUnavailable` without the keyring library."""
     match source.kind:
         case "file":
             found = _from_file(Path(source.place))
@@ -46,7 +46,7 @@ def read_key(source: KeySource) -> str:
 
 
 def write_new_key(path: Path, text: str) -> None:
-    """Into a file that only its owner can read. One that is there stays: an interrupted command is repeated."""
+    """Write the key to a file that only its owner can read. An existing file is kept, for a repeated command."""
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
@@ -60,7 +60,7 @@ def write_new_key(path: Path, text: str) -> None:
 
 
 def key_path(place: str) -> Path:
-    """The whole path of a key file. One in a home folder that nobody has is kept as it is written."""
+    """The absolute path of a key file. A path in an unknown user's home folder is kept as written."""
     with suppress(RuntimeError):
         return Path(place).expanduser().absolute()
     return Path(place).absolute()
@@ -76,10 +76,10 @@ def _from_file(path: Path) -> str:
 
 
 def _from_command(line: str) -> str:
-    """Without a shell. What the command says about its failure goes to the terminal, and what it prints to nobody."""
+    """Run the command without a shell. Its stderr goes to the terminal; its stdout is never shown."""
     try:
         words = shlex.split(line)
-        # The operator's own command; it may need a login that was taken out of the environment.
+        # The operator's own command; it may need credentials that `harden` removed from the environment.
         done = subprocess.run(  # noqa: S603
             words, stdout=subprocess.PIPE, timeout=COMMAND_WAIT_S, check=False, env=dict(variables())
         )

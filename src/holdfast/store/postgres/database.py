@@ -1,17 +1,17 @@
 """The engine that runs scripts on PostgreSQL: one script, one transaction.
 
 Rule 1: a write is READ COMMITTED and takes its row locks itself (`/*lock*/`); a read is REPEATABLE READ
-        and READ ONLY, so that all its statements see one moment.
-Rule 2: a script that lost a race (a unique key, a deadlock, a serialisation failure) is run again from
-        the start, at most RETRIES_MAX times, after a short pause of random length.
-Rule 3: nothing is released before COMMIT has answered. When the connection is lost before that answer
-        the outcome is unknown and the caller repeats the verb, which is idempotent.
-Rule 4: scripts of the same name hold a lock from their first statement to the end of their transaction. A claim takes
-        whatever is free, so without it a repeat would pass by the rows of a COMMIT that is still under way.
-Rule 5: everything that can wait has a limit, here or on the server.
+        and READ ONLY, so that all its statements see one snapshot.
+Rule 2: a script that lost a race (a unique key, a deadlock, a serialisation failure) runs again from the
+        start, at most RETRIES_MAX times, after a short pause of random length.
+Rule 3: no result is returned before COMMIT has succeeded. If the connection is lost before that, the
+        outcome is unknown and the caller repeats the verb, which is idempotent.
+Rule 4: calls with the same lock name hold an advisory lock from their first statement to the end of their transaction.
+        A claim takes any free row, so without the lock a repeated claim would skip the rows of an unfinished COMMIT.
+Rule 5: every wait has a limit, here or on the server.
 
-A database is bound to the event loop it was opened on, as asyncpg's pool is: open one per loop and never
-share it between threads. It needs sessions of its own (prepared statements, session settings), so a
+A database is bound to the event loop that opened it, as asyncpg's pool is: open one per loop and never
+share it between threads. It needs its own sessions (prepared statements, session settings), so a
 PgBouncer in front of it must pool by session. It does not know any verb.
 """
 
@@ -33,8 +33,8 @@ from holdfast.store.script import Call, Many, Params, Query, R, Row, Script, Sta
 Isolation = Literal["read_committed", "repeatable_read"]
 
 POOL_SIZE = 10
-RETRIES_MAX = 8  # races in a row, of one script; beyond that the store is too busy to answer
-RETRY_PAUSE_MS = 5.0  # longest pause before the first retry; it grows by as much with every further one
+RETRIES_MAX = 8  # consecutive lost races of one script; beyond that it fails with StoreUnavailable
+RETRY_PAUSE_MS = 5.0  # longest pause before the first retry; each further retry adds as much
 CONNECT_TIMEOUT_S = 10.0
 ACQUIRE_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 10.0
@@ -43,15 +43,15 @@ SCRUB_RECEIPT = "the rows are blanked; VACUUM, the archived log and backups of P
 MIGRATION_TIMEOUT_S = 600.0
 STATEMENTS_PREPARED_MAX = 512  # per connection
 
-# The session's settings. lock_timeout is above the server's deadlock_timeout (1 s), so that a deadlock is
-# told from a long wait. A paused process gives its row locks back after the idle limit.
+# Session settings. lock_timeout exceeds the server's deadlock_timeout (1 s), so that a deadlock is distinguished from
+# a long wait. The idle limit releases the row locks of a paused process.
 ONE_AFTER_ANOTHER = "select pg_advisory_xact_lock(hashtextextended($1, 0))"
 SETTINGS = {
     "application_name": "holdfast",
-    "synchronous_commit": "on",  # a server set to `off` would acknowledge what a crash then loses
+    "synchronous_commit": "on",  # a server with `off` would acknowledge commits that a crash loses
     "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "10s",
-    "jit": "off",  # our statements end sooner than a compilation would
+    "jit": "off",  # our statements finish sooner than a compilation
 }
 MIGRATION_SETTINGS = SETTINGS | {"lock_timeout": "600s"}
 
@@ -107,41 +107,41 @@ class PostgresDatabase:
         return cls(pool, Hints(f"{schema}_hint", node, pool, connect), entropy)
 
     async def write(self, call: Call[R]) -> R:
-        """Run a script in one transaction. Raises what the script raises, having changed nothing."""
+        """Run a script in one transaction. If the script raises, nothing is changed."""
         return await self._persist(call)
 
     async def read(self, call: Call[R]) -> R:
-        """Run a script that only reads, on one moment of the store."""
+        """Run a read-only script over one snapshot."""
         return await self._persist(call, readonly=True)
 
     async def changed(self) -> bool:
-        """True when another node hinted at a write since the last call, or may have while nobody listened.
+        """Whether another node sent a hint since the last call, or may have while this node was not listening.
 
-        Weaker than SQLite's answer: a node that dies between its commit and its hint says nothing, so
-        idle loops look by themselves every few seconds as well.
+        This is weaker than SQLite's answer: a node that dies between commit and hint sends none, so idle loops
+        also poll every few seconds.
         """
         with translated("changed"):
             return await self._hints.heard()
 
     async def hint(self) -> None:
-        """Tell other nodes to look; many calls become few. It lingers a moment: await it in a task."""
+        """Wake other nodes; calls are coalesced. This returns after a delay: await it in a task."""
         with translated("hint"):
             await self._hints.send()
 
     async def scrub(self) -> str:
-        """Nothing to do: the server's files are not ours to rewrite."""
+        """Does nothing: the server owns its files."""
         return SCRUB_RECEIPT
 
     def wal_bytes(self) -> int:
-        """0: PostgreSQL looks after its log itself."""
+        """Always 0: PostgreSQL manages its own log."""
         return 0
 
     async def close(self) -> None:
-        """Let running scripts end, then disconnect; what does not end in time is cut off."""
+        """Let running scripts finish, then disconnect; scripts that exceed the time limit are aborted."""
         await self._hints.close()
         try:
             await asyncio.wait_for(self._pool.close(), CLOSE_TIMEOUT_S)
-        except (asyncpg.PostgresError, *DRIVER_ERRORS):  # not in time, or the server went away meanwhile
+        except (asyncpg.PostgresError, *DRIVER_ERRORS):  # a timeout, or the server disconnected
             self._pool.terminate()
 
     async def _persist(self, call: Call[R], *, readonly: bool = False) -> R:
@@ -174,11 +174,11 @@ class PostgresDatabase:
 
 @asynccontextmanager
 async def _dropped_when_broken(connection: Any) -> AsyncIterator[None]:  # noqa: ANN401
-    """Close a connection whose state the driver does not know; the pool would hand it out again."""
+    """Close a connection whose state the driver does not know, so that the pool does not reuse it."""
     try:
         yield
     except DRIVER_ERRORS:
-        with suppress(asyncpg.InterfaceError):  # the pool has taken it back already
+        with suppress(asyncpg.InterfaceError):  # the pool has already released it
             connection.terminate()
         raise
 
@@ -218,7 +218,7 @@ async def _migrate(connection: Any, schema: str, migrations: tuple[Migration, ..
 
 
 async def _plain_numbers(connection: Any) -> None:  # noqa: ANN401
-    """Give `sum(int8)` back as an int, as SQLite does; PostgreSQL calls it numeric, asyncpg Decimal."""
+    """Decode `sum(int8)` as an int, as SQLite does; PostgreSQL returns numeric, asyncpg Decimal."""
     await connection.set_type_codec("numeric", schema="pg_catalog", encoder=str, decoder=_number)
 
 
@@ -230,7 +230,7 @@ def _number(digits: str) -> int | float:
 
 
 async def _nothing_to_reset(_connection: object) -> None:
-    """Save a round trip per script: scripts leave no session state, and asyncpg ends open transactions."""
+    """Saves a round trip per script: scripts leave no session state, and asyncpg ends open transactions."""
 
 
 def _rival(error: Exception) -> str:

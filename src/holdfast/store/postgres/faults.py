@@ -1,17 +1,17 @@
-"""What asyncpg raises, in our words. The one place where foreign errors of PostgreSQL are translated.
+"""Translates asyncpg's errors. No other module interprets errors of PostgreSQL.
 
-Rule 1: a race is not a fault. `RACES` pass through untouched, for the engine to run the script again.
-Rule 2: every other error leaves as a `HoldfastError` that says who must act, with the foreign one as its
-        cause. What nobody foresaw is our bug: `InvariantBroken`.
-Rule 3: people's words stay in the journal. A DETAIL line quotes column values, and a complaint about a
-        value (SQLSTATE class 22, also used by asyncpg for arguments) quotes it: neither enters our message.
+Rule 1: a race is not a fault. `RACES` pass through unchanged, and the engine runs the script again.
+Rule 2: every other error becomes a `HoldfastError` that says who must act, with the original as its
+        cause. An unexpected error is a bug of Holdfast: `InvariantBroken`.
+Rule 3: error messages contain no user content. A DETAIL line quotes column values, and an error about a
+        value (SQLSTATE class 22, also used by asyncpg for arguments) quotes it: our message omits both.
 
-Rule 4: a connection that is lost, broken or closed is `StoreUnavailable`, whatever class the driver gives it.
+Rule 4: a lost, broken or closed connection is `StoreUnavailable`, whichever class the driver raises.
         A terminated backend reaches the caller as SQLSTATE 57P01, as an `OSError`, as an `InterfaceError`
         ("connection is closed", "another operation is in progress") or as an `InternalClientError` ("cannot
         switch to state 12"), depending on how far asyncpg had read the server's last message.
 
-Not known here: whether a lost connection had committed. Verbs are idempotent, so the caller repeats them.
+This module cannot tell whether a lost connection had committed. Verbs are idempotent, so the caller repeats them.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from holdfast.kernel.errors import (
     StoreUnavailable,
 )
 
-# Another transaction came between, or a migration made a prepared statement stale; again from the start.
+# A concurrent transaction interfered, or a migration made a prepared statement stale; the script runs again.
 RACES = (
     asyncpg.UniqueViolationError,
     asyncpg.SerializationError,
@@ -38,7 +38,7 @@ RACES = (
     asyncpg.OutdatedSchemaCacheError,
 )
 
-# By SQLSTATE, or by its class (the first two characters) where the whole class means one thing.
+# By SQLSTATE, or by its class (the first two characters) if all codes of the class mean the same.
 BY_SQLSTATE: dict[str, type[HoldfastError]] = {
     "53100": StoreFull,
     "25006": StoreReadOnly,  # a standby, or default_transaction_read_only
@@ -57,7 +57,7 @@ BY_SQLSTATE: dict[str, type[HoldfastError]] = {
     "58": StoreUnavailable,  # the server's own input and output
 }
 
-# What to do about an error whose own hint speaks of a folder and its file.
+# Hints for errors whose default hint is about a folder and its file.
 HINTS: dict[type[HoldfastError], str] = {
     StoreFull: "Free disk space on the database server. Holdfast keeps running and accepts again by itself.",
     StoreReadOnly: "Give the role every privilege on the tables of its schema, on a database that accepts writes.",
@@ -67,17 +67,17 @@ HINTS: dict[type[HoldfastError], str] = {
 
 QUOTING_CLASS = "22"
 
-# The driver's errors about a statement or its arguments: our bug. All its other errors are about the connection.
+# The driver's errors about a statement or its arguments are bugs of Holdfast; all others are about the connection.
 ABOUT_A_STATEMENT = (asyncpg.DataError, asyncpg.UnsupportedClientFeatureError, asyncpg.UnsupportedServerFeatureError)
-ARGUMENT_WORDS = ("the server expects", "the number of query arguments")  # asyncpg has no class for a wrong count
+ARGUMENT_WORDS = ("the server expects", "the number of query arguments")  # asyncpg has no class for this
 
-# After one of these the connection's state is unknown, so it does not go back to the pool.
+# After one of these errors the connection's state is unknown, so it is not returned to the pool.
 DRIVER_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
 
 @contextmanager
 def translated(verb: str) -> Iterator[None]:
-    """Let races and our own errors pass; turn every other error of the driver into one of ours."""
+    """Pass races and `HoldfastError` through; translate every other error of the driver."""
     try:
         yield
     except RACES:
@@ -87,7 +87,7 @@ def translated(verb: str) -> Iterator[None]:
 
 
 def fault(verb: str, error: Exception) -> HoldfastError:
-    """The error of ours that says who must act about `error`."""
+    """The `HoldfastError` for a driver error."""
     kind = _kind(error)
     return kind(f"{verb}: {_words(error)}", hint=HINTS.get(kind, ""), verb=verb, cause=type(error).__name__)
 

@@ -1,11 +1,11 @@
-"""Hints between nodes: "something was written", over LISTEN/NOTIFY.
+"""Hints between nodes: LISTEN/NOTIFY messages that announce a write.
 
-Rule 1: a hint carries no news, only a reason to look. Losing one costs the time to the next slow poll.
-Rule 2: hints are sent outside the verbs, and many become one: every NOTIFY takes a lock that all
-        databases of the server share, so one per verb would queue the commits of all nodes.
-Rule 3: a node does not hear itself; it knows what it wrote.
+Rule 1: a hint carries no data; it only triggers a poll. A lost hint delays work until the next slow poll.
+Rule 2: hints are sent outside the verbs and coalesced: every NOTIFY takes a lock that all databases of the
+        server share, so one per verb would serialise the commits of all nodes.
+Rule 3: a node ignores its own hints; it knows its own writes.
 
-It starts no tasks: `send` is awaited by whoever may wait, and listening begins with the first `heard`.
+It starts no tasks: a caller awaits `send` where a delay is acceptable, and the first `heard` starts listening.
 """
 
 import asyncio
@@ -15,34 +15,34 @@ import asyncpg  # type: ignore[import-untyped]
 
 from holdfast.store.postgres.faults import DRIVER_ERRORS
 
-HINT_GAP_S = 0.050  # at most one NOTIFY per node in this time
+HINT_GAP_S = 0.050  # at most one NOTIFY per node in this interval
 
 
 class Connect(Protocol):
     async def __call__(self) -> Any:  # noqa: ANN401 - asyncpg has no types
-        """Open one connection of its own, outside the pool."""
+        """Open a connection outside the pool."""
         ...
 
 
 class Hints:
-    """One node's ear and voice on the channel of a schema."""
+    """Sends and receives the hints of one node on the channel of a schema."""
 
     def __init__(self, channel: str, node: str, pool: Any, connect: Connect) -> None:  # noqa: ANN401
         self._channel = channel
         self._node = node
         self._pool = pool
         self._connect = connect
-        self._ear: Any = None
-        self._tuning = asyncio.Lock()  # two callers of `heard` must not open two ears
+        self._listener: Any = None
+        self._connecting = asyncio.Lock()  # two callers of `heard` must not open two connections
         self._heard = False
         self._wanted = False
         self._sending = False
 
     async def send(self) -> None:
-        """Tell the other nodes to look.
+        """Wake the other nodes.
 
-        The first caller sends at once and lingers for the gap; whoever calls meanwhile returns at once
-        and is covered by one more NOTIFY at its end. Await it where lingering does not matter.
+        The first caller sends at once and waits for the gap; concurrent callers return at once, and one more NOTIFY at
+        the end of the gap covers them. Await this where a delay is acceptable.
         """
         self._wanted = True
         if self._sending:
@@ -57,26 +57,26 @@ class Hints:
             self._sending = False
 
     async def heard(self) -> bool:
-        """True when another node hinted since the last call, or when a hint may have been missed."""
-        async with self._tuning:
-            if self._ear is None or self._ear.is_closed():
+        """Whether another node sent a hint since the last call, or a hint may have been missed."""
+        async with self._connecting:
+            if self._listener is None or self._listener.is_closed():
                 await self._listen()
-                self._heard = True  # nobody listened until now
+                self._heard = True  # no connection was listening until now
         heard, self._heard = self._heard, False
         return heard
 
     async def close(self) -> None:
-        if self._ear is not None:
-            self._ear.terminate()  # nothing is under way that a polite goodbye could save
+        if self._listener is not None:
+            self._listener.terminate()  # no work is in progress on it, so no graceful close is needed
 
     async def _listen(self) -> None:
-        ear = await self._connect()
+        listener = await self._connect()
         try:
-            await ear.add_listener(self._channel, self._on_notify)
+            await listener.add_listener(self._channel, self._on_notify)
         except (asyncpg.PostgresError, *DRIVER_ERRORS, asyncio.CancelledError):
-            ear.terminate()
+            listener.terminate()
             raise
-        self._ear = ear
+        self._listener = listener
 
     def _on_notify(self, _connection: object, _pid: int, _channel: str, node: str) -> None:
         if node != self._node:

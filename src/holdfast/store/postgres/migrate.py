@@ -1,18 +1,18 @@
-"""Bring a schema to the version this code was written for.
+"""Migrates a schema to the version of this release.
 
-Rule 1: each version is one transaction that takes the schema's advisory lock, looks at the version and
-        applies the next one; nodes starting together queue up, and the later ones find the work done.
-Rule 2: a schema that a newer Holdfast wrote is left untouched.
-Rule 3: version 0 is ours alone: the namespace, `holdfast_meta` and the clock. Versions 1, 2, ... are the
+Rule 1: each version is one transaction that takes the schema's advisory lock, reads the version and applies
+        the next one; nodes that start together queue up, and the later ones find the work done.
+Rule 2: a schema written by a newer Holdfast is left untouched.
+Rule 3: version 0 is specific to PostgreSQL: the namespace, `holdfast_meta` and the clock. Versions 1, 2, ... are the
         files of `store/schema`, shared with SQLite.
 Rule 4: a schema that is up to date needs no privilege to create anything.
-Rule 5: a schema is ours alone. One that holds anything without our version in `holdfast_meta`, or lacks what its
-        version has, or has what only a later version makes, is somebody else's: it is refused before a write.
+Rule 5: Holdfast uses a schema exclusively. A schema with any content but no version in `holdfast_meta`, without a table
+        of its version, or with a table of a later version is refused before any write.
 
-`holdfast_now()` is `stable` and made of `statement_timestamp()`: PostgreSQL inlines it, uses it for index
-ranges (`due_at <= :now`) and gives every row of a statement the same time. A volatile function over
-`clock_timestamp()` would read the whole table instead. The price: a statement that waited for a lock
-judges by the time it arrived, which takes a lease for alive rather than for dead.
+`holdfast_now()` is `stable` and calls `statement_timestamp()`: PostgreSQL inlines it, uses it for index
+ranges (`due_at <= :now`) and gives every row of a statement the same time. With a volatile function over
+`clock_timestamp()` it would scan the whole table. The cost: a statement that waited for a lock uses its
+start time, which errs towards treating a lease as alive.
 """
 
 import re
@@ -24,7 +24,7 @@ from typing import Any
 from holdfast.kernel.errors import ConfigInvalid, InvariantBroken, StoreNewer, StorePathInvalid
 from holdfast.store.postgres.dialect import translate_schema
 
-SCHEMA_CHARS_MAX = 48  # PostgreSQL cuts names at 63; the hint channel and tests add a few
+SCHEMA_CHARS_MAX = 48  # PostgreSQL truncates names at 63; the hint channel and tests add a suffix
 VERSION_KEY = "schema_version"
 
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]*")
@@ -38,7 +38,7 @@ _TABLE_STEP = re.compile(
     re.IGNORECASE,
 )
 
-# What an extension brought does not count: an operator may keep extensions in any schema.
+# Tables of an extension are ignored: an operator may install extensions in any schema.
 RELATIONS = """
 select cast(relname as text) from pg_class c
  where relnamespace = (select oid from pg_namespace where nspname = $1) and relkind <> 'i' and relkind <> 'I'
@@ -72,11 +72,11 @@ on conflict (key) do update set value = excluded.value
 @dataclass(frozen=True, slots=True)
 class Migration:
     version: int
-    sql: str  # in the common subset; PostgreSQL's words are put in when it is applied
+    sql: str  # in the common subset; translated when it is applied
 
 
 def known_migrations(folder: Traversable | None = None) -> tuple[Migration, ...]:
-    """The files `NNN_*.sql`, in order. A gap in their numbers is our bug."""
+    """The files `NNN_*.sql`, in order. A gap in their numbers is a bug."""
     folder = folder if folder is not None else files("holdfast.store") / "schema"
     found = sorted(
         (int(named[1]), file.read_text("utf-8"))
@@ -89,7 +89,7 @@ def known_migrations(folder: Traversable | None = None) -> tuple[Migration, ...]
 
 
 def checked_schema(name: str) -> str:
-    """The name of a namespace, safe to write into SQL without quotes."""
+    """Check the name of a namespace, so that SQL may contain it without quotes."""
     if not _SCHEMA_NAME.fullmatch(name) or len(name) > SCHEMA_CHARS_MAX or name.startswith("pg_"):
         raise ConfigInvalid(
             f"schema {name!r} must be 1 to {SCHEMA_CHARS_MAX} lower-case letters, digits and '_',"
@@ -99,9 +99,9 @@ def checked_schema(name: str) -> str:
 
 
 async def migrate(connection: Any, schema: str, migrations: tuple[Migration, ...]) -> int:  # noqa: ANN401
-    """Apply what is missing; returns how many versions were applied. Raises `StoreNewer`, `StorePathInvalid`.
+    """Apply the missing versions and return their number. Raises `StoreNewer` and `StorePathInvalid`.
 
-    `connection` is asyncpg's, with `schema` as its search path and a lock timeout longer than a migration.
+    `connection` is an asyncpg connection with `schema` as its search path and a lock timeout longer than a migration.
     """
     applied = 0
     while await _apply_next(connection, schema, migrations):
@@ -111,11 +111,11 @@ async def migrate(connection: Any, schema: str, migrations: tuple[Migration, ...
 
 async def _apply_next(connection: Any, schema: str, migrations: tuple[Migration, ...]) -> bool:  # noqa: ANN401
     async with connection.transaction():
-        # A statement of its own: the next one must see what the former holder committed.
+        # A separate statement, so that the next one sees what the previous lock holder committed.
         await connection.execute("select pg_advisory_xact_lock(hashtextextended($1, 0))", f"holdfast:{schema}")
         version = await _version(connection, schema)
         if version is None:
-            await _lay_ground(connection, schema)
+            await _create_base(connection, schema)
             return True
         if version > len(migrations):
             raise StoreNewer(
@@ -126,14 +126,14 @@ async def _apply_next(connection: Any, schema: str, migrations: tuple[Migration,
         if version == len(migrations):
             return False
         following = migrations[version]
-        # Without arguments asyncpg sends the text as it is, so one call carries all its statements.
+        # Without arguments asyncpg sends the text unchanged, so one call runs all its statements.
         await connection.execute(translate_schema(following.sql))
         await connection.execute(SET_VERSION, VERSION_KEY, str(following.version))
         return True
 
 
 async def _version(connection: Any, schema: str) -> int | None:  # noqa: ANN401
-    """The version of a schema of ours, or None for an empty one. Raises `StorePathInvalid` for any other."""
+    """The version of a Holdfast schema, or None for an empty one. Raises `StorePathInvalid` for any other."""
     found = await _relations(connection, schema)
     if "holdfast_meta" not in found:
         if found or await connection.fetchval(FUNCTIONS, schema):
@@ -158,7 +158,7 @@ async def _check_tables(connection: Any, schema: str, version: int, migrations: 
 
 
 def tables_after(migrations: tuple[Migration, ...]) -> set[str]:
-    """The tables that are there once these versions are applied."""
+    """The tables that exist after these versions."""
     tables: set[str] = set()
     for migration in migrations:
         for step in _TABLE_STEP.finditer(_COMMENT.sub("", migration.sql)):
@@ -168,7 +168,7 @@ def tables_after(migrations: tuple[Migration, ...]) -> set[str]:
 
 
 def made_by(migrations: tuple[Migration, ...]) -> set[str]:
-    """Every table that one of these versions makes, also one that a later version drops."""
+    """Every table that one of these versions creates, including tables that a later version drops."""
     steps = [step for one in migrations for step in _TABLE_STEP.finditer(_COMMENT.sub("", one.sql))]
     return {name for step in steps for name in (step["made"], step["new"]) if name}
 
@@ -181,8 +181,8 @@ def _foreign(schema: str, why: str) -> StorePathInvalid:
     return StorePathInvalid(f"the schema {schema} of this database {why}; it was left untouched", hint=FOREIGN_HINT)
 
 
-async def _lay_ground(connection: Any, schema: str) -> None:  # noqa: ANN401
-    # `create schema if not exists` asks for the privilege even when the schema exists.
+async def _create_base(connection: Any, schema: str) -> None:  # noqa: ANN401
+    # `create schema if not exists` requires the privilege even if the schema exists.
     if not await connection.fetchval("select exists (select from pg_namespace where nspname = $1)", schema):
         await connection.execute(f"create schema {schema}")
     await connection.execute(PRELUDE)

@@ -1,13 +1,13 @@
-"""Run scripts on a connection: many in one transaction, each as if it were alone.
+"""Runs scripts on a connection: many in one transaction, each isolated from the others' failures.
 
-Rule 1: no outcome exists before COMMIT has returned.
-Rule 2: a script that raises leaves no trace and spoils no neighbour.
+Rule 1: no outcome is returned before COMMIT has returned.
+Rule 2: a script that raises changes nothing and does not affect other scripts of the batch.
 Rule 3: after any error the transaction must still be open. A fault of the disk or the lock, or a
-        transaction that SQLite ended by itself, fails the whole batch, and the rest of it is not run.
-Rule 4: a COMMIT that fails on a full disk is undone and reported; any other failed COMMIT leaves the
-        outcome unknown and comes back as `StoreBroken` for every call.
+        transaction that SQLite rolled back, fails the whole batch, and the remaining scripts do not run.
+Rule 4: a COMMIT that fails on a full disk is rolled back and reported; any other failed COMMIT leaves the
+        outcome unknown, and every call gets `StoreBroken`.
 
-A crash is a `BaseException` raised by the probe: it passes through, leaving the transaction as it was.
+A crash is a `BaseException` raised by the probe: it propagates and leaves the transaction open.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,18 +21,18 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.store.script import Call, Many, Row
 from holdfast.store.sqlite.faults import STORAGE_FAULTS, broken_by, translate
 
-Probe: TypeAlias = Callable[[str, str], None]  # told the verb and the statement about to run
+Probe: TypeAlias = Callable[[str, str], None]  # called with the verb and the statement about to run
 
 
 class Outcome(NamedTuple):
-    """What becomes of one call: its value, or the error it ends with."""
+    """The outcome of one call: a value or an error."""
 
     value: Any = None
     error: HoldfastError | None = None
 
 
 class BatchFailed(Exception):
-    """The transaction is lost for every call of the batch."""
+    """Every call of the batch lost its transaction."""
 
     def __init__(self, cause: apsw.Error) -> None:
         super().__init__(str(cause))
@@ -51,7 +51,7 @@ def run_batch(
         outcomes = _run_all(db, calls, clock, probe)
     except BatchFailed as failed:
         return _undone(db, calls, failed.cause)
-    if not db.in_transaction:  # a lone script that was refused: nothing is left to commit
+    if not db.in_transaction:  # a single script was refused: there is nothing to commit
         return outcomes
     if probe:
         probe("batch", "commit")
@@ -65,9 +65,9 @@ def run_batch(
 
 
 def _run_all(db: apsw.Connection, calls: Sequence[Call[Any]], clock: Clock, probe: Probe | None) -> list[Outcome]:
-    """Without savepoints first, since a script is hardly ever refused after it has written something.
+    """Run the calls without savepoints first, since a script is rarely refused after it has written.
 
-    When one is, the transaction starts again with a savepoint around each script: a script may be run twice.
+    If one is, the transaction restarts with a savepoint around each script: a script may run twice.
     """
     outcomes = [_run_bare(db, call, clock, probe) for call in calls]
     if not any(spoilt for _, spoilt in outcomes):
@@ -83,7 +83,7 @@ def _run_all(db: apsw.Connection, calls: Sequence[Call[Any]], clock: Clock, prob
 
 
 def run_read(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | None = None) -> Outcome:
-    """Run one script over one snapshot. A write is refused, by a connection that only reads or else afterwards."""
+    """Run one script over one snapshot. A write is refused by a read-only connection, or after the script."""
     try:
         db.execute("begin")
         try:
@@ -98,12 +98,12 @@ def run_read(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | 
         return Outcome(error=error)
     except apsw.ReadOnlyError as error:
         return Outcome(error=translate(ValueError(f"a read tried to write ({error})"), call.verb))
-    except Exception as error:  # noqa: BLE001 - a bug in a script fails that call, never the reader
+    except Exception as error:  # noqa: BLE001 - a bug in a script fails its own call, never the reader
         return Outcome(error=translate(error, call.verb, db))
 
 
 def drive(cursor: apsw.Cursor, call: Call[Any], clock: Clock, probe: Probe | None) -> Any:  # noqa: ANN401
-    """Feed a script the rows of each statement it yields until it returns."""
+    """Send a script the rows of each statement it yields, until it returns."""
     send = iter(call.script()).send
     now = clock.now()
     rows: list[Row] | None = None
@@ -112,7 +112,7 @@ def drive(cursor: apsw.Cursor, call: Call[Any], clock: Clock, probe: Probe | Non
             statement = send(rows)  # type: ignore[arg-type]  # None starts a generator
             if probe:
                 probe(call.verb, statement.sql)
-            # Parameters are made anew for each statement, so they may carry the time as well.
+            # Each statement has its own parameter dict, so the time can be added to it.
             if isinstance(statement, Many):
                 for params in statement.rows:
                     params["now"] = now
@@ -126,14 +126,14 @@ def drive(cursor: apsw.Cursor, call: Call[Any], clock: Clock, probe: Probe | Non
 
 
 def _run_bare(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | None) -> tuple[Outcome, bool]:
-    """One call inside the open transaction; True when it was refused but left something behind."""
+    """Run one call in the open transaction; True if it was refused after it had written."""
     before = db.total_changes()
     outcome = _outcome(db, call, clock, probe)
     return outcome, outcome.error is not None and db.total_changes() != before
 
 
 def _run_guarded(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | None) -> Outcome:
-    """One call inside a savepoint of the open transaction; a refused one leaves nothing behind."""
+    """Run one call in a savepoint of the open transaction; a refused call is rolled back."""
     try:
         db.execute("savepoint script")
         outcome = _outcome(db, call, clock, probe)
@@ -152,7 +152,7 @@ def _outcome(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | 
         raise BatchFailed(error) from error
     except HoldfastError as error:
         outcome = Outcome(error=error)
-    except Exception as error:  # noqa: BLE001 - a bug in a script fails that call, never its neighbours
+    except Exception as error:  # noqa: BLE001 - a bug in a script fails its own call, never the others
         outcome = Outcome(error=translate(error, call.verb))
     if not db.in_transaction:
         raise BatchFailed(apsw.AbortError(f"after {call.verb}"))
@@ -162,7 +162,7 @@ def _outcome(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | 
 def _undone(db: apsw.Connection, calls: Sequence[Call[Any]], cause: apsw.Error) -> list[Outcome]:
     try:
         roll_back(db)
-    except apsw.Error as error:  # a transaction that cannot be left is as bad as a failed commit
+    except apsw.Error as error:  # a transaction that cannot be rolled back is as bad as a failed commit
         return _all_failed(calls, partial(broken_by, db=db), error)
     return _all_failed(calls, partial(translate, db=db), cause)
 
@@ -177,12 +177,12 @@ def _commit_failed(db: apsw.Connection, calls: Sequence[Call[Any]], cause: apsw.
 
 
 def roll_back(db: apsw.Connection) -> None:
-    if db.in_transaction:  # SQLite may have done it already
+    if db.in_transaction:  # SQLite may have rolled back already
         db.execute("rollback")
 
 
 def _all_failed(
     calls: Sequence[Call[Any]], meaning: Callable[[Exception, str], HoldfastError], error: Exception
 ) -> list[Outcome]:
-    """One error object per call: each is raised in another task."""
+    """Return one error object per call, because each is raised in a different task."""
     return [Outcome(error=meaning(error, call.verb)) for call in calls]

@@ -1,11 +1,11 @@
-"""Move the log into the database, off the commit path.
+"""Checkpoints the WAL, off the commit path.
 
-Rule 1: a PASSIVE checkpoint follows commits after a moment and waits for nobody. Once all of the log is
-        moved the writer starts it again from the front, which is faster than a new one.
-Rule 2: a log above its limit is truncated. That needs the write lock for a moment, so the writer is asked
-        to stand back; a reader that holds an old snapshot may prevent it, and then it is tried again later.
-Rule 3: a checkpoint that fails loses nothing, since the log is intact. It is tried again after the next commit; the
-        log grows meanwhile, which health shows.
+Rule 1: a PASSIVE checkpoint follows commits after a short delay and blocks no connection. After a complete
+        checkpoint the writer reuses the WAL from its start, which is faster than a new file.
+Rule 2: a WAL above its limit is truncated. That needs the write lock briefly, so the writer pauses; a reader
+        with an old snapshot may prevent it, and then a later checkpoint tries again.
+Rule 3: a failed checkpoint loses nothing, since the WAL is intact. The next commit triggers another one; the WAL
+        grows meanwhile, which health reports.
 """
 
 import threading
@@ -17,10 +17,10 @@ import apsw
 from holdfast.store.sqlite.connection import close_untouched
 from holdfast.store.sqlite.thread import WorkerThread
 
-CHECKPOINT_AFTER_S = 0.5  # a page that many turns touch is moved once, not once per turn
+CHECKPOINT_AFTER_S = 0.5  # a page that many turns change is copied once, not once per turn
 WAL_BYTES_MAX = 64 * 1024 * 1024
-TRUNCATE_BUSY_MS = 200  # readers hold no snapshot longer than this
-TRUNCATE_AGAIN_CHECKPOINTS = 20  # a log that could not be truncated is left alone for so many checkpoints
+TRUNCATE_BUSY_MS = 200  # readers hold no snapshot for longer
+TRUNCATE_AGAIN_CHECKPOINTS = 20  # after a failed truncation, the number of checkpoints until the next attempt
 
 
 class Checkpointer:
@@ -30,29 +30,29 @@ class Checkpointer:
         self._wal_bytes = wal_bytes
         self._dirty = threading.Event()
         self._stopping = threading.Event()
-        self._clear = threading.Event()  # unset while the writer should stand back
+        self._clear = threading.Event()  # cleared while the writer should pause
         self._clear.set()
-        self._truncate_not_before = 0  # counts down checkpoints
-        self.moving = threading.Lock()  # held while the log is moved; SQLite lets nobody wait for that
+        self._truncate_not_before = 0  # remaining checkpoints
+        self.moving = threading.Lock()  # held during a checkpoint; SQLite has no busy wait for this
         self._untouched = False
-        self._hand = WorkerThread("holdfast-checkpointer", self._work)
+        self._thread = WorkerThread("holdfast-checkpointer", self._work)
 
     def committed(self) -> None:
-        """Something was committed: a checkpoint is due in a moment."""
+        """Schedule a checkpoint after a commit."""
         if not self._dirty.is_set():
             self._dirty.set()
 
     def stand_back(self) -> None:
-        """Called by the writer between batches; returns at once unless the log is being truncated."""
+        """Pause the writer between batches while the WAL is being truncated; otherwise return at once."""
         if not self._clear.is_set():
             self._clear.wait(2 * TRUNCATE_BUSY_MS / 1000)
 
     async def close(self, timeout_s: float, *, untouched: bool) -> None:
-        """End the thread and its connection; `untouched` leaves the log as it is."""
+        """End the thread and close its connection; `untouched` skips the last checkpoint."""
         self._untouched = untouched
         self._stopping.set()
         self._dirty.set()
-        await self._hand.ended(timeout_s)
+        await self._thread.ended(timeout_s)
 
     def _work(self) -> None:
         while self._dirty.wait() and not self._stopping.wait(CHECKPOINT_AFTER_S):

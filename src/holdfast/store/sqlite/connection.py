@@ -1,10 +1,10 @@
-"""Open one connection: refuse what cannot be a safe store, then put every pragma in force.
+"""Opens one connection: refuses unsafe engines and foreign files, then sets every pragma.
 
 Rule 1: the order matters. `busy_timeout` is the first pragma; `synchronous=EXTRA` comes before
-        `journal_mode=WAL`, so that the directory entry of the log is durable with its first commit.
-Rule 2: a live database file is never opened and closed by anything but SQLite: closing any descriptor of
-        a file drops all POSIX locks this process holds on it.
-Rule 3: a file that is not ours is refused before the first pragma that could write to it.
+        `journal_mode=WAL`, so that the directory entry of the WAL is durable with its first commit.
+Rule 2: only SQLite opens and closes a live database file: closing any descriptor of a file drops all POSIX
+        locks that this process holds on it.
+Rule 3: a foreign file is refused before the first pragma that could write to it.
 """
 
 import sys
@@ -20,14 +20,14 @@ from holdfast.store.sqlite.faults import translate
 from holdfast.store.sqlite.path import check_path, create_private
 
 SQLITE_SAFE_FROM = (3, 51, 3)
-SQLITE_SAFE_PATCHES = frozenset({(3, 50, 7), (3, 44, 6)})  # branches that received the WAL-reset fix
+SQLITE_SAFE_PATCHES = frozenset({(3, 50, 7), (3, 44, 6)})  # branches with the fix of the WAL-reset bug
 APPLICATION_ID = 0x484F4C44  # "HOLD"
 BUSY_TIMEOUT_MS = 5_000
 PAGE_BYTES = 4_096
 CACHE_KIB = 16_384
 STATEMENTS_CACHED_MAX = 512
 
-_opening = threading.Lock()  # a new file is made and closed before another thread can lock it (rule 2)
+_opening = threading.Lock()  # a new file is created and closed before another thread can lock it (rule 2)
 
 
 def open_connection(
@@ -40,12 +40,12 @@ def open_connection(
     application_id: int = APPLICATION_ID,
     key: bytes | None = None,
 ) -> apsw.Connection:
-    """A connection with every pragma in force, to a file that is ours or new. With a `key` the file is encrypted.
+    """Open a connection to a file of Holdfast or to a new one, and set every pragma. A `key` encrypts the file.
 
-    `readonly` refuses writes and never makes a file. `synchronous` may be weakened only where a power
-    loss is not part of the model (the simulator). `exclusive` keeps the log's index in memory, for a
-    `vfs` without shared memory. Raises `EngineUnsafe`, `StorePathInvalid`, `StoreReadOnly`,
-    `StoreFull`, `StoreCorrupt` or `StoreUnavailable`; the file is then as it was.
+    `readonly` refuses writes and never creates a file. `synchronous` may be weakened only where a power
+    loss is not part of the model (the simulator). `exclusive` keeps the WAL index in memory, for a `vfs`
+    without shared memory. Raises `EngineUnsafe`, `StorePathInvalid`, `StoreReadOnly`, `StoreFull`,
+    `StoreCorrupt` or `StoreUnavailable`; the file is then unchanged.
     """
     refuse_unsafe_engine(apsw.sqlite_lib_version())
     db = connect(str(path), vfs, key) if vfs else _connect_to_file(Path(path), key, readonly=readonly)
@@ -64,20 +64,20 @@ def open_connection(
 
 
 def refuse_unsafe_engine(version: str) -> None:
-    """Raise `EngineUnsafe` for a SQLite that can lose a reset log (3.7.0 to 3.51.2, with exceptions)."""
+    """Raise `EngineUnsafe` for a SQLite with the WAL-reset bug (3.7.0 to 3.51.2, with exceptions)."""
     parts = tuple(int(part) for part in version.split(".")[:3])
     if parts < SQLITE_SAFE_FROM and parts not in SQLITE_SAFE_PATCHES:
         raise EngineUnsafe(f"SQLite {version} can corrupt databases in WAL mode; 3.51.3 or later is needed")
 
 
 def close_untouched(db: apsw.Connection) -> None:
-    """Close without a checkpoint: what is in the log stays there and the main file keeps its bytes."""
+    """Close without a checkpoint: the WAL and the main file keep their bytes."""
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     db.close(True)
 
 
 def pragma(db: apsw.Connection, name: str) -> Any:  # noqa: ANN401
-    """The one value of a pragma."""
+    """The value of a pragma."""
     return next(iter(db.execute(f"pragma {name}")))[0]
 
 
@@ -90,7 +90,7 @@ def _connect_to_file(path: Path, key: bytes | None, *, readonly: bool) -> apsw.C
 
 
 def connect(name: str, vfs: str | None, key: bytes | None = None) -> apsw.Connection:
-    """A bare connection; nothing is in force yet but the key."""
+    """Open a connection with the key set and no pragma."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if vfs else 0)
     try:
         db = apsw.Connection(name, flags=flags, vfs=vfs, statementcachesize=STATEMENTS_CACHED_MAX)
@@ -102,9 +102,9 @@ def connect(name: str, vfs: str | None, key: bytes | None = None) -> apsw.Connec
 
 def _prepare(db: apsw.Connection, path: str, synchronous: str, exclusive: bool, application_id: int) -> None:
     db.execute(f"pragma busy_timeout={BUSY_TIMEOUT_MS}")
-    # Plans may not depend on what is bound. Else SQLite compiles a statement anew each time it is run.
+    # Query plans must not depend on bound values; otherwise SQLite recompiles a statement each time it runs.
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-    if db.readonly("main"):  # SQLite falls back to reading when writing is not permitted
+    if db.readonly("main"):  # SQLite falls back to read-only access without write permission
         raise StoreReadOnly(f"{path} cannot be written", path=path)
     if exclusive:
         db.execute("pragma locking_mode=exclusive")

@@ -1,12 +1,11 @@
-"""SQLite's errors in our words: the one place that knows what each of them means to a caller.
+"""Translates SQLite's errors. No other module interprets them.
 
-A fault of the disk or of the lock dooms the whole batch it happens in, since SQLite may have rolled all of
-it back. Any other error is the script's own (a constraint it should have checked, SQL it should not have
-written) and concerns that script alone.
+A fault of the disk or of the lock fails its whole batch, since SQLite may have rolled back the transaction.
+Any other error is a bug of the script (a constraint it should have checked, invalid SQL) and fails that
+script alone.
 
-SQLite tells a full disk as FULL when it writes to the database or its log. When it cannot make or grow the log's index,
-or a file that it needs beside the database, it tells an I/O error or a file that cannot be opened: the connection then
-knows what the system said.
+SQLite reports a full disk as FULL when it writes to the database or its WAL. When it cannot create or grow the WAL
+index or a temporary file, it reports IOERR or CANTOPEN; the connection then has the system's error number.
 """
 
 from pathlib import Path
@@ -58,10 +57,10 @@ MEANING: tuple[tuple[type[apsw.Error], type[HoldfastError], str], ...] = (
 
 
 def is_full(error: BaseException, db: apsw.Connection | None) -> bool:
-    """Whether the disk is full. `db` is the connection that met the error.
+    """Whether the disk is full. `db` is the connection that raised the error.
 
-    Where SQLite cannot make a log and its index it may tell no more than that a file cannot be opened, without what the
-    system said: the disk itself is asked then.
+    If SQLite cannot create a WAL and its index, it may report CANTOPEN without a system error number; then this probes
+    the disk.
     """
     if not isinstance(error, apsw.IOError | apsw.CantOpenError) or db is None:
         return isinstance(error, apsw.FullError)
@@ -71,7 +70,7 @@ def is_full(error: BaseException, db: apsw.Connection | None) -> bool:
 
 
 def translate(error: BaseException, doing: str, db: apsw.Connection | None = None) -> HoldfastError:
-    """What an error that `db` met while `doing` something means; an error of any other kind is our bug."""
+    """Translate an error that `db` raised while `doing` something; an unknown kind of error is a bug."""
     if is_full(error, db):
         return _caused(StoreFull(f"{doing}: {FULL} ({error})", doing=doing), error)
     for foreign, ours, sentence in MEANING:
@@ -81,14 +80,14 @@ def translate(error: BaseException, doing: str, db: apsw.Connection | None = Non
 
 
 def broken_by(error: BaseException, doing: str, db: apsw.Connection | None = None) -> HoldfastError:
-    """What a failed COMMIT means unless SQLite told FULL and rolled it back: its outcome is unknown.
+    """Translate the error of a failed COMMIT, whose outcome is unknown unless SQLite reported FULL and rolled back.
 
-    A disk that is full is named here too: the log may hold the whole transaction while its index could not grow.
+    A full disk is also reported here: the WAL may hold the whole transaction although its index could not grow.
     """
     why = f"{FULL}, {error}" if is_full(error, db) else str(error)
     return _caused(StoreBroken(f"{doing}: the commit failed ({why})", doing=doing), error)
 
 
 def _caused(ours: HoldfastError, error: BaseException) -> HoldfastError:
-    ours.__cause__ = error  # as `raise ours from error` would; the raising happens in the caller's task
+    ours.__cause__ = error  # as `raise ours from error` would; the caller's task raises it
     return ours

@@ -1,15 +1,15 @@
-"""Proof that the files being written are the files at the path.
+"""Checks that the open files are still the files at their paths.
 
-A database that is moved, replaced or deleted while it is open, or a log that another process unlinked
-because this process had lost its locks, goes on accepting commits into files that nobody will ever open
-again. SQLite cannot see it in WAL mode; two `stat` calls per batch can.
+If an open database is moved, replaced or deleted, or another process unlinked the WAL because this process
+had lost its locks, commits succeed into files that no process will open again. SQLite does not detect this
+in WAL mode; two `stat` calls per batch do.
 """
 
 from pathlib import Path
 
 
 class FileIdentity:
-    """Remembers which files a database consists of; taken while the log exists."""
+    """Remembers the identity of a database's files; created while the WAL exists."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -17,7 +17,7 @@ class FileIdentity:
         self._identities = self._look()
 
     def holds(self) -> bool:
-        """Whether the paths still lead to the files they led to at first."""
+        """Whether the paths still refer to the same files."""
         return self._look() == self._identities
 
     def wal_bytes(self) -> int:

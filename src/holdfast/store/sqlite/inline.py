@@ -1,8 +1,8 @@
-"""The SQLite engine without threads, for the simulator: the same batches, run inside the event loop.
+"""The SQLite engine without threads, for the simulator: it runs the same batches on the event loop.
 
-Calls made in one tick of the loop are flushed together, so group commits arise as they do on the writer
-thread. A probe is told of every statement, of each "commit" and of each "committed"; a `BaseException` it
-raises is the death of this process: the connection is dropped as it is, and no caller ever hears again.
+Calls made in one tick of the loop form one batch, so group commits occur as on the writer thread. The probe
+is called for every statement, each "commit" and each "committed"; a `BaseException` that it raises
+simulates the death of the process: the connection is dropped, and no call returns.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class InlineDatabase:
         self._closed = False
         self.dead = False
         self._db = open_ready(path, migrations, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
-        self._anchor = FileIdentity(Path(path))
+        self._file_identity = FileIdentity(Path(path))
 
     async def write(self, call: Call[R]) -> R:
         value: R = await self._submit(self._writes, call)
@@ -82,7 +82,7 @@ class InlineDatabase:
             raise translate(error, "scrub", self._db) from error
 
     def wal_bytes(self) -> int:
-        return self._anchor.wal_bytes()
+        return self._file_identity.wal_bytes()
 
     async def close(self) -> None:
         if self._closed or self.dead:
@@ -95,13 +95,13 @@ class InlineDatabase:
             self._close()
 
     def crash(self) -> None:
-        """Die here: nothing further is written, and calls that wait are never answered."""
+        """Simulate a crash: nothing further is written, and waiting calls never return."""
         if not self.dead and not self._closed:
             self.dead = True
             close_untouched(self._db)
 
     def checkpoint(self, *, truncate: bool = False) -> None:
-        """What the checkpointer does now and then."""
+        """Run one checkpoint, in place of the checkpointer."""
         mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE
         try:
             self._db.wal_checkpoint(mode=mode)
@@ -126,7 +126,7 @@ class InlineDatabase:
             for start in range(0, len(writes), BATCH_MAX):
                 self._write(writes[start : start + BATCH_MAX])
             self._read(reads)
-        except BaseException as crash:  # the simulated death of the process
+        except BaseException as crash:  # the simulated crash of the process
             self.crash()
             if self._on_crash is None:
                 raise
@@ -147,11 +147,11 @@ class InlineDatabase:
         return outcomes
 
     def _read(self, calls: list[Pending]) -> None:
-        # Not between two `pragma query_only`: each would make SQLite compile every statement of the connection anew.
+        # No `pragma query_only` around it: each one would make SQLite recompile every statement of the connection.
         settle([(one.future, run_read(self._db, one.call, self._clock, self._probe)) for one in calls])
 
     def _close(self) -> None:
         try:
             self._db.close(True)
-        except apsw.Error as error:  # of the last checkpoint, and only where the files are a test's own
+        except apsw.Error as error:  # from the last checkpoint, and only if a test replaced the files
             raise translate(error, "closing") from error

@@ -1,8 +1,8 @@
-"""Bring a database's schema up to date, one transaction per step, from any process at any time.
+"""Migrates a database's schema, one transaction per step. Any process may do so at any time.
 
-The steps are `store/schema/NNN_*.sql`, written once for both engines in words that each of them maps to
-its own types. `user_version` counts the steps taken. A database that has taken more of them than this
-release knows is refused and keeps its bytes.
+The steps are `store/schema/NNN_*.sql`, written once for both engines with type names that each engine maps
+to its own types. `user_version` counts the applied steps. A database with more steps than this release
+knows is refused and unchanged.
 """
 
 import re
@@ -24,7 +24,7 @@ SQLITE_WORDS = {"int8": "integer", "bytes": "blob", "float8": "real"}
 
 @cache
 def load_migrations() -> Migrations:
-    """The schema of this release, in order, in SQLite's words."""
+    """The schema steps of this release, in order, in SQLite's dialect."""
     scripts = [file for file in files(SCHEMA_PACKAGE).iterdir() if file.name.endswith(".sql")]
     found = sorted(scripts, key=lambda file: file.name)
     numbers = [int(file.name.split("_")[0]) for file in found]
@@ -34,9 +34,9 @@ def load_migrations() -> Migrations:
 
 
 def in_sqlite_words(sql: str) -> str:
-    """`int8`, `bytes`, `float8` become SQLite's types outside comments; tables become strict, or WITHOUT ROWID too.
+    """Map `int8`, `bytes`, `float8` to SQLite's types outside comments; tables become strict, or WITHOUT ROWID too.
 
-    What stands in a comment `/*sqlite ... */` is for this engine alone.
+    The content of a comment `/*sqlite ... */` applies to this engine alone.
     """
     code = re.sub(r"--[^\n]*", "", sql)
     code = re.sub(r"/\*sqlite\s(.*?)\*/", r"\1", code, flags=re.DOTALL)
@@ -48,9 +48,9 @@ def in_sqlite_words(sql: str) -> str:
 def migrate(
     db: apsw.Connection, path: Path | str, migrations: Migrations, *, application_id: int = APPLICATION_ID
 ) -> None:
-    """Take the steps that are missing.
+    """Apply the missing steps.
 
-    Raises `StoreNewer` when the database has taken unknown ones; close it with `close_untouched` then.
+    Raises `StoreNewer` if the database has unknown steps; close it with `close_untouched` then.
     """
     refuse_newer(db, path, len(migrations))
     while (version := int(pragma(db, "user_version"))) < len(migrations):
@@ -58,7 +58,7 @@ def migrate(
 
 
 def is_migrated(path: Path, key: bytes | None = None) -> bool:
-    """Whether a database has taken every step of this release. It is only read."""
+    """Whether a database has every step of this release. The check only reads."""
     db = open_connection(path, readonly=True, key=key)
     try:
         return int(pragma(db, "user_version")) >= len(load_migrations())
@@ -67,14 +67,14 @@ def is_migrated(path: Path, key: bytes | None = None) -> bool:
 
 
 def refuse_newer(db: apsw.Connection, path: Path | str, known: int) -> None:
-    """Raise `StoreNewer` when the database has taken steps this release does not know."""
+    """Raise `StoreNewer` if the database has steps that this release does not know."""
     version = int(pragma(db, "user_version"))
     if version > known:
         raise StoreNewer(f"{path} has schema {version}; this release knows {known}", version=version)
 
 
 def _take_step(db: apsw.Connection, version: int, step: str, application_id: int) -> None:
-    """One step in one transaction, unless another process has taken it meanwhile."""
+    """Apply one step in one transaction, unless another process applied it meanwhile."""
     db.execute("begin immediate")
     try:
         if pragma(db, "user_version") == version:

@@ -1,4 +1,4 @@
-"""From a path to a connection that may be written: checked, its log trusted, its schema up to date."""
+"""Opens a writable connection at a path: checks the file, rewrites a leftover WAL and migrates the schema."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,15 +22,15 @@ def open_ready(
     exclusive: bool = False,
     key: bytes | None = None,
 ) -> apsw.Connection:
-    """The first connection of a process. What it refuses keeps its bytes; see `open_connection`, `migrate`."""
+    """Open the first connection of a process. A refused file is unchanged; see `open_connection` and `migrate`."""
     steps = load_migrations() if migrations is None else migrations
     start = partial(open_connection, path, vfs=vfs, synchronous=synchronous, exclusive=exclusive, key=key)
     db = start()
     with _closed_on_error(db, path):
         refuse_newer(db, path, len(steps))
-        log_found = synchronous != "off" and log_bytes(db) > 0  # "off" has no power loss in its model
+        log_found = synchronous != "off" and log_bytes(db) > 0  # with "off" a power loss is not part of the model
     if log_found:
-        close_untouched(db)  # so that nobody has the file open unless it is another process
+        close_untouched(db)  # so that only another process can have the file open
         rewrite_log(path, vfs, key)
         db = start()
     with _closed_on_error(db, path):

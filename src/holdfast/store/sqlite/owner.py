@@ -1,7 +1,7 @@
-"""The owner lock: one process at a time runs workers and couriers on a data folder.
+"""The owner lock: one process at a time runs workers and dispatchers on a data folder.
 
-The operating system frees the lock when its holder dies, however it dies. Who holds it is written into a
-file of its own, because on Windows a locked file cannot be read.
+The operating system releases the lock when its holder dies. The holder's process number is in a separate
+file, because a locked file cannot be read on Windows.
 """
 
 import os
@@ -14,23 +14,23 @@ from holdfast.kernel.errors import StoreOwned
 
 LOCK_NAME = "holdfast.lock"
 PID_NAME = "holdfast.pid"
-GLANCE_S = 0.2  # a command may hold the lock for an instant to see whether anybody serves
+GLANCE_S = 0.2  # a command may hold the lock briefly to check whether the folder is served
 
 
 class OwnerLock:
-    """Held from `acquire` to `release`, or to the end of this object: keep it."""
+    """Held from `acquire` to `release`, or until this object is garbage-collected: keep a reference."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
         self._pid = data / PID_NAME
-        self._lock = FileLock(  # another thread may release it; a soft lock would survive its holder's death
+        self._lock = FileLock(  # another thread may release it; a soft lock would survive its holder
             data / LOCK_NAME, mode=0o600, thread_local=False, fallback_to_soft=False
         )
 
     def acquire(self) -> None:
-        """Take the lock, hardly waiting. Raises `StoreOwned` while another process holds it.
+        """Take the lock after a short wait at most. Raises `StoreOwned` while another process holds it.
 
-        Raises `StoreFull` or `StoreReadOnly` when the folder cannot be written.
+        Raises `StoreFull` or `StoreReadOnly` if the folder cannot be written.
         """
         try:
             self._lock.acquire(timeout=GLANCE_S, poll_interval=GLANCE_S / 10)
@@ -44,20 +44,20 @@ class OwnerLock:
             raise unwritable(f"{self._data} cannot be locked", error, path=str(self._data)) from error
 
     def release(self) -> None:
-        """Give the lock back; harmless when it is not held."""
+        """Release the lock; a no-op if it is not held."""
         if self._lock.is_locked:
             self._pid.unlink(missing_ok=True)
             self._lock.release()
 
     def pid(self) -> int | None:
-        """The process that wrote its number last: the holder's, while there is one."""
+        """The process number that was written last: the holder's, while there is one."""
         try:
             return int(self._pid.read_text(encoding="ascii"))
-        except (OSError, ValueError):  # between taking the lock and writing the file, or unreadable
+        except (OSError, ValueError):  # unreadable, or between taking the lock and writing the file
             return None
 
     def incarnation(self) -> str | None:
-        """The holder's number and when it took the lock: a process that has the number of a dead one is another."""
+        """The holder's process number and the time it took the lock, which distinguishes reused process numbers."""
         try:
             return f"{self.pid()}:{self._pid.stat().st_mtime_ns}"
         except OSError:

@@ -1,4 +1,4 @@
-"""Where a database may live: a writable folder of a local disk, in a file only its owner can read."""
+"""Checks where a database may be stored: in a writable folder of a local disk, in a file only its owner can read."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from holdfast.kernel.disk_space import is_out_of_space, unwritable
 from holdfast.kernel.errors import StorePathInvalid, StoreReadOnly
 
 MOUNTS = Path("/proc/mounts")  # Linux only; elsewhere the check passes
-PROBE_BYTES = 64 * 1024  # the index of an empty log has 32 KiB
+PROBE_BYTES = 64 * 1024  # the WAL index of an empty WAL has 32 KiB
 NETWORK_TYPES = frozenset(
     {"afs", "beegfs", "ceph", "cifs", "coda", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs"}
     | {f"fuse.{name}" for name in ("ceph", "glusterfs", "rclone", "s3fs", "sshfs")}
@@ -15,7 +15,7 @@ NETWORK_TYPES = frozenset(
 
 
 def check_path(path: Path, *, readonly: bool = False) -> None:
-    """Raise `StorePathInvalid` or `StoreReadOnly` when no database can be kept at `path`."""
+    """Raise `StorePathInvalid` or `StoreReadOnly` if no database can be stored at `path`."""
     folder = path.parent
     if not folder.is_dir():
         raise StorePathInvalid(f"the folder {folder} does not exist", path=str(path))
@@ -35,20 +35,20 @@ def check_path(path: Path, *, readonly: bool = False) -> None:
 
 
 def create_private(path: Path) -> None:
-    """Make an empty file with mode 0600 unless there is one already; that one is not touched.
+    """Create an empty file with mode 0600; an existing file is not touched.
 
-    SQLite gives the log and its index the mode of the database file.
+    SQLite gives the WAL and its index the mode of the database file.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
-        return  # it may be live: opening it here would drop the locks of this process
+        return  # the file may be live: opening it here would drop this process's locks
     except OSError as error:
         raise unwritable(f"{path} cannot be made", error, path=str(path)) from error
 
 
 def has_space(folder: Path) -> bool:
-    """Whether a log and its index, both new, would fit. The file that shows it is removed at once."""
+    """Whether a new WAL and its index would fit on the disk. The probe file is removed at once."""
     probe = folder / f".space-{os.getpid()}"
     try:
         handle = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -64,16 +64,16 @@ def has_space(folder: Path) -> bool:
 
 
 def file_system(folder: Path, mounts: Path = MOUNTS) -> str | None:
-    """The type of the file system that holds `folder`, where the platform tells."""
+    """The type of the file system that holds `folder`, if the platform reports it."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return None  # not Linux, or a sandbox without /proc: nothing can be said
+        return None  # not Linux, or a sandbox without /proc
     place = folder.resolve()
     best: tuple[int, str | None] = (-1, None)
     for line in lines:
         _, point, kind, *_ = line.split(" ")
         target = Path(point.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\"))
-        if place.is_relative_to(target) and len(target.parts) >= best[0]:  # the last mount hides earlier ones
+        if place.is_relative_to(target) and len(target.parts) >= best[0]:  # a later mount hides earlier ones
             best = (len(target.parts), kind)
     return best[1]

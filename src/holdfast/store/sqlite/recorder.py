@@ -1,4 +1,4 @@
-"""Write an action into a file that no store has open: the row of an act that exchanges the store's own file."""
+"""Records an action in a database file that no engine has open: for acts that replace the store's own file."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,7 +14,7 @@ SUBJECT = "data folder"
 
 
 def recorder(by: By, clock: Clock) -> Callable[[apsw.Connection, Act, Mapping[str, object]], None]:
-    """A function that records an act upon the data folder, in the name of `by`, in a transaction of its own."""
+    """Return a function that records an act on the data folder by `by`, in its own transaction."""
 
     def record(db: apsw.Connection, act: Act, detail: Mapping[str, object]) -> None:
         (done,) = run_batch(db, [Call("record_action", lambda: action_sql.record(act, by, SUBJECT, **detail))], clock)

@@ -1,9 +1,9 @@
-"""Leave no byte of what was blanked in the files of a database.
+"""Removes every byte of blanked content from the files of a database.
 
-SQLite leaves old bytes where rows were: in freed cells, in pages that were split, on the free list, in the log.
-Overwriting as it deletes (`secure_delete`) does not reach copies that a page left behind when it was split, nor what
-was freed before. Writing the database anew does: only what is there now is in the new pages. The log is then moved and
-cut to nothing. It costs a copy of the database, so it is done for many requests at once.
+SQLite leaves old bytes in freed cells, in split pages, on the free list and in the WAL. `secure_delete` overwrites
+deleted cells, but not the copies left by a page split, nor cells freed before it was set. VACUUM does remove them: the
+new pages contain only present rows. A checkpoint then truncates the WAL. A scrub copies the whole database, so one
+scrub serves many forget requests.
 """
 
 import apsw
@@ -11,14 +11,14 @@ import apsw
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.store.sqlite.connection import pragma
 
-IN_MEMORY_BYTES_MAX = 64 * 1024 * 1024  # a larger copy is made in a file that the system removes when it is closed
+IN_MEMORY_BYTES_MAX = 64 * 1024 * 1024  # a larger copy goes to a temporary file, which the system removes on close
 RECEIPT = "the database was written anew and its log emptied; backups and copies of the disk are yours to erase"
 
 
 def scrub(db: apsw.Connection) -> str:
-    """Write the database anew and empty its log; a sentence to keep as the receipt.
+    """Vacuum the database and truncate its WAL; returns the receipt.
 
-    Raises `StoreUnavailable` while a reader holds on to the log, and `apsw.Error`. It may be repeated at any time.
+    Raises `StoreUnavailable` while a reader pins the WAL, and `apsw.Error`. It may be repeated at any time.
     """
     size = int(pragma(db, "page_count")) * int(pragma(db, "page_size"))
     db.execute(f"pragma temp_store={'memory' if size <= IN_MEMORY_BYTES_MAX else 'file'}")

@@ -1,4 +1,4 @@
-"""A daemon thread whose end can be awaited. The only place of the engine that starts threads."""
+"""A daemon thread whose end can be awaited. Only this module of the engine starts threads."""
 
 import asyncio
 import threading
@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 
 class WorkerThread:
-    """Runs `work` once, on a thread of its own, from now on. What `work` raises is its own to handle."""
+    """Starts a thread that runs `work` once. `work` must handle its own exceptions."""
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         self._ended: Future[None] = Future()
@@ -15,7 +15,7 @@ class WorkerThread:
         self._thread.start()
 
     async def ended(self, timeout_s: float) -> bool:
-        """Wait for the work to end; False when it has not within the time."""
+        """Wait for the thread to end; False after the timeout."""
         done, _ = await asyncio.wait({asyncio.wrap_future(self._ended)}, timeout=timeout_s)
         if done:
             self._thread.join()

@@ -1,11 +1,11 @@
-"""Write a log that is found at start once more, before anything is committed behind it.
+"""Rewrites a WAL found at start, before any commit appends to it.
 
-A sync that failed may have dropped pages from the disk while the system still shows them: the next process
-reads a log that looks whole, commits behind the hole, and a power loss then ends the log at the hole. No
-later sync repairs it, since the pages count as clean. Writing the same bytes again makes them dirty again.
+A failed sync may have dropped pages from the disk while the system's cache still shows them: the next process
+reads a WAL that looks complete and commits after the hole, and a power loss then ends the WAL at the hole. No
+later sync repairs it, since the pages count as clean. Writing the same bytes again makes them dirty.
 
-Only the first process to open the file needs to: it reads the log from the disk, while others share what a
-living process knows to be committed. After a clean end there is no log and nothing to do.
+Only the first process to open the file rewrites the WAL: it reads the WAL from the disk, while later processes share
+the state of a live one. After a clean shutdown there is no WAL.
 """
 
 from pathlib import Path
@@ -16,11 +16,11 @@ from holdfast.store.encryption.databases import CIPHER_LAYER
 from holdfast.store.sqlite.connection import close_untouched, connect
 from holdfast.store.sqlite.faults import translate
 
-CHUNK_BYTES = 1 << 16  # SQLite's own file layer writes at most 131,071 bytes at a time
+CHUNK_BYTES = 1 << 16  # SQLite's VFS writes at most 131,071 bytes at a time
 
 
 def log_bytes(db: apsw.Connection) -> int:
-    """The size of the log as it is found."""
+    """The size of the WAL at start."""
     log = _open_log(db)
     try:
         return log.xFileSize()
@@ -29,9 +29,9 @@ def log_bytes(db: apsw.Connection) -> int:
 
 
 def rewrite_log(path: Path | str, vfs: str | None = None, key: bytes | None = None) -> None:
-    """Make every byte of the log durable, unless somebody else has the database open.
+    """Make every byte of the WAL durable, unless another process has the database open.
 
-    The exclusive lock is what shows that nobody has, and keeps others waiting until it is done.
+    An exclusive lock proves that no other process has it open, and blocks others until the rewrite is done.
     """
     db = connect(str(path), vfs, key)
     try:
@@ -59,7 +59,7 @@ def _rewrite(db: apsw.Connection) -> None:
 
 
 def _open_log(db: apsw.Connection) -> apsw.VFSFile:
-    # Through SQLite's own file layer. It holds no locks on the log, so closing this handle drops none.
-    # Below the layer that encrypts: the bytes are written again as they are.
+    # Through SQLite's VFS, which holds no locks on the WAL, so closing this handle drops none. The VFS is the one below
+    # the encrypting layer, so the bytes are written back unchanged.
     layer = db.open_vfs.removeprefix(CIPHER_LAYER)
     return apsw.VFSFile(layer, db.filename_wal, [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0])

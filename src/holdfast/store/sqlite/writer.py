@@ -1,13 +1,13 @@
 """The SQLite engine of a running process: one writer thread, a few readers, a checkpointer.
 
-Rule 1: one thread writes. It takes everything that waits and makes it durable in one commit, so the cost
-        of the disk is shared and no caller waits for a timer.
+Rule 1: one thread writes. It takes all queued calls and makes them durable in one commit, so calls share the
+        cost of a sync and none waits for a timer.
 Rule 2: after a commit whose outcome is unknown, or whose files are no longer at the path, the engine is
-        broken: it refuses every later write with `StoreBroken`. Starting again recovers.
+        broken: it refuses every later write with `StoreBroken`. A restart recovers.
 Rule 3: other processes may write the same file. The writer polls for the lock every millisecond, and
-        leaves a gap between batches while somebody else is seen to want it.
+        leaves a gap between batches while it observes another writer.
 
-It does not know what the scripts mean.
+The engine does not interpret the scripts.
 """
 
 import threading
@@ -32,20 +32,20 @@ from holdfast.store.sqlite.thread_pool import PoolWorker, ThreadPool, refuse
 
 BATCH_MAX = 512  # calls in one commit
 READERS = 2
-READ_BATCH_MAX = 8  # reads a reader takes at once, each over its own snapshot: fewer wake-ups
+READ_BATCH_MAX = 8  # reads per batch, each over its own snapshot, to save wake-ups
 WRITE_LOCK_POLL_S = 0.001
 WRITE_LOCK_POLLS_MAX = 5_000  # then the call fails with StoreUnavailable
-GAP_S = 0.001  # long enough for another process's poll to fall into it
+GAP_S = 0.001  # long enough for another process to poll the lock
 CLOSE_TIMEOUT_S = 10.0
-CHECKED_BYTES_MAX = 4_000_000_000  # of a database whose pages are checked while it is served
+CHECKED_BYTES_MAX = 4_000_000_000  # page checks are skipped for larger databases
 
 
 class ThreadedDatabase:
-    """Implements `Database`. Made with `open`, which blocks; every other method is safe on any event loop."""
+    """Implements `Database`. Created by `open`, which blocks; every other method is safe on any event loop."""
 
     def __init__(self, writing: "WriterWorker", reading: Sequence["ReaderWorker"], checkpointer: Checkpointer) -> None:
         self._checkpointer = checkpointer
-        self._desk = writing
+        self._writer = writing
         self._writers = ThreadPool("holdfast-writer", [writing], take_max=BATCH_MAX)
         self._readers = ThreadPool("holdfast-reader", reading, take_max=READ_BATCH_MAX)
         self._data_version: int | None = None
@@ -61,20 +61,20 @@ class ThreadedDatabase:
         on_broken: Callable[[StoreBroken], None] | None = None,
         key: bytes | None = None,
     ) -> "ThreadedDatabase":
-        """Open the file, bring its schema up to date and start the threads. With a `key` it is encrypted.
+        """Open the file, migrate its schema and start the threads. A `key` encrypts the file.
 
-        `shared` says that other processes write too, so a gap follows every batch. `on_broken` is called
-        once, on the writer thread, when the process must stop.
+        `shared` means that other processes write too, so a gap follows every batch. `on_broken` is called once, on the
+        writer thread, when the process must stop.
         """
         db = open_ready(path, migrations, key=key)
         try:
             readers = [ReaderWorker(open_connection(path, readonly=True, key=key), clock) for _ in range(READERS)]
-            anchor = FileIdentity(path)
-            checkpointer = Checkpointer(open_connection(path, key=key), anchor.wal_bytes)
+            file_identity = FileIdentity(path)
+            checkpointer = Checkpointer(open_connection(path, key=key), file_identity.wal_bytes)
         except BaseException:
             close_untouched(db)
             raise
-        writer = WriterWorker(db, clock, anchor, checkpointer, shared=shared, on_broken=on_broken)
+        writer = WriterWorker(db, clock, file_identity, checkpointer, shared=shared, on_broken=on_broken)
         return cls(writer, readers, checkpointer)
 
     async def write(self, call: Call[R]) -> R:
@@ -90,38 +90,38 @@ class ThreadedDatabase:
         return receipt
 
     async def changed(self) -> bool:
-        # Asked on the writer's own connection, whose commits do not count.
+        # Read on the writer's connection, whose own commits do not change the value.
         version, before = await self.write(Call("changed", data_version)), self._data_version
         self._data_version = version
         return version != before
 
     def wal_bytes(self) -> int:
-        return self._desk.anchor.wal_bytes()
+        return self._writer.file_identity.wal_bytes()
 
     async def tables(self) -> Sequence[str]:
-        """None where reading every page would keep a reader for too long: a backup or `holdfast audit` looks then."""
+        """Empty if a check would block a reader for too long; backups and `holdfast audit` check pages then."""
         names: list[str] = await self._readers.submit(Call("tables", checkable))
         return names
 
     async def check_table(self, table: str) -> str | None:
-        """Read every page of the table and of its indexes, without comparing them with each other."""
+        """Read every page of the table and of its indexes, without cross-checking them."""
         found: str = await self._readers.submit(Call("check_table", lambda: quick_check(table)))
         return None if found == "ok" else found
 
     async def close(self) -> None:
         await self._writers.close(CLOSE_TIMEOUT_S)
         await self._readers.close(CLOSE_TIMEOUT_S)
-        await self._checkpointer.close(CLOSE_TIMEOUT_S, untouched=self._desk.broken is not None)
+        await self._checkpointer.close(CLOSE_TIMEOUT_S, untouched=self._writer.broken is not None)
 
 
 class WriterWorker(PoolWorker):
-    """Owns the writing connection; everything here runs on the writer thread."""
+    """Owns the writing connection; runs on the writer thread."""
 
     def __init__(
         self,
         db: apsw.Connection,
         clock: Clock,
-        anchor: FileIdentity,
+        file_identity: FileIdentity,
         checkpointer: Checkpointer,
         *,
         shared: bool,
@@ -129,7 +129,7 @@ class WriterWorker(PoolWorker):
     ) -> None:
         self._db = db
         self._clock = clock
-        self.anchor = anchor
+        self.file_identity = file_identity
         self._checkpointer = checkpointer
         self._shared = shared
         self._on_broken = on_broken
@@ -152,19 +152,19 @@ class WriterWorker(PoolWorker):
         self._contended = False
         try:
             outcomes = run_batch(self._db, calls, self._clock)
-        except BaseException:  # a script raised what no script may raise; the next batch needs a clean start
+        except BaseException:  # a script raised an unexpected exception; the next batch needs a clean transaction
             roll_back(self._db)
             raise
-        if not self.anchor.holds():
+        if not self.file_identity.holds():
             outcomes = refuse(calls, StoreBroken("the database was moved, replaced or deleted while in use"))
         first = outcomes[0].error
-        if isinstance(first, StoreBroken):  # it is never the fault of one call
+        if isinstance(first, StoreBroken):  # it always concerns the whole engine
             self._break(first)
         self._checkpointer.committed()
         return outcomes
 
     def _scrub(self) -> Outcome:
-        """After the writes that came with it. Everybody else waits: no transaction may be open meanwhile."""
+        """Scrub after the writes of the same batch. All other calls wait, because no transaction may be open."""
         if self.broken:
             return refuse([SCRUB], self.broken)[0]
         try:
@@ -192,14 +192,14 @@ class WriterWorker(PoolWorker):
             self._on_broken(error)
 
     def _poll(self, polls: int) -> bool:
-        """SQLite's busy handler: True to try the lock again."""
+        """SQLite's busy handler: True to retry the lock."""
         self._contended = True
         self._pause.wait(WRITE_LOCK_POLL_S)
         return polls < WRITE_LOCK_POLLS_MAX
 
 
 class ReaderWorker(PoolWorker):
-    """Owns one reading connection."""
+    """Owns one read connection."""
 
     def __init__(self, db: apsw.Connection, clock: Clock) -> None:
         self._db = db
@@ -213,7 +213,7 @@ class ReaderWorker(PoolWorker):
 
 
 def scrubbing() -> Script[str]:
-    """Stands for a scrub in the queue of the writer. It is no script: nothing of it runs inside a transaction."""
+    """Marks a scrub in the writer's queue. The writer runs the scrub outside a transaction and never this script."""
     yield from ()
     raise InvariantBroken("a scrub was run as a script")
 
@@ -237,6 +237,6 @@ def quick_check(table: str) -> Script[str]:
 
 
 def data_version() -> Script[int]:
-    """Moves when another connection commits."""
+    """Changes when another connection commits."""
     found = yield from rows("pragma data_version")
     return int(found[0][0])
