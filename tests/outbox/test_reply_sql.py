@@ -462,7 +462,7 @@ async def notices(driver):
 
 
 @pytest.mark.parametrize(
-    ("limits", "outcome", "words"), [(FULL, MailboxFull, "1 are waiting"), (FAST, TooMany, "60 s")]
+    ("limits", "outcome", "words"), [(FULL, MailboxFull, "1 messages are already waiting"), (FAST, TooMany, "60 s")]
 )
 async def test_who_is_refused_for_good_is_told_why(ledger, limits, outcome, words):
     driver = ledger.driver

@@ -19,7 +19,7 @@ STORY = [
 ]
 YES, OTHER_DIGEST, UNSHOWABLE = 24, 7, 0
 SEEDS = {YES: "approved", 3: "denied", 1: "expired"}
-VERBS = ("append_step", "release_claim", "resume_turn", "accept")
+VERBS = ("append_step", "release_claim", "resume_turn", "accept_message")
 POINTS = [CrashPoint(verb, side) for verb in VERBS for side in ("before", "after")]
 STRIDE = 40  # of the statements, one in so many before every push and the others in the soak
 

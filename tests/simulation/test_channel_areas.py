@@ -16,7 +16,7 @@ from holdfast.testing.report import describe
 
 FIRST = 30_000
 OF_EACH = 4
-MEANT_FOR_OTHERS = {"drop_draft", "stray_drafts"}  # what is left of drafts is rare
+MEANT_FOR_OTHERS = {"drop_draft", "take_stray_drafts"}  # what is left of drafts is rare
 
 
 def seeds_with(area, count):

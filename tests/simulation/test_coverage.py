@@ -58,10 +58,10 @@ def test_every_area_is_in_some_of_the_histories():
 
 def test_what_was_not_reached_is_named():
     reached = Reached()
-    reached.came_by([CrashPoint("accept", "before"), CrashPoint("no such verb", "before"), "statement"])
+    reached.came_by([CrashPoint("accept_message", "before"), CrashPoint("no such verb", "before"), "statement"])
     coverage = coverage_of(reached)
     assert (coverage.histories, coverage.verbs_reached, coverage.verbs) == (1, 1, len(known_verbs()))
-    assert "store.accept" not in coverage.verbs_missing
+    assert "store.accept_message" not in coverage.verbs_missing
     assert "store.commit_turn" in coverage.verbs_missing
     assert set(coverage.functions_missing) == {name for name, lines in known_lines().items() if lines}
 

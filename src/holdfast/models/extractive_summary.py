@@ -66,7 +66,7 @@ class SummaryLines:
         for line in lines:
             self.drop(line)
             if line.strip():
-                words = frozenset(word for word in keywords(_CORRECTION.sub("", line)) if not word[0].isdigit())
+                words = frozenset(word for word in keywords(_CORRECTION.sub("", line)) if not word[:1].isdigit())
                 self._words[line] = words
                 for word in words:
                     self._holders.setdefault(word, {})[line] = None

@@ -36,10 +36,20 @@ SHARES: Mapping[ChannelArea, float] = {
 }
 NEED_CHATS = frozenset({ChannelArea.DRAFTS, ChannelArea.RESEND})  # only where replies are posted
 VERBS: Mapping[ChannelArea, tuple[str, ...]] = {
-    ChannelArea.ROOMS: ("accept", "note_read", "read_up_to", "move_chat", "attachments_bytes", "admitted"),
-    ChannelArea.DRAFTS: ("intend_draft", "note_draft", "release_draft", "stray_drafts", "drop_draft", "claim_replies"),
+    ChannelArea.ROOMS: (
+        *("accept_message", "note_position", "read_positions", "move_chat"),
+        *("count_attachment_bytes", "is_admitted"),
+    ),
+    ChannelArea.DRAFTS: (
+        "intend_draft",
+        "note_draft",
+        "release_draft",
+        "take_stray_drafts",
+        "drop_draft",
+        "claim_replies",
+    ),
     ChannelArea.AGENTS: ("append_step", "claim_replies", "settle_reply"),
-    ChannelArea.LINKS: ("link", "unlink", "kin"),
+    ChannelArea.LINKS: ("link_principals", "unlink_principal", "linked_principals"),
     ChannelArea.MOVES: ("move_address",),
     ChannelArea.RESEND: ("resend_reply",),
     ChannelArea.DECIDE: ("decide_approval",),

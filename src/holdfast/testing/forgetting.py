@@ -54,7 +54,7 @@ ROUGH_S = 45.0  # longer than recalls may be under way, so that a sweep meets fa
 ASK_S = 1.0
 WRITING_SHARE = 0.5  # of the histories, in which agents write to each other
 UNABLE_EVERY = 3  # in every so-manieth history one provider cannot erase
-VERBS = ("forget", "scrub_forgotten", "sweep_forgotten")
+VERBS = ("begin_forgetting", "mark_scrubbed", "sweep_forgotten")
 PARKED = """
 select id, agent, provider, place, principal from delivery where op = 'erase' and state = 'parked' order by n"""
 # Memory was asked, so the model has the words now.
