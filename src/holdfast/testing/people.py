@@ -27,7 +27,7 @@ ASKED = """
 select inbound.event_id, reply.body from inbound join reply on reply.message = inbound.message
  where inbound.kind = 'command' and inbound.state = 'command' and length(reply.body) > 0
  order by inbound.at, inbound.seq"""
-WORD = re.compile(rb"To do it, send: (/delete \w{4})\Z")
+WORD = re.compile(rb"send: (/delete \w{4})\Z")
 ANSWERS = ("/approve {}", "/deny {} not today", "")
 WEIGHTS = (4, 4, 1)
 DIGESTS = (5, 3, 2)  # none, the right one, another one
