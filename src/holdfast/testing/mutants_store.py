@@ -26,7 +26,7 @@ FIRST_PAGE = 1
 # --- expiry --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I9", budget=150, area=Area.EXPIRY, first=3264)
+@mutant("I9", budget=150, area=Area.EXPIRY, first=1469)
 def expiry_closes_over_mail() -> Sequence[Patch]:
     """A message that came before the session was closed does not reopen it."""
     honest = finalisation_sql._leave_session  # noqa: SLF001
