@@ -25,7 +25,7 @@ from holdfast.inbox.channel_status import (
 )
 from holdfast.inbox.gateway import Received
 from holdfast.inbox.message import Enclosure
-from holdfast.kernel.errors import ScopeRequired, SessionNotFound
+from holdfast.kernel.errors import MessageNotFound, ScopeRequired, SessionNotFound
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, Principal, ReplyId, TokenId
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from holdfast.turns.spend import Spend
@@ -315,5 +315,9 @@ async def test_the_service_of_a_token_keeps_to_its_agents_by_itself(live):
     session = (await live.runtime.sessions(agent=THEIRS))[0].id
     with pytest.raises(SessionNotFound):
         await service.context(session)
+    said = await live.runtime.send("elsewhere", "hello", agent=THEIRS)
+    for question in (service.message, service.trace):
+        with pytest.raises(MessageNotFound):
+            await question(said)
     with pytest.raises(ScopeRequired):
         service.listen()
