@@ -1,8 +1,8 @@
 """Guarantees of the durable core, broken on purpose, to see that the checkers see it. Those of delivery and recall are
 in `mutants_delivery`, those of forgetting in `mutants_forget`, those of replies in `mutants_replies`, those of
 approvals in `mutants_approval`, those of the audit trail in `mutants_actions`, those of commands in `mutants_rights`,
-those between people in `mutants_visibility`, those of what only some histories have in `mutants_store` and
-`mutants_channels`."""
+those between people in `mutants_visibility`, those of the worker's transactions in `mutants_work`, those of what only
+some histories have in `mutants_store` and `mutants_channels`."""
 
 import asyncio
 import secrets
@@ -32,6 +32,7 @@ from holdfast.testing import (
     mutants_rights,
     mutants_store,
     mutants_visibility,
+    mutants_work,
 )
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.mutant import MUTANTS, Mutant, Patch, arguments, mutant
@@ -53,6 +54,7 @@ __all__ = [
     "mutants_rights",
     "mutants_store",
     "mutants_visibility",
+    "mutants_work",
 ]
 
 ACK_TO_COMMIT_S = 0.4
