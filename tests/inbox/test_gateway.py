@@ -20,8 +20,8 @@ from holdfast.kernel.errors import (
     StoreUnavailable,
 )
 from holdfast.kernel.ids import MessageId
-from holdfast.sessions.history_sql import next_ready
 from holdfast.store.node_sql import claim_mailboxes
+from holdfast.store.upcoming_sql import read_upcoming
 from holdfast.testing import ManualClock
 from holdfast.turns.worker import Worker
 from tests.support.fakes import (
@@ -269,7 +269,7 @@ async def test_claims_whose_answer_was_lost_are_all_given_again_though_messages_
         async def claiming(node, *, name, limit):
             if lost:
                 return await claim(node, name=name, limit=limit)
-            if await runtime.db.read(next_ready()) is None or len(sent) < 3:
+            if (await runtime.db.read(read_upcoming())).mail_at is None or len(sent) < 3:
                 return ()
             lost.extend(await claim(node, name=name, limit=limit))
             monkeypatch.setattr(Gateway, "crowds", 1)

@@ -10,7 +10,6 @@ from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Task
-from holdfast.sessions.history_sql import next_ready
 from holdfast.store.membership import Member
 from holdfast.store.node_sql import claim_mailboxes, release_claim
 from holdfast.store.ports import Ports
@@ -20,8 +19,6 @@ TURNS_MAX = 64
 CROWD_PAUSE_MS = 100  # times the value of `crowds`, before every turn that begins under load
 CROWD_PAUSE_MS_MAX = 1_000
 CLAIMS_AT_ONCE_MAX = 16  # one commit claims all mailboxes that became ready together
-POLL_MS = 1_000
-POLL_MS_MIN = 20  # keeps the loop from spinning on a ready mailbox that cannot be claimed
 RETRY_MS_MAX = 30_000
 LOST_PAUSE_MS = 1_000
 
@@ -93,9 +90,8 @@ class Worker(Loop):
         return self.stopping or (taken > 0 and self._crowds() > 0)
 
     async def rest(self) -> None:
-        ready_at = await self._ports.db.read(next_ready())
-        wait_ms = POLL_MS if ready_at is None else max(POLL_MS_MIN, min(POLL_MS, ready_at - self._ports.clock.now()))
-        await self._ports.notifier.wait(Topic.MAIL, timeout_ms=wait_ms)
+        """Wait until mail is announced: by this process, or by the node's poll (store/membership.py)."""
+        await self._ports.notifier.wait(Topic.MAIL)
 
     async def _serve(self, claim: Claim) -> None:
         """Serve one claim to its end. An exception affects this mailbox only."""
@@ -133,6 +129,7 @@ class Worker(Loop):
     async def _release(self, claim: Claim, retry_in_ms: int) -> None:
         try:
             await self._ports.db.write(release_claim(claim, retry_in_ms=retry_in_ms))
+            self._ports.notifier.wake_in(Topic.MAIL, retry_in_ms)
         except HoldfastError as failed:
             self._unreleased[claim] = retry_in_ms
             log.error("claim.failed", code=failed.code, why=str(failed))
