@@ -82,6 +82,7 @@ MAY_ALSO_IMPORT = {
     "eval/compression/run.py": {"testing"},  # a conversation in virtual time
     "eval/local_provider.py": {"providers"},  # measures the local provider itself, outside any runtime
     "store/node_sql.py": {"inbox", "outbox"},  # a node that ends gives back what each subject let it claim
+    "store/upcoming_sql.py": {"memory", "outbox"},  # a node learns what is due for every subject
     "store/upkeep_sql.py": {"inbox", "memory"},  # pruning drops attachments and keeps tombstones
 }
 
@@ -180,6 +181,7 @@ MAY_USE_THE_MACHINE = {
     "cli/logs.py": "a thread that writes lines, which everybody says and nobody waits for",
     "cli/keyboard.py": "a thread that waits for typed lines, which no event loop can do on every platform",
     "runtime/library.py": "the synchronous face runs an event loop in a thread of its own",
+    "kernel/notifier.py": "a timer only announces work: the loop of a simulation runs it like any other timer",
     "kernel/machine.py": "the real Clock, Entropy and Tasks",
     "testing/*": "the simulator owns clock, chance and order, and its runner times itself",
     "store/postgres/database.py": "a script that lost a race waits a moment; the simulator does not run on PostgreSQL",
@@ -210,14 +212,14 @@ MAY_CATCH_EVERYTHING = {
     "cli/running.py": "the top of every command: shows what happened, exits with 70",
     "runtime/connection_check.py": "providers and channels are foreign code: what they raise is the result",
     "memory/delivery_call.py": "a provider is somebody else's code: what it did before it raised is uncertain",
-    "memory/dispatcher.py": "the top of every call to a provider: logs once, the lanes lapse into doubt",
-    "outbox/drafter.py": "the top of every draft: logs once, the turn and its reply go on without",
     "memory/recaller.py": "a provider is somebody else's code: the turn goes on without its memory",
+    "sessions/finisher.py": "the top of every finalisation: logs once, postpones it from its newest step",
     "sessions/compressor.py": "the top of a compression: whoever waits for it gets the error, or the log does",
     "inbox/router.py": "what a message meets is raised again, until the message is on record as refused",
+    "kernel/claim_loop.py": "the top of every claim: logs once, gives the claim back",
     "kernel/loop.py": "the top of every loop: logs once, backs off, goes on",
+    "kernel/task_set.py": "the top of every task: logs once, the other tasks go on",
     "outbox/account_sender.py": "a channel is somebody else's code: what it posted before it raised is uncertain",
-    "outbox/reply_sender.py": "the top of every reply: logs once, the reply is given back as uncertain",
     "tools/toolbox.py": "a tool is somebody else's code: what it raises is told to the model",
     "turns/interruption.py": "the error of either side of a race is raised where the race is awaited",
     "turns/worker.py": "the top of every claim: logs once, gives the mailbox back for a later try",

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from holdfast.kernel import notifier as bells
-from holdfast.kernel.notifier import Event, Feed, FeedOverrun, Notifier, Topic
+from holdfast.kernel.notifier import Event, Feed, FeedOverrun, Notifier, Topic, Woken
+from tests.support.loop_time import put_forward
 from tests.support.patience import within
 
 SOON_MS = 60_000  # far beyond what a passing test waits
@@ -62,6 +63,53 @@ async def test_a_wake_up_that_comes_with_the_timeout_is_kept_for_the_next_wait()
     assert not await bell.wait(Topic.MAIL, timeout_ms=AT_ONCE_MS)
     bell.wake(Topic.MAIL)
     assert await bell.wait(Topic.MAIL, timeout_ms=SOON_MS)
+
+
+async def test_before_the_first_look_anything_may_be_due():
+    bell = Notifier()
+    assert bell.take(Topic.MAIL).anything
+    assert not bell.take(Topic.MAIL).anything
+
+
+async def test_keys_of_wake_ups_are_taken_once_and_in_order():
+    bell = Notifier()
+    bell.take(Topic.REPLY)
+    for key in ("b", "a", "b"):
+        bell.wake(Topic.REPLY, key)
+    woken = bell.take(Topic.REPLY)
+    assert (woken.anything, woken.keys) == (False, ("b", "a"))
+    assert bell.take(Topic.REPLY).keys == ()
+
+
+async def test_more_keys_than_are_kept_are_anything(monkeypatch):
+    monkeypatch.setattr(bells, "KEYS_MAX", 2)
+    bell = Notifier()
+    bell.take(Topic.REPLY)
+    for key in range(9):
+        bell.wake(Topic.REPLY, key)
+    woken = bell.take(Topic.REPLY)
+    assert woken.anything
+    assert len(woken.keys) == 2
+
+
+async def test_a_nudge_ends_a_wait_and_announces_nothing():
+    bell = Notifier()
+    bell.take(Topic.REPLY)
+    bell.nudge(Topic.REPLY)
+    assert await bell.wait(Topic.REPLY, timeout_ms=SOON_MS)
+    assert bell.take(Topic.REPLY) == Woken(anything=False, keys=())
+
+
+async def test_work_that_is_due_later_is_announced_then():
+    bell = Notifier()
+    bell.take(Topic.REPLY)
+    bell.wake_in(Topic.REPLY, 5_000, "a")
+    assert bell.take(Topic.REPLY).keys == ()
+    put_forward(5)
+    assert await bell.wait(Topic.REPLY, timeout_ms=SOON_MS)
+    assert bell.take(Topic.REPLY).keys == ("a",)
+    bell.wake_in(Topic.REPLY, 0, "b")
+    assert bell.take(Topic.REPLY).keys == ("b",)
 
 
 # --- feeds -------------------------------------------------------------------------------------------------------

@@ -6,9 +6,6 @@ import httpx
 import pytest
 
 from holdfast.memory import dispatcher, edit_reader, forgetter
-from holdfast.runtime import change_poller
-from holdfast.sessions import finisher
-from holdfast.turns import worker
 from tests.support.honcho_server import HonchoServer
 from tests.support.memory_world import World
 
@@ -28,12 +25,9 @@ def hours(monkeypatch):
 
     There is no other process, and whatever happens in this one rings a bell.
     """
-    for module in (worker, forgetter):
-        monkeypatch.setattr(module, "POLL_MS", 60_000)
+    monkeypatch.setattr(forgetter, "POLL_MS", 60_000)
     monkeypatch.setattr(dispatcher, "POLL_MS", 5_000)
     monkeypatch.setattr(edit_reader, "LOOK_EVERY_MS", 60_000)
-    monkeypatch.setattr(finisher, "REST_MS", 60_000)
-    monkeypatch.setattr(change_poller, "LOOK_EVERY_MS", 60_000)
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ The service of these tests keeps a second copy of whatever it is sent twice, so 
 
 import pytest
 
+from holdfast.memory.dispatcher import Dispatcher
 from holdfast.memory.provider import Configured
-from holdfast.runtime.supervisor import DISPATCHER_GRACE_MS, GRACE_MS, LEAVE_MS
+from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS
 from tests.support.fakes import Gate
 from tests.support.memory_provider import Service
 from tests.support.memory_world import World, all_deliveries, say, shelf, states
@@ -81,7 +82,7 @@ def test_what_was_with_a_service_that_never_answers_is_asked_about_and_is_there_
         return took_s
 
     took_s = world.run(scenario())
-    assert took_s <= (GRACE_MS + DISPATCHER_GRACE_MS + LEAVE_MS) / 1000
+    assert took_s <= (GRACE_MS + Dispatcher.grace_ms + LEAVE_MS) / 1000
     assert sorted(service.words()) == ["one", "three", "two"]
     assert service.words().index("one") < service.words().index("two")
     asked = [call.ids for call in service.calls if call.verb == "landed"]

@@ -6,17 +6,17 @@ jump.
 import asyncio
 import gc
 import warnings
-from types import SimpleNamespace
 
 import pytest
 
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities
 from holdfast.inbox.channels import Channels
-from holdfast.kernel.errors import ClaimLost, MessageNotFound, StoreUnavailable
+from holdfast.kernel.errors import ClaimLost, StoreUnavailable
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.notifier import Event, Notifier, Topic
 from holdfast.outbox import drafter
+from holdfast.outbox.destination_sql import Destination
 from holdfast.outbox.draft import (
     EVERY_MS_MIN,
     FIRST_AFTER_CHARS,
@@ -165,15 +165,15 @@ class DrafterWorld:
         """The other verbs are those of the list of drafts."""
         return getattr(self.db, verb)
 
-    async def trace_message(self, id_):
+    async def find_destination(self, id_):
         """Messages are named by the place that they were said in."""
         agent, channel, type_, chat, *thread = id_.split("/")
         if chat == "gone":
-            raise MessageNotFound("pruned")
+            return None  # pruned
         address = Address(
             agent=AgentName(agent), channel=channel, type=type_, chat=chat, thread=next(iter(thread), None)
         )
-        return SimpleNamespace(address=str(address), event_id=f"event of {id_}")
+        return Destination(address, f"event of {id_}")
 
     def hear(self, text="", *, name="turn.delta", turn=1, fence=1, at="main/telegram/dm/7", session=None):
         messages = at if isinstance(at, tuple) else (at,)
@@ -260,9 +260,9 @@ async def test_nothing_is_done_while_nothing_is_heard(world):
     world.hear(LONG)
     await world.rest(100)
     assert platform.done == ["send"]
-    before = world.drafter._calls
+    before = world.drafter._running._started
     await world.rest(SWEEP_MS - 1_000)
-    assert (platform.done, world.drafter._calls) == (["send"], before)
+    assert (platform.done, world.drafter._running._started) == (["send"], before)
 
 
 @lives
@@ -694,7 +694,7 @@ async def test_what_is_under_way_is_cut_off_with_the_drafter(world):
     world.drafter.cut_off()
     await world.rest(WRITE_WAIT_MS + 1_000)
     assert world.db.verbs("note", "release") == [], "whoever comes next finds it unknown"
-    assert world.drafter._running == {}
+    assert len(world.drafter._running) == 0
 
 
 @lives
@@ -712,6 +712,6 @@ async def test_what_is_cut_off_before_it_began_leaves_nothing_behind(world):
         await world.rest(100)
         world.loop._tasks.clear()  # this loop keeps them until it is closed; others do not
         gc.collect()
-    assert world.drafter._running == {}
+    assert len(world.drafter._running) == 0
     assert [str(one.message) for one in warned] == []
     assert world.db.verbs("release") == [], "its hold passes, and the reply takes its place then"

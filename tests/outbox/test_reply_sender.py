@@ -17,10 +17,10 @@ from holdfast.inbox.gateway import Received
 from holdfast.inbox.message import accepted_message
 from holdfast.kernel.ids import AgentName
 from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Sent
+from holdfast.outbox.reply_sender import ReplySender
 from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
-from holdfast.runtime.supervisor import REPLY_SENDER_GRACE_MS
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
 from tests.support.fakes import Gate, ScriptedModel, agents, policy, says, stands_at
@@ -438,7 +438,7 @@ async def test_stopping_is_bounded_and_what_is_cut_off_is_in_doubt(street):
     await street.rest(0.5)
     began = street.loop.time()
     await runtime.close()
-    assert street.loop.time() - began <= REPLY_SENDER_GRACE_MS / 1000 + 1
+    assert street.loop.time() - began <= ReplySender.grace_ms / 1000 + 1
     channel = street.channel()
     runtime = await street.open(channel)
     await street.rest()

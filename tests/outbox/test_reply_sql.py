@@ -147,7 +147,7 @@ async def test_an_account_gets_its_own_replies_only(ledger):
     await ledger.answer(channel="discord")
     await ledger.answer(agent="moss", chat="b")
     assert await ledger.claim() == ()
-    due = await ledger.db.read(next_reply_due())
+    _, due = await ledger.db.read(next_reply_due())
     assert set(due) == {("fern", "discord"), ("moss", "telegram")}
 
 
@@ -168,7 +168,7 @@ async def test_an_unknown_node_claims_nothing(ledger):
 
 async def test_what_is_pulled_is_never_claimed(ledger):
     await ledger.answer(channel="http")
-    assert await ledger.db.read(next_reply_due()) == {}
+    assert (await ledger.db.read(next_reply_due()))[1] == {}
 
 
 async def test_a_reply_says_when_it_is_due(ledger):
@@ -176,7 +176,7 @@ async def test_a_reply_says_when_it_is_due(ledger):
     await ledger.settle(await ledger.one(), ReplyState.PENDING, delay_ms=700)
     behind = ledger.driver.clock.now() + 700
     await ledger.answer()
-    assert await ledger.db.read(next_reply_due()) == {("fern", "telegram"): behind}
+    assert (await ledger.db.read(next_reply_due()))[1] == {("fern", "telegram"): behind}
 
 
 async def test_each_channel_of_an_agent_has_its_own_due_time(ledger):
@@ -184,7 +184,8 @@ async def test_each_channel_of_an_agent_has_its_own_due_time(ledger):
     await ledger.settle(await ledger.one(), ReplyState.PENDING, delay_ms=700)
     await ledger.answer(chat="b", channel="discord")
     now = ledger.driver.clock.now()
-    assert await ledger.db.read(next_reply_due()) == {("fern", "discord"): now, ("fern", "telegram"): now + 700}
+    due = {("fern", "discord"): now, ("fern", "telegram"): now + 700}
+    assert await ledger.db.read(next_reply_due()) == (now, due)
 
 
 # --- settling --------------------------------------------------------------------------------------

@@ -142,7 +142,8 @@ def is_compared(sql):
 
 
 def _after_set(sql):
-    """The condition of a change: what stands behind its last top-level `where`."""
+    """The condition of a change: what stands behind its last top-level `where`, and before what it returns."""
+    sql = sql.partition(" returning ")[0]
     return "where " + sql.rpartition("\n where ")[2] if "\n where " in sql else sql
 
 

@@ -14,19 +14,16 @@ from holdfast.memory.providers import Providers
 from holdfast.runtime import app as app_module
 from holdfast.runtime.app import DATABASE, is_served, open_runtime
 from holdfast.runtime.assembly import assemble
-from holdfast.runtime.change_poller import LOOK_EVERY_MS
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS
 from holdfast.runtime.temporary_lease import TemporaryLease
 from holdfast.sessions.history_sql import list_operations
-from holdfast.store.membership import Member
+from holdfast.store.membership import LOOK_EVERY_MS, Member
 from holdfast.store.node_sql import register_node, release_claim, retire_node
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.store.upkeep_sql import prove_write
 from holdfast.testing import ManualClock, SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
-from holdfast.turns import worker as worker_module
 from holdfast.turns.agents import Agents
-from holdfast.turns.work import ClaimedWork
 from holdfast.turns.work_sql import claim_work, end_turn
 from tests.support.fakes import (
     Gate,
@@ -290,9 +287,8 @@ async def test_a_process_that_does_not_serve_can_send_and_read(tmp_path):
         assert [one.id for one in await visiting.sessions(chat="c")] == [session]
 
 
-def test_mail_accepted_by_another_process_is_noticed_within_about_a_second(simulation: Simulation, monkeypatch):
-    """The worker's own slow poll is taken away: only the lookout can tell it."""
-    monkeypatch.setattr(worker_module, "POLL_MS", 3_600_000)
+def test_mail_accepted_by_another_process_is_noticed_within_about_a_second(simulation: Simulation):
+    """Only the poll of the node can tell the worker."""
 
     async def scenario() -> float:
         model = ScriptedModel()
@@ -348,7 +344,7 @@ def test_a_mailbox_that_is_ready_and_cannot_be_claimed_does_not_make_the_worker_
 
         async def none(*_, **__):
             simulation.verbs["claims"] += 1
-            return ClaimedWork((), simulation.clock.now())
+            return ()
 
         replace_verb(monkeypatch, runtime.db, claim_work, none)
         await runtime.send("c", "hello")

@@ -45,21 +45,24 @@ class Recording:
         self.asked = []
 
     async def next_reply_due(self):
-        return {(GONE, "agent"): Instant(0), (HERE, "agent"): Instant(0)}
+        return Instant(0), {(GONE, "agent"): Instant(0), (HERE, "agent"): Instant(0)}
 
     async def claim_replies(self, _node, agent, _channel, **_):
         self.asked.append(agent)
         return ()
 
-    async def list_lane_keys(self, *, ever=False):
+    async def list_lane_keys(self):
         return (LaneKey(GONE, MEM), LaneKey(HERE, MEM))
 
     async def next_overdue(self):
         return None
 
-    async def next_due(self, keys):
-        self.asked += [key.agent for key in keys]
-        return tuple(None for _ in keys)
+    async def next_due(self):
+        return Instant(0), {LaneKey(GONE, MEM): Instant(0), LaneKey(HERE, MEM): Instant(0)}
+
+    async def claim_lanes(self, _node, key, **_):
+        self.asked.append(key.agent)
+        return ()
 
 
 def parts(store):

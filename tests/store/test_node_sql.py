@@ -9,7 +9,7 @@ from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.errors import ClaimLost, NodeLost
 from holdfast.kernel.ids import NodeId
 from holdfast.sessions.command_sql import run_command
-from holdfast.sessions.history_sql import list_operations, next_ready
+from holdfast.sessions.history_sql import list_operations
 from holdfast.store.node_sql import (
     claim_mailbox,
     claim_mailboxes,
@@ -19,6 +19,7 @@ from holdfast.store.node_sql import (
     renew_node,
     retire_node,
 )
+from holdfast.store.upcoming_sql import read_upcoming
 from holdfast.turns.turn_sql import append_step, commit_turn, observe_messages, open_turn, resume_turn
 from tests.support.driver import address_of, tool_step
 
@@ -69,13 +70,13 @@ async def test_a_released_mailbox_goes_to_the_end_of_the_line_while_it_has_mail(
 async def test_a_mailbox_without_mail_is_not_claimed(driver):
     await driver.talk("one")
     assert await driver.db.write(claim_mailbox(driver.node)) is None
-    assert await driver.db.read(next_ready()) is None
+    assert (await driver.db.read(read_upcoming())).mail_at is None
 
 
 async def test_a_release_can_ask_for_a_delay(driver):
     await driver.say("one")
     await driver.db.write(release_claim(await driver.claim(), retry_in_ms=500))
-    assert await driver.db.read(next_ready()) == driver.clock.now() + 500
+    assert (await driver.db.read(read_upcoming())).mail_at == driver.clock.now() + 500
     driver.clock.advance(499)
     assert await driver.db.write(claim_mailbox(driver.node)) is None
     driver.clock.advance(1)

@@ -1,7 +1,9 @@
 """The promise: what one round of pruning leaves behind is not left for long."""
 
+from holdfast.kernel.ids import Instant
 from holdfast.store.membership import Member, PrunePolicy, Reaper
 from holdfast.store.node_sql import Reaped
+from holdfast.store.upcoming_sql import Upcoming
 from tests.support.ports import VerbMethods, make_ports
 
 POLICY = PrunePolicy()
@@ -15,7 +17,10 @@ class Attic:
         self.prunings = 0
 
     async def renew_node(self, node):
-        pass
+        return Upcoming(Instant(0))
+
+    async def read_upcoming(self):
+        return Upcoming(Instant(0))
 
     async def reap_nodes(self, *, lease_ms):
         return Reaped(nodes=0, claims=0, operations=0)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from holdfast.kernel.ids import AgentName, Instant, NodeId
 from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.notifier import Topic
 from holdfast.memory.dispatcher import Dispatcher
 from holdfast.memory.lane_sql import next_due
 from holdfast.memory.notes import Applied, Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
@@ -31,8 +32,9 @@ class ByHand:
     def __init__(self, db: Database, clock: ManualClock, configured: Configured, name: ProviderName) -> None:
         self.db, self.clock = db, clock
         self.providers = Providers(lambda _agent: {name: configured})
+        self.ports = make_ports(db, clock=clock, entropy=SeededEntropy(1))
         self.courier = Dispatcher(
-            make_ports(db, clock=clock, entropy=SeededEntropy(1)),
+            self.ports,
             providers=self.providers,
             member=cast("Any", SimpleNamespace(node=NodeId("n"))),
         )
@@ -49,7 +51,8 @@ class ByHand:
 
     async def settle_due(self) -> None:
         """Until nothing is due now."""
-        while await self.courier.step() or any(carrier.calls for carrier in self.courier._deliveries.values()):
+        self.ports.notifier.wake(Topic.DELIVERY)
+        while await self.courier.step() or len(self.courier.running):
             await self.courier.drain(60_000)
 
     async def run_for(self, wait_ms: int) -> None:
@@ -62,7 +65,7 @@ class ByHand:
 
     async def _next(self) -> Instant | None:
         """When something can be done next; None when nothing is open."""
-        due = [at for at in await self.db.read(next_due([*self.courier._deliveries])) if at is not None]
+        due = (await self.db.read(next_due()))[1].values()
         reopens = [carrier.circuit.reopens_at for carrier in self.courier._deliveries.values()]
         return Instant(max(self.clock.now() + 1, min(due), *reopens)) if due else None
 

@@ -311,12 +311,12 @@ async def test_a_death_is_counted_against_one_turn_once_several_have_been_throug
     chats = [f"chat {n}" for n in range(4)]
     sent: list[MessageId] = []
     for life in range(6):
-        gate = Gate()
+        gate, asked = Gate(), len(model.requests)
         model.otherwise = stands_at(gate, says("done"))
         process = await Process.start(tmp_path, agents(model, policy(turn_attempts_max=5)))
         if not sent:
             sent = [await process.runtime.send(chat, "hello") for chat in chats]
-        await soon(asked_of(process.runtime, model, len(model.requests) + (len(chats) if life < 2 else 1)))
+        await soon(asked_of(process.runtime, model, asked + (len(chats) if life < 2 else 1)))
         await process.kill()
     async with await Process.start(
         tmp_path, agents(ScriptedModel(otherwise=says("done")), policy(turn_attempts_max=5))
@@ -334,8 +334,7 @@ async def test_a_turn_that_another_worker_ended_asks_the_model_nothing(tmp_path,
 
         async def over(*args, **kwargs):
             claimed = await claim(*args, **kwargs)
-            ended = [replace(one, context=replace(one.context, open_turn=None, entries=())) for one in claimed.work]
-            return replace(claimed, work=tuple(ended))
+            return tuple(replace(one, context=replace(one.context, open_turn=None, entries=())) for one in claimed)
 
         replace_verb(monkeypatch, runtime.db, claim_work, over)
         caplog.set_level(logging.INFO, logger="holdfast")

@@ -6,9 +6,8 @@ import pytest
 
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import MessageId
-from holdfast.sessions.history_sql import next_ready
 from holdfast.turns.turn_limit import ACTIVE_MIN, CALM_MS, DECREASE_EVERY_MS, SLOW_MS, TURNS_MAX, TurnLimit
-from holdfast.turns.work import ClaimedWork, Work
+from holdfast.turns.work import Work
 from holdfast.turns.work_sql import claim_work
 from tests.support.fakes import Gate, Process, ScriptedModel, agents, says, soon, stands_at, states
 from tests.support.ports import replace_verb, verb_on
@@ -105,7 +104,7 @@ async def test_a_limited_worker_releases_a_mailbox_after_each_turn(tmp_path, mon
 
         async def claiming(*args, **kwargs):
             claimed = await claim(*args, **kwargs)
-            taken.extend(claimed.work)
+            taken.extend(claimed)
             return claimed
 
         replace_verb(monkeypatch, runtime.db, claim_work, claiming)
@@ -130,9 +129,9 @@ async def test_claims_whose_answer_was_lost_are_all_given_again_though_turns_are
         async def claiming(*args, name, limit):
             if lost:
                 return await claim(*args, name=name, limit=limit)
-            if await runtime.db.read(next_ready()) is None or len(sent) < 3:
-                return ClaimedWork((), None)
-            lost.extend((await claim(*args, name=name, limit=limit)).work)
+            if len(sent) < 3:
+                return ()
+            lost.extend(await claim(*args, name=name, limit=limit))
             monkeypatch.setattr(TurnLimit, "active_max", lambda *_: 1)
             raise StoreUnavailable("the connection broke before the answer came")
 

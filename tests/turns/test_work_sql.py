@@ -52,7 +52,7 @@ async def work(driver, *, name="", limit=4, plan=None, known=unknown):
 
 
 async def one(driver, **options):
-    (only,) = (await work(driver, **options)).work
+    (only,) = await work(driver, **options)
     return only
 
 
@@ -97,19 +97,17 @@ async def test_several_mailboxes_are_claimed_together_the_longest_ready_first(dr
         await driver.say("hello", chat=chat)
         driver.clock.advance(1)
     claimed = await work(driver, limit=2)
-    assert [found.claim.address for found in claimed.work] == [address_of("a"), address_of("b")]
-    assert claimed.ready_at is None, "the limit was reached, so more may be ready"
+    assert [found.claim.address for found in claimed] == [address_of("a"), address_of("b")]
     claimed = await work(driver, limit=2)
-    assert [found.claim.address for found in claimed.work] == [address_of("c")]
+    assert [found.claim.address for found in claimed] == [address_of("c")]
 
 
-async def test_a_claim_that_finds_little_says_when_the_next_mailbox_is_ready(driver):
-    assert (await work(driver)).ready_at is None
+async def test_a_mailbox_that_is_ready_later_is_not_claimed(driver):
     await driver.say("hello")
-    claim = await driver.claim()
-    await driver.db.write(release_claim(claim, retry_in_ms=5_000))
-    claimed = await work(driver)
-    assert (claimed.work, claimed.ready_at) == ((), driver.clock.now() + 5_000)
+    await driver.db.write(release_claim(await driver.claim(), retry_in_ms=5_000))
+    assert await work(driver) == ()
+    driver.clock.advance(5_000)
+    assert len(await work(driver)) == 1
 
 
 async def test_a_repeated_claim_gives_the_same_turns_as_opened(driver):
@@ -118,8 +116,8 @@ async def test_a_repeated_claim_gives_the_same_turns_as_opened(driver):
         await driver.say("hello", chat=chat)
     first = await work(driver, name="mine")
     again = await work(driver, name="mine")
-    assert [(found.claim, found.turn) for found in again.work] == [(found.claim, found.turn) for found in first.work]
-    assert all(found.turn.attempt == 1 for found in again.work)
+    assert [(found.claim, found.turn) for found in again] == [(found.claim, found.turn) for found in first]
+    assert all(found.turn.attempt == 1 for found in again)
 
 
 async def test_a_turn_of_an_earlier_claim_is_for_the_worker_to_resume(driver):
@@ -143,7 +141,7 @@ async def test_a_turn_that_this_claim_resumed_counts_one_attempt_more(driver):
 async def test_a_command_opens_no_turn(driver, text):
     await driver.say(text)
     found = await work(driver)
-    assert all(one.turn is None for one in found.work)
+    assert all(one.turn is None for one in found)
 
 
 async def test_an_unaddressed_message_opens_no_turn(driver):
@@ -161,7 +159,7 @@ async def test_the_loop_guard_opens_no_turn(driver):
 
 async def test_without_a_planner_mailboxes_are_only_claimed(driver):
     message = await driver.say("hello")
-    (found,) = (await driver.db.write(claim_work(driver.node, None, unknown, limit=4))).work
+    (found,) = await driver.db.write(claim_work(driver.node, None, unknown, limit=4))
     assert (found.mail, found.turn) == (None, None)
     assert (await driver.db.read(trace_message(message))).state.value == "waiting"
 

@@ -11,6 +11,13 @@ from holdfast.kernel.tasks import Tasks
 PAUSE_MS_MAX = 5_000  # bounds the delay after an outage of the store, however long it was
 
 
+def log_failure(loop: str, error: Exception) -> None:
+    """Log an exception: an error of ours by its code, any other one with its trace."""
+    known = isinstance(error, HoldfastError)
+    code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+    log.error("loop.failed", failure=None if known else error, loop=loop, code=code, why=str(error))
+
+
 class Loop(ABC):
     name: str = "loop"
 
@@ -42,7 +49,5 @@ class Loop(ABC):
                     await self.rest()
             except Exception as error:  # noqa: BLE001
                 failures += 1
-                code = error.code if isinstance(error, HoldfastError) else type(error).__name__
-                known = isinstance(error, HoldfastError)
-                log.error("loop.failed", failure=None if known else error, loop=self.name, code=code, why=str(error))
+                log_failure(self.name, error)
                 await self._tasks.sleep(self._retry.delay_ms(failures, self._entropy.fraction()))

@@ -5,13 +5,15 @@ Nothing here is durable: a lost wake-up delays work until the next poll, and a l
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from dataclasses import dataclass, field
 from enum import Enum
 
 from holdfast.kernel.errors import HoldfastError, Remedy
 
 FEED_EVENTS_MAX = 10_000
+KEYS_MAX = 10_000  # more keys than this count as anything
+TIMERS_MAX = 10_000  # announcements of later work
 
 
 class Topic(Enum):
@@ -20,6 +22,7 @@ class Topic(Enum):
     DELIVERY = "delivery"
     FINISH = "finish"
     FORGET = "forget"
+    NOTES = "notes"
     REPLY = "reply"
 
 
@@ -37,6 +40,14 @@ class Event:
     fields: dict[str, object] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """What may have become due since the last look: work of the keys, or anything."""
+
+    anything: bool
+    keys: tuple[Hashable, ...]
+
+
 class FeedOverrun(HoldfastError):
     """A subscriber read too slowly and has missed events."""
 
@@ -48,18 +59,50 @@ class FeedOverrun(HoldfastError):
 class Notifier:
     def __init__(self) -> None:
         self._wakeups: dict[Topic, asyncio.Event] = {topic: asyncio.Event() for topic in Topic}
+        self._anything: set[Topic] = set(Topic)  # before the first look, anything may be due
+        self._keys: dict[Topic, dict[Hashable, None]] = {topic: {} for topic in Topic}
+        self._timers = 0
         self._taps: list[Callable[[Event], None]] = []
         # Indexed by key, so that an event costs only its own subscribers. Ordered, so that simulations replay.
         self._feeds: dict[str, dict[Feed | Listener, None]] = {}
 
-    def wake(self, topic: Topic) -> None:
+    def wake(self, topic: Topic, *keys: Hashable) -> None:
+        """Announce work of the topic: of the keys, or without keys, of unknown ones."""
+        known = self._keys[topic]
+        if not keys or len(known) + len(keys) > KEYS_MAX:
+            self._anything.add(topic)
+        else:
+            known.update(dict.fromkeys(keys))
         self._wakeups[topic].set()
 
-    async def wait(self, topic: Topic, *, timeout_ms: float) -> bool:
+    def wake_in(self, topic: Topic, delay_ms: float, *keys: Hashable) -> None:
+        """Announce work that is due after a delay. Beyond `TIMERS_MAX` it is left to the next poll."""
+        if delay_ms <= 0:
+            self.wake(topic, *keys)
+        elif self._timers < TIMERS_MAX:
+            self._timers += 1
+            asyncio.get_running_loop().call_later(delay_ms / 1000, self._wake_late, topic, *keys)
+
+    def _wake_late(self, topic: Topic, *keys: Hashable) -> None:
+        self._timers -= 1
+        self.wake(topic, *keys)
+
+    def nudge(self, topic: Topic) -> None:
+        """End the wait of the topic's loop without announcing work: its capacity changed."""
+        self._wakeups[topic].set()
+
+    def take(self, topic: Topic) -> Woken:
+        """What was announced since the last call."""
+        woken = Woken(topic in self._anything, tuple(self._keys[topic]))
+        self._anything.discard(topic)
+        self._keys[topic].clear()
+        return woken
+
+    async def wait(self, topic: Topic, *, timeout_ms: float | None = None) -> bool:
         """Wait for a wake-up on the topic; False after the timeout. A wake-up since the last wait counts."""
         woken = self._wakeups[topic]
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await woken.wait()
         except TimeoutError:
             return False

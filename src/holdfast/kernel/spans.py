@@ -60,7 +60,8 @@ NOT_RECORDED = Span(trace.INVALID_SPAN)
 @contextmanager
 def span(operation: str, subject: str = "", **attributes: Value | None) -> Iterator[Span]:
     """Open a span of one of SPANS. An exception is recorded by its class and raised again."""
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # no SDK is configured
+    if isinstance(_tracer, trace.ProxyTracer) and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        # No SDK is configured.
         yield NOT_RECORDED
         return
     name = f"{operation} {subject}" if subject else operation

@@ -6,7 +6,7 @@ from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.memory.cursor_sql import BEGIN, add_units, pending_turns
 from holdfast.memory.delivery import DeliveryPolicy, Parcel, due_units
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.parcel_sql import Item, parcel_of
+from holdfast.memory.parcel_sql import ITEM, ITEMS, Item, parcel_of
 from holdfast.store.script import Script, one, rows, run, verb
 
 WITHOUT_CURSOR = """
@@ -16,11 +16,10 @@ select id, fork_seq from session
  order by id limit :limit"""
 LOCK_SESSION = "select state from session where id = :session /*lock*/"
 KNOWN = "select scheduled_seq from cursor where provider = :provider and stream = :stream"
-DELIVERED = """
-select n, place, id, stream, from_seq, through_seq, from_turn, through_turn, op, principal, attempt, sent_at
-  from delivery
- where agent = :agent and provider = :provider and n > :after and state in ('delivered', 'retracted')
-   and op <> 'erase' order by n limit :limit"""
+DELIVERED = f"""
+select delivery.n, delivery.place, {ITEM} from {ITEMS}
+ where delivery.agent = :agent and delivery.provider = :provider and delivery.n > :after
+   and delivery.state in ('delivered', 'retracted') and delivery.op <> 'erase' order by delivery.n limit :limit"""
 
 
 @verb

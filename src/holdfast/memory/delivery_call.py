@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from holdfast.kernel import log
 from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.kernel.ids import Instant
-from holdfast.kernel.notifier import Event
+from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.spans import DELIVER, span
-from holdfast.kernel.tasks import Task
 from holdfast.memory.circuit_breaker import Circuit
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
 from holdfast.memory.lane import (
@@ -52,7 +51,7 @@ CANNOT_ERASE = "the provider cannot erase by itself: erase it there by hand, the
 
 
 class ProviderDelivery:
-    """One provider of one agent, with its circuit breaker and running calls. The state is in RAM only."""
+    """One provider of one agent, with its circuit breaker. The state is in RAM only."""
 
     def __init__(
         self,
@@ -66,18 +65,15 @@ class ProviderDelivery:
         self.key = key
         self.provider = provider
         self.circuit = Circuit()
-        self.claim_name = ""
-        self.calls: dict[int, Task] = {}
         self._policy = policy
         self._tally = Tally()
         self._hurries = True  # until all waiting lanes are due; lanes may have waited since before a restart
         self._unsettled = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
 
-    @property
-    def room(self) -> int:
-        """The number of further calls that may start now."""
+    def room(self, running: int) -> int:
+        """The number of calls that may start now beside the running ones."""
         allowed = self.circuit.calls_allowed(self._ports.clock.now(), self.provider.capabilities.calls_max)
-        return max(0, allowed - len(self.calls))
+        return max(0, allowed - running)
 
     async def carry(self, claims: Sequence[LaneClaim], taken_at: Instant) -> None:
         """Make one call and settle its lanes. `taken_at` is the time of the claim request."""
@@ -233,7 +229,7 @@ class ProviderDelivery:
         attempt = 0
         while True:
             try:
-                await self._ports.db.write(settle_lanes(settled))
+                due_in_ms = await self._ports.db.write(settle_lanes(settled))
             except (StoreUnavailable, StoreFull, StoreReadOnly) as error:
                 attempt += 1
                 log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
@@ -246,6 +242,8 @@ class ProviderDelivery:
                 return
             else:
                 break
+        if due_in_ms is not None:
+            self._ports.notifier.wake_in(Topic.DELIVERY, due_in_ms, self.key)
         for claim, settlements in settled:
             self._note(claim, settlements)
         if self._hurries and any(one.state is DeliveryState.DELIVERED for _, some in settled for one in some):
@@ -254,9 +252,13 @@ class ProviderDelivery:
     async def _hurry(self) -> None:
         """After an outage, make the waiting lanes due; a limited number with each delivery."""
         try:
-            self._hurries = await self._ports.db.write(hurry_lanes(self.key, limit=HURRIED_MAX)) == HURRIED_MAX
+            hurried = await self._ports.db.write(hurry_lanes(self.key, limit=HURRIED_MAX))
         except (StoreUnavailable, StoreFull, StoreReadOnly) as error:  # retried with the next delivery
             log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
+            return
+        self._hurries = hurried == HURRIED_MAX
+        if hurried:
+            self._ports.notifier.wake(Topic.DELIVERY, self.key)
 
     def _note(self, claim: LaneClaim, settlements: Sequence[Settlement]) -> None:
         parcels = {package.n: package.parcel for package in claim.packages}

@@ -59,7 +59,7 @@ class Forgetter(Loop):
         if newest != self._newest:
             self._newest = newest
             self._briefing.clear()
-        if not await self._ports.db.read(list_open_forgettings()):
+        if newest is None or not await self._ports.db.read(list_open_forgettings()):
             return False
         self._recaller.close()  # drops prefetched results; the next turn queries again
         await self._ports.db.write(sweep_forgotten(quiet_ms=self._quiet_ms))

@@ -8,14 +8,14 @@ notes that depend on it: the claim skips it, and the lane is due as soon as one 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.memory.delivery import Op, Parcel
 from holdfast.memory.lane import LaneClaim, LaneKey, Package
 from holdfast.memory.note_order import may_pass
-from holdfast.memory.parcel_sql import Item, parcel_of, payload_hash
-from holdfast.store.script import Row, Script, claim_name, one, rows, run, verb
+from holdfast.memory.parcel_sql import ITEM, ITEMS, Item, parcel_of, payload_hash
+from holdfast.store.script import Params, Row, Script, claim_name, many, one, rows, run, verb
 
 HELD = """
 select place, fence, cast(:now as int8) - doubted_at from lane
@@ -28,17 +28,17 @@ select place, fence, cast(:now as int8) - doubted_at from lane
 TAKE = """
 update lane set owner = :node, claim = :name, fence = fence + 1
  where agent = :agent and provider = :provider and place = :place"""
-HEAD = """
-select n, state, payload_hash, renderer, due_at <= cast(:now as int8),
+HEAD = f"""
+select delivery.n, delivery.state, payload_hash, renderer, due_at <= cast(:now as int8),
        cast(:now as int8) - coalesce(failing_at, cast(:now as int8)),
-       cast(:now as int8) - coalesce(uncertain_at, cast(:now as int8)), suspect, late,
-       id, stream, from_seq, through_seq, from_turn, through_turn, op, principal, attempt, sent_at,
+       cast(:now as int8) - coalesce(uncertain_at, cast(:now as int8)), suspect, late, {ITEM},
        case when suspected_at is null then 0
             when (select max(delivered_at) from lane where lane.agent = :agent and lane.provider = :provider
                      and lane.place <> :place) > suspected_at then 1 else 0 end
-  from delivery
- where agent = :agent and provider = :provider and place = :place and state in ('scheduled', 'sending', 'uncertain')
- order by n limit :limit"""
+  from {ITEMS}
+ where delivery.agent = :agent and delivery.provider = :provider and delivery.place = :place
+   and delivery.state in ('scheduled', 'sending', 'uncertain')
+ order by delivery.n limit :limit"""
 SEND = """
 update delivery
    set state = 'sending', attempt = attempt + 1, sent_at = :now, payload_hash = :hash, renderer = :renderer,
@@ -50,7 +50,7 @@ update delivery
    set state = 'uncertain', uncertain_at = coalesce(uncertain_at, cast(:now as int8)), fence = :fence, reason = :reason,
        lease_fence = (select fence from lane where agent = :agent and provider = :provider and place = :place)
  where n = :n"""
-NOTHING_DUE = """
+FREED = """
 update lane
    set owner = null, claim = null,
        delivered_at = case when :delivered = 1 then cast(:now as int8) else delivered_at end,
@@ -65,11 +65,26 @@ update lane
            (select due_at from delivery
              where delivery.agent = :agent and delivery.provider = :provider and delivery.place = :place
                and state in ('scheduled', 'sending', 'uncertain') order by n limit 1))
- where agent = :agent and provider = :provider and place = :place"""
+ where agent = :agent and provider = :provider and place = :place
+returning due_at - cast(:now as int8)"""
 NOW = "select cast(:now as int8)"
-NEXT_DUE = """
-select min(due_at) from lane
- where agent = :agent and provider = :provider and owner is null and due_at is not null"""
+# The next due lane of each provider with waiting lanes: a few index seeks each, however many lanes wait.
+WAITING_LANES = """
+with recursive waiting (agent, provider) as (
+  select * from (select agent, provider from lane where owner is null and due_at is not null
+                  order by agent, provider limit 1) as first_one
+  union all
+  select (select lane.agent from lane
+           where owner is null and due_at is not null and (agent, provider) > (waiting.agent, waiting.provider)
+           order by agent, provider limit 1),
+         (select lane.provider from lane
+           where owner is null and due_at is not null and (agent, provider) > (waiting.agent, waiting.provider)
+           order by agent, provider limit 1)
+    from waiting where waiting.agent is not null)
+select agent, provider, (select min(due_at) from lane
+                          where lane.agent = waiting.agent and lane.provider = waiting.provider
+                            and owner is null and due_at is not null) as due_at
+  from waiting where agent is not null"""
 # Lanes whose head waits for any reason: a head that must wait longer is only postponed again.
 WAITING = """
 select place from lane
@@ -81,9 +96,9 @@ update delivery set due_at = :now
              where agent = :agent and provider = :provider and place = :place
                and state in ('scheduled', 'sending', 'uncertain') order by n limit 1)"""
 LANE_DUE_NOW = "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place"
-PAIRS = "select distinct agent, provider from lane where due_at is not null order by agent, provider"
-PAIRS_EVER = "select distinct agent, provider from lane order by agent, provider"
+PAIRS = "select distinct agent, provider from lane order by agent, provider"
 PASSED_MAX = 120  # deliveries of one lane that are searched for one that may overtake
+ROUNDS_MAX = 8  # searches of one claim, if lanes turn out to have nothing to send
 INTERRUPTED = "a courier was cut off while it was being sent"
 RENDERED_OTHERWISE = "it would be rendered otherwise than when it was first sent"
 
@@ -100,39 +115,79 @@ def claim_lanes(
     passing: bool = False,
 ) -> Script[tuple[LaneClaim, ...]]:
     """Claim free lanes whose heads are due, each with up to `units` rendered deliveries from its head."""
+    loading = Loading(node=node, key=key, units=units, renderer=renderer, passing=passing)
     again = (yield from rows(HELD, node=node, name=name, agent=key.agent, provider=key.provider)) if name else []
-    found = again or (yield from rows(FREE, agent=key.agent, provider=key.provider, node=node, limit=lanes))
-    claims = []
-    for place, fence, doubted_for_ms in sorted(found, key=lambda row: row[0]):
-        if not again:
-            yield from run(TAKE, node=node, name=name, agent=key.agent, provider=key.provider, place=place)
-        own = fence if again else fence + 1
+    if again:
+        return tuple((yield from _load(loading, again, repeated=True)))
+    claims: list[LaneClaim] = []
+    for _ in range(ROUNDS_MAX):
+        limit = lanes - len(claims)
+        found = yield from rows(FREE, agent=key.agent, provider=key.provider, node=node, limit=limit)
+        taken = [(place, fence + 1, doubted_for_ms) for place, fence, doubted_for_ms in sorted(found)]
+        yield from many(TAKE, [{"node": node, "name": name, **_marks(key, place)} for place, _, _ in taken])
+        claims += yield from _load(loading, taken, repeated=False)
+        if len(found) < limit or len(claims) == lanes:
+            break
+    return tuple(claims)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    """How the deliveries of claimed lanes are rendered."""
+
+    node: NodeId
+    key: LaneKey
+    units: int
+    renderer: str
+    passing: bool
+
+
+def _load(loading: Loading, lanes: Sequence[Row], *, repeated: bool) -> Script[list[LaneClaim]]:
+    """Render the deliveries of claimed lanes. Lanes of which nothing can be sent now are freed."""
+    claims: list[LaneClaim] = []
+    sends: list[Params] = []
+    for place, fence, doubted_for_ms in sorted(lanes):
         lane = LaneClaim(
-            key=key, place=place, fence=own, node=node, packages=(), passing=passing, doubted_for_ms=doubted_for_ms
+            key=loading.key,
+            place=place,
+            fence=fence,
+            node=loading.node,
+            packages=(),
+            passing=loading.passing,
+            doubted_for_ms=doubted_for_ms,
         )
-        claim = yield from _loaded(lane, units, renderer, repeated=bool(again))
+        claim = yield from _loaded(lane, loading, sends, repeated=repeated)
         if claim.packages:
             claims.append(claim)
         else:
             yield from _free_idle(lane)
-    return tuple(claims)
+    yield from many(SEND, sends)
+    return claims
 
 
-def free_lane(lane: LaneClaim, *, delivered: bool, doubted: bool) -> Script[None]:
-    """Free a lane. It is due again with its head, or if notes may overtake, with one of its first deliveries."""
-    marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place}
-    seen = {"delivered": int(delivered), "doubted": int(doubted)}
-    yield from run(NOTHING_DUE, look=PASSED_MAX if lane.passing else 0, after=0, **seen, **marks)
+def _marks(key: LaneKey, place: str) -> Params:
+    return {"agent": key.agent, "provider": key.provider, "place": place}
+
+
+def free_lane(lane: LaneClaim, *, delivered: bool, doubted: bool) -> Script[int | None]:
+    """Free a lane. It is due again with its head, or if notes may overtake, with one of its first deliveries.
+
+    Returns the milliseconds until then; None without work.
+    """
+    marks, look = _marks(lane.key, lane.place), PASSED_MAX if lane.passing else 0
+    row = yield from one(FREED, look=look, after=0, delivered=int(delivered), doubted=int(doubted), **marks)
+    return None if row is None else row[0]
 
 
 def _free_idle(lane: LaneClaim) -> Script[None]:
     """Free a lane of which nothing can be sent now; it is due again at the next future due time."""
-    marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place}
+    marks, look = _marks(lane.key, lane.place), PASSED_MAX if lane.passing else 0
     (now,) = (yield from one(NOW)) or (0,)
-    yield from run(NOTHING_DUE, delivered=0, doubted=0, look=PASSED_MAX if lane.passing else 0, after=now, **marks)
+    yield from run(FREED, delivered=0, doubted=0, look=look, after=now, **marks)
 
 
-def _loaded(lane: LaneClaim, units: int, renderer: str, *, repeated: bool) -> Script[LaneClaim]:
+def _loaded(lane: LaneClaim, loading: Loading, sends: list[Params], *, repeated: bool) -> Script[LaneClaim]:
+    units = loading.units
     limit = max(units, PASSED_MAX) if lane.passing else units
     found = yield from rows(HEAD, agent=lane.key.agent, provider=lane.key.provider, place=lane.place, limit=limit)
     is_sending = repeated and any(row[1] == "sending" for row in found)
@@ -150,7 +205,7 @@ def _loaded(lane: LaneClaim, units: int, renderer: str, *, repeated: bool) -> Sc
                 break
         if not packages and not row[4] and not repeated:
             break  # the head is not due
-        package = yield from _package(lane, row, renderer, repeated=repeated, joins=bool(packages))
+        package = yield from _package(lane, row, loading.renderer, sends, repeated=repeated, joins=bool(packages))
         if package is None:
             break
         packages.append(package)
@@ -169,8 +224,13 @@ def _may_join(last: Package, row: Row, *, repeated: bool) -> bool:
     return not last.ask and bool(row[4]) and row[1] == wanted and row[15] in plain and last.parcel.op.value in plain
 
 
-def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins: bool) -> Script[Package | None]:
-    """The package of a delivery; None if the provider must be asked about it and it is not the first of the call."""
+def _package(
+    lane: LaneClaim, row: Row, renderer: str, sends: list[Params], *, repeated: bool, joins: bool
+) -> Script[Package | None]:
+    """The package of a delivery; None if the provider must be asked about it and it is not the first of the call.
+
+    The change of a delivery that is sent is added to `sends`.
+    """
     n, state, known_hash, known_renderer = row[:4]
     item = Item(*row[9:-1])
     fresh = state == "scheduled" or (state == "sending" and repeated)
@@ -182,12 +242,12 @@ def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins:
     ask = not fresh or (changed and not repeated)
     if joins and ask:
         return None
-    marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place, "fence": lane.fence, "n": n}
+    marks = {"fence": lane.fence, "n": n, **_marks(lane.key, lane.place)}
     if ask and state != "uncertain":
         reason = RENDERED_OTHERWISE if fresh else INTERRUPTED
         yield from run(DOUBT, reason=reason, **marks)
     elif not ask and not repeated:
-        yield from run(SEND, hash=made, renderer=renderer, **marks)
+        sends.append({"hash": made, "renderer": renderer, **marks})
     return Package(
         n=n,
         parcel=parcel,
@@ -211,17 +271,16 @@ def hurry_lanes(key: LaneKey, *, limit: int) -> Script[int]:
 
 
 @verb
-def next_due(keys: Sequence[LaneKey]) -> Script[tuple[Instant | None, ...]]:
-    """The due time of each provider's next free lane; None without one."""
-    found: list[Instant | None] = []
-    for key in keys:
-        ((due,),) = yield from rows(NEXT_DUE, agent=key.agent, provider=key.provider)
-        found.append(None if due is None else Instant(due))
-    return tuple(found)
+def next_due() -> Script[tuple[Instant, dict[LaneKey, Instant]]]:
+    """The store's time, and the due time of the next free lane of each provider that has one, configured or not."""
+    (now,) = (yield from one(NOW)) or (0,)
+    found = yield from rows(WAITING_LANES)
+    due = {LaneKey(AgentName(agent), Provider(provider)): Instant(due_at) for agent, provider, due_at in found}
+    return Instant(now), due
 
 
 @verb
-def list_lane_keys(*, ever: bool = False) -> Script[tuple[LaneKey, ...]]:
-    """The keys of lanes with work, or with `ever` of all lanes, whether or not the provider is configured."""
-    found = yield from rows(PAIRS_EVER if ever else PAIRS)
+def list_lane_keys() -> Script[tuple[LaneKey, ...]]:
+    """The keys of all lanes, whether or not the provider is configured."""
+    found = yield from rows(PAIRS)
     return tuple(LaneKey(AgentName(agent), Provider(provider)) for agent, provider in found)

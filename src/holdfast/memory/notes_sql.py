@@ -66,7 +66,9 @@ select subject from memory
  where agent = :agent and head > 0 and subject > :after order by subject limit :limit"""
 OPERATORS = frozenset({"user", "import"})  # writers whose changes are audited
 SUBJECTS_FIRST = "select subject from memory where agent = :agent and head > 0 order by subject limit :limit"
-
+ALL_SUBJECTS = """
+select agent, subject from memory
+ where head > 0 and (agent, subject) > (:agent, :subject) order by agent, subject limit :limit"""
 SUBJECTS_PAGE = 500
 
 
@@ -216,6 +218,13 @@ def list_memory_subjects(agent: AgentName, *, after: str | None = None, limit: i
     else:
         found = yield from rows(SUBJECTS, agent=agent, after=after, limit=limit)
     return [subject for (subject,) in found]
+
+
+@verb
+def list_all_subjects(*, after: tuple[AgentName, str], limit: int = 1_000) -> Script[list[tuple[AgentName, str]]]:
+    """A page of the subjects of all agents' notes, after the last one of the previous page."""
+    found = yield from rows(ALL_SUBJECTS, agent=after[0], subject=after[1], limit=limit)
+    return [(AgentName(agent), subject) for agent, subject in found]
 
 
 def _all_subjects(agent: AgentName) -> Script[Sequence[str]]:

@@ -22,11 +22,17 @@ ENTRIES = """
 select seq, turn, kind, tokens, at, body from entry
  where session = :session and seq >= :first and seq <= :last and turn > 0 and kind in ('user', 'assistant')
  order by seq"""
-TURN = "select place, principal, title, directory, repo from turn where session = :session and n = :n"
+# A delivery with the names that its first turn was given, and with the session that its session is a branch of.
+ITEM = """
+delivery.id, delivery.stream, delivery.from_seq, delivery.through_seq, delivery.from_turn, delivery.through_turn,
+delivery.op, delivery.principal, delivery.attempt, delivery.sent_at,
+turn.place, turn.principal, turn.title, turn.directory, turn.repo, session.parent_id"""
+ITEMS = """
+delivery left join turn on turn.session = delivery.stream and turn.n = delivery.from_turn
+         left join session on session.id = delivery.stream"""
 UNIT = """
 select through_seq from delivery
  where stream = :stream and provider = :provider and from_seq = :from_seq and op = 'retain'"""
-PARENT = "select parent_id from session where id = :session"
 ERASED_UNITS = "select unit, shared from erased_unit where erasure = :erasure order by unit"
 NOTE_OF_UNIT = "select subject, written_by, principal from memory_op where stream = :stream and seq = :seq"
 # Prefixes of an erasure's stream: its subject is a session, a person, or named units.
@@ -46,6 +52,12 @@ class Item(NamedTuple):
     principal: str
     attempt: int
     sent_at: int | None
+    address: str | None
+    speaker: str | None
+    title: str | None
+    directory: str | None
+    repo: str | None
+    parent: str | None
 
 
 def parcel_of(key: LaneKey, place: str, item: Item) -> Script[Parcel]:
@@ -64,7 +76,7 @@ def parcel_of(key: LaneKey, place: str, item: Item) -> Script[Parcel]:
         return replace(parcel, note=notes[0] if notes else None)
     if op is Op.ERASE:
         return replace(parcel, erasure=(yield from _erasure(key, place, item)))
-    naming = yield from _naming(key, item)
+    naming = _naming(key, item)
     if op is Op.RETAIN:
         turns = yield from _turns(key.agent, item.stream, item.from_seq, item.through_seq)
         return replace(parcel, naming=naming, turns=turns)
@@ -83,19 +95,16 @@ def _retraction(parcel: Parcel, item: Item) -> Script[Parcel]:
     )
 
 
-def _naming(key: LaneKey, item: Item) -> Script[NamingInputs]:
-    turn = yield from one(TURN, session=item.stream, n=item.from_turn)
-    session = yield from one(PARENT, session=item.stream)
-    address, principal, title, directory, repo = turn or ("", item.principal, None, None, None)
+def _naming(key: LaneKey, item: Item) -> NamingInputs:
     return NamingInputs(
         agent=key.agent,
         session=SessionId(item.stream),
-        principal=Principal(principal),
-        address=address,
-        parent=SessionId(session[0]) if session and session[0] else None,
-        title=title,
-        directory=directory or "",
-        repo=repo or "",
+        principal=Principal(item.speaker or item.principal),
+        address=item.address or "",
+        parent=SessionId(item.parent) if item.parent else None,
+        title=item.title,
+        directory=item.directory or "",
+        repo=item.repo or "",
     )
 
 

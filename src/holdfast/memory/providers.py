@@ -41,6 +41,13 @@ class Providers:
         """The keys of all providers created so far."""
         return tuple(LaneKey(agent, name) for agent, made in self._made.items() for name in made)
 
+    def names(self, agent: AgentName) -> tuple[ProviderName, ...]:
+        """The names of an agent's providers; none if the agent is not configured."""
+        try:
+            return tuple(self.of(agent))
+        except AgentNotFound:
+            return ()
+
     def get(self, key: LaneKey) -> Provider | None:
         """The provider; None if it or its agent is not configured: its deliveries wait."""
         try:

@@ -7,15 +7,11 @@ from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.kernel.errors import DeliveryNotFound, InvalidInput, LaneLost
 from holdfast.kernel.ids import AgentName, DeliveryId, Provider
 from holdfast.memory.cursor_sql import DROP, MARK, SHORTEN
-from holdfast.memory.delivery import DeliveryState
+from holdfast.memory.delivery import DeliveryState, Op
 from holdfast.memory.lane import LaneClaim, LaneKey, Settlement
 from holdfast.memory.lane_sql import free_lane
-from holdfast.store.script import Script, many, one, plain, rows, run, verb
+from holdfast.store.script import Script, many, one, plain, run, verb
 
-STREAMS = """
-select distinct stream from delivery
- where agent = :agent and provider = :provider and place = :place and state in ('scheduled', 'sending', 'uncertain')
-   and n <= :last order by stream"""
 LOCK_CURSOR = "select scheduled_seq from cursor where provider = :provider and stream = :stream /*lock*/"
 HOLD = """
 select fence, owner from lane where agent = :agent and provider = :provider and place = :place /*lock*/"""
@@ -66,35 +62,38 @@ FINAL = frozenset({DeliveryState.DELIVERED, DeliveryState.PARKED, DeliveryState.
 
 
 @verb
-def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> Script[None]:
-    """Store the outcomes of one call and free its lanes. Raises `LaneLost`; then nothing is changed."""
+def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> Script[int | None]:
+    """Store the outcomes of one call and free its lanes. Raises `LaneLost`; then nothing is changed.
+
+    Returns the milliseconds until the first of the lanes is due again; None if none of them has work left.
+    """
     ordered = sorted(settled, key=lambda pair: (pair[0].key, pair[0].place))
-    streams = yield from _lock_cursors([claim for claim, _ in ordered])
+    streams = yield from _lock_cursors(ordered)
+    due_in_ms: list[int | None] = []
     for claim, settlements in ordered:
         if (yield from _is_settled(claim)):
+            due_in_ms.append(0)  # the answer of the first settlement was lost: the lane may be due
             continue
         yield from many(SETTLE, [_params(claim, one_) for one_ in settlements])
-        for done in settlements:
-            if _is_delivered(done):
-                yield from run(TAKEN_BACK, n=done.n)
+        yield from many(TAKEN_BACK, [{"n": done.n} for done in _retracted(claim, settlements)])
         delivered = any(_is_delivered(done) for done in settlements)
-        yield from free_lane(claim, delivered=delivered, doubted=_is_doubted(claim, settlements))
-    for provider, stream in streams:
-        yield from run(MARK, provider=provider, stream=stream)
+        due_in_ms.append((yield from free_lane(claim, delivered=delivered, doubted=_is_doubted(claim, settlements))))
+    yield from many(MARK, [{"provider": provider, "stream": stream} for provider, stream in streams])
+    return min((wait_ms for wait_ms in due_in_ms if wait_ms is not None), default=None)
 
 
-def _lock_cursors(claims: Sequence[LaneClaim]) -> Script[list[tuple[str, str]]]:
+def _lock_cursors(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> Script[list[tuple[str, str]]]:
     """Lock the cursors that may move, before any lane (D5)."""
-    streams: set[tuple[str, str]] = set()
-    for claim in claims:
-        last = max(package.n for package in claim.packages)
-        found = yield from rows(
-            STREAMS, agent=claim.key.agent, provider=claim.key.provider, place=claim.place, last=last
-        )
-        streams.update((claim.key.provider, stream) for (stream,) in found)
-    for provider, stream in sorted(streams):
+    streams = sorted({split_id(package.parcel.id) for claim, _ in settled for package in claim.packages})
+    for provider, stream in streams:
         yield from run(LOCK_CURSOR, provider=provider, stream=stream)
-    return sorted(streams)
+    return streams
+
+
+def _retracted(claim: LaneClaim, settlements: Sequence[Settlement]) -> list[Settlement]:
+    """The settlements of retractions that were delivered."""
+    back = {package.n for package in claim.packages if package.parcel.op is Op.RETRACT}
+    return [done for done in settlements if done.n in back and _is_delivered(done)]
 
 
 def _is_settled(claim: LaneClaim) -> Script[bool]:

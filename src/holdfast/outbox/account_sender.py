@@ -12,10 +12,9 @@ from holdfast.inbox.channels import ChannelKey
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import Instant
-from holdfast.kernel.notifier import Event
+from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.spans import POST, span
-from holdfast.kernel.tasks import Task
 from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
 from holdfast.outbox.reply import (
     BEYOND_DOUBT,
@@ -43,8 +42,6 @@ class AccountSender:
         self, key: ChannelKey, channel: Channel, ports: Ports, policy: SendPolicy, *, on_doubt: OnDoubt
     ) -> None:
         self.key = key
-        self.claim_name = ""
-        self.sending: dict[int, Task] = {}
         self._channel = channel
         self._ports = ports
         self._policy = policy
@@ -59,13 +56,12 @@ class AccountSender:
         forever = self._channel.capabilities.nonce_lasts_ms >= NEVER_DOUBLES_MS
         return OnDoubt.RESEND if forever else self._on_doubt
 
-    @property
-    def room(self) -> int:
-        """The number of further replies that may be sent now."""
+    def room(self, sending: int) -> int:
+        """The number of replies that may be sent now beside those being sent."""
         if self._ports.clock.now() < self._account_rests_until:
             return 0
         allowed = 1 if self._failures >= FAILURES_MAX else self._policy.sends_max
-        return max(0, allowed - len(self.sending))
+        return max(0, allowed - sending)
 
     def resting(self) -> frozenset[str]:
         """The chats that are paused by their rate limit."""
@@ -192,7 +188,9 @@ class AccountSender:
                 break
         if kept is Kept.VOID:
             log.info("reply.lost", reply=claim.id, attempt=claim.attempt)
-        else:
+        elif settlement.state is ReplyState.PENDING:
+            self._ports.notifier.wake_in(Topic.REPLY, settlement.delay_ms, self.key)
+        if kept is not Kept.VOID:
             self._note(claim, settlement)
         return kept
 

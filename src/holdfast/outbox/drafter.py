@@ -7,25 +7,21 @@ Rule 3: the end of a turn releases its draft at once, so that the reply does not
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Hashable
 from functools import partial
-from typing import Any
 
-from holdfast.inbox.address import parse
 from holdfast.inbox.channel import Editing
 from holdfast.inbox.channels import Channels
-from holdfast.kernel import log
-from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import Instant, MessageId
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Event
-from holdfast.kernel.tasks import Task
+from holdfast.kernel.task_set import TaskSet
+from holdfast.outbox.destination_sql import find_destination
 from holdfast.outbox.draft import EVERY_MS_MIN, FIRST_AFTER_CHARS, first_due
 from holdfast.outbox.draft_sql import take_stray_drafts
 from holdfast.outbox.draft_writer import DraftPlace, DraftWriter, LiveDraft
 from holdfast.outbox.post import PULLED
 from holdfast.outbox.reply import chat_of
-from holdfast.sessions.history_sql import trace_message
 from holdfast.store.ports import Ports
 from holdfast.turns.turn import TurnEvent
 
@@ -55,8 +51,7 @@ class Drafter(Loop):
         self._writer = DraftWriter(ports)
         self._drafts: dict[tuple[str, int], LiveDraft] = {}
         self._rest_until: dict[Hashable, Instant] = {}  # by chat, and by account
-        self._running: dict[int, Task] = {}
-        self._calls = 0
+        self._running = TaskSet(ports.tasks, name=self.name)
         self._sweep_at = ports.clock.now()
         self._news = asyncio.Event()
         ports.notifier.tap(self._hear)
@@ -118,7 +113,7 @@ class Drafter(Loop):
                 self._begin(one)
         if now >= self._sweep_at:
             self._sweep_at = Instant(now + SWEEP_MS)
-            self._start(self._sweep, name="stray drafts")
+            self._running.start(self._sweep, name="stray drafts")
         return False
 
     def _due_at(self, one: LiveDraft) -> Instant:
@@ -136,7 +131,7 @@ class Drafter(Loop):
             each_ms = max(EVERY_MS_MIN, able.group_edit_interval_ms if is_group else able.edit_interval_ms)
             for what, wait_ms in zip(_limits(one.place), (each_ms, able.account_edit_interval_ms), strict=True):
                 self._rest_until[what] = Instant(self._ports.clock.now() + wait_ms)
-        self._start(partial(self._go_on, one), name=f"draft {one.session}/{one.turn}")
+        self._running.start(partial(self._go_on, one), name=f"draft {one.session}/{one.turn}")
 
     def _end(self, one: LiveDraft) -> None:
         """Release the draft, after the request in progress if there is one."""
@@ -144,7 +139,7 @@ class Drafter(Loop):
         if self._drafts.get((one.session, one.turn)) is one:
             del self._drafts[one.session, one.turn]
         if one.draft is not None and not one.busy:
-            self._start(partial(self._writer.let_go, one), name=f"draft {one.session}/{one.turn}")
+            self._running.start(partial(self._writer.let_go, one), name=f"draft {one.session}/{one.turn}")
 
     async def _go_on(self, one: LiveDraft) -> None:
         """Do one step of one draft. An unexpected exception ends the draft."""
@@ -165,17 +160,16 @@ class Drafter(Loop):
 
     async def _find(self, one: LiveDraft) -> None:
         """Find the reply's destination; end the draft if its channel shows none."""
-        try:
-            message = await self._ports.db.read(trace_message(MessageId(one.message)))
-        except HoldfastError:
-            one.over = True  # forgotten or pruned meanwhile
+        found = await self._ports.db.read(find_destination(MessageId(one.message)))
+        if found is None:
+            one.over = True
             return
-        address = parse(message.address)
+        address = found.address
         channel = None if address.channel in PULLED else self._channels.get(address.agent, address.channel)
         if channel is None or not channel.capabilities.drafts or not isinstance(channel, Editing):
             one.over, one.text = True, ""
         else:
-            one.place = DraftPlace(channel, channel, address, message.event_id)
+            one.place = DraftPlace(channel, channel, address, found.event_id)
 
     def _pause(self, one: LiveDraft, place: DraftPlace, wait_ms: int, *, whole_account: bool) -> None:
         until = Instant(self._ports.clock.now() + (wait_ms or TROUBLE_MS))
@@ -192,25 +186,7 @@ class Drafter(Loop):
         for stray in await self._ports.db.write(take_stray_drafts(limit=STRAYS_MAX)):
             channel = self._channels.get(stray.address.agent, stray.address.channel)
             if channel is not None:
-                self._start(partial(self._writer.retract, channel, stray), name=f"stray {stray.id}")
-
-    # --- tasks
-
-    def _start(self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
-        """Start a task. It creates the coroutine itself, so a task cancelled before it runs leaves none unawaited."""
-        self._calls += 1
-        self._running[self._calls] = self._ports.tasks.start(self._tracked(self._calls, work), name=name)
-
-    async def _tracked(self, call: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a task and log its exceptions: an error of one draft does not affect the others."""
-        try:
-            await work()
-        except Exception as error:  # noqa: BLE001
-            known = isinstance(error, HoldfastError)
-            code = error.code if isinstance(error, HoldfastError) else type(error).__name__
-            log.error("loop.failed", failure=None if known else error, loop=self.name, code=code, why=str(error))
-        finally:
-            self._running.pop(call, None)
+                self._running.start(partial(self._writer.retract, channel, stray), name=f"stray {stray.id}")
 
     async def rest(self) -> None:
         """Wait for new text, or until a draft or the sweep is due."""
@@ -224,9 +200,7 @@ class Drafter(Loop):
             return
 
     def cut_off(self) -> None:
-        for task in list(self._running.values()):
-            task.cancel()
-        self._running.clear()  # a task cancelled before it ran does not remove itself
+        self._running.cut_off()
 
 
 def _limits(place: DraftPlace) -> tuple[Hashable, Hashable]:

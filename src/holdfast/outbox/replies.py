@@ -3,12 +3,22 @@
 from collections.abc import Sequence
 
 from holdfast.audit.actor import acting
+from holdfast.inbox.address import parse
+from holdfast.inbox.channels import ChannelKey
 from holdfast.kernel import log
 from holdfast.kernel.ids import ReplyId
-from holdfast.kernel.notifier import Topic
+from holdfast.kernel.notifier import Notifier, Topic
+from holdfast.outbox.post import PULLED
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import list_replies, read_reply, resend_reply
 from holdfast.store.ports import Ports
+
+
+def wake_sender(notifier: Notifier, address: str) -> None:
+    """Announce a reply to an address. A reader that fetches its replies needs no sender."""
+    found = parse(address)
+    if found.channel not in PULLED:
+        notifier.wake(Topic.REPLY, ChannelKey(found.agent, found.channel))
 
 
 class Replies:

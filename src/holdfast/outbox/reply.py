@@ -51,6 +51,7 @@ class ReplyClaim:
     is_answer: bool = False
     doubtful_for_ms: int = 0  # since the start of the attempt that may have been posted
     waited_ms: int = 0  # since the reply was committed
+    is_followed: bool = False  # whether another reply of the account waits
     draft: str = ""  # the platform's id of the draft that the first piece replaces
 
     @property

@@ -2,16 +2,20 @@
 
 Bot accounts are independent: a slow account uses only its own slots, an unreachable account costs an occasional probe,
 and a waiting chat delays no other chat (D26).
+
+The sender learns what is due: a committed reply wakes it with its account, a settlement says when its reply is due
+again, and the node's poll wakes it for everything else. Only then it asks the store.
 """
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 from holdfast.inbox.channels import ChannelKey, Channels
 from holdfast.kernel import log
+from holdfast.kernel.claim_loop import IDLE_MS, Batch, ClaimLoop
 from holdfast.kernel.errors import AgentNotFound
 from holdfast.kernel.ids import Instant
-from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
 from holdfast.outbox.account_sender import AccountSender
 from holdfast.outbox.reply import ReplyClaim, SendPolicy
@@ -20,12 +24,23 @@ from holdfast.store.membership import Member
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 
-POLL_MS = 1_000
+POLL_MS = 1_000  # while an account with due replies has no free slot
 POLL_MS_MIN = 20
 
 
-class ReplySender(Loop):
+class ClaimedReply(NamedTuple):
+    """A reply, and the time of the request that claimed it."""
+
+    reply: ReplyClaim
+    asked_at: Instant
+
+
+class ReplySender(ClaimLoop[ChannelKey, ClaimedReply]):
     name = "postman"
+    topic = Topic.REPLY
+    flushes = True
+    claim_prefix = "post"
+    grace_ms = 2_000  # for replies in progress; the outcome of an interrupted one is unknown
 
     def __init__(
         self,
@@ -36,65 +51,69 @@ class ReplySender(Loop):
         member: Member,
         policy: SendPolicy | None = None,
     ) -> None:
-        super().__init__(ports.tasks, ports.entropy)
+        super().__init__(ports.tasks, ports.entropy, ports.notifier, ports.new_id)
         self._ports = ports
         self._channels = channels
         self._agents = agents
         self._member = member
         self._policy = policy or SendPolicy()
         self._senders: dict[ChannelKey, AccountSender] = {}
-        self._calls = 0
-        self._next_due: Instant | None = None
-        self._ended = asyncio.Event()
+        self._followed: set[ChannelKey] = set()  # accounts of which a reply may wait for another one
 
-    async def step(self) -> bool:
-        """Claim replies for every account with free slots; True if any was claimed."""
-        due = await self._ports.db.read(next_reply_due())
-        now, taken = self._ports.clock.now(), False
-        self._next_due = min((at for at in due.values() if at > now), default=None)
-        ready = [ChannelKey(*key) for key, at in due.items() if at <= now]
-        unanswered = [key for key, sender in self._senders.items() if sender.claim_name]
-        for key in dict.fromkeys((*ready, *unanswered)):
-            sender = self._sender(key)
-            if sender is not None and (sender.room or sender.claim_name):
-                taken = await self._claim(sender) or taken
-        return taken
+    async def look(self) -> Iterable[ChannelKey]:
+        now, due = await self._ports.db.read(next_reply_due())
+        ready = [ChannelKey(*key) for key, due_at in due.items() if due_at <= now]
+        return [key for key in ready if self._sender(key) is not None]
 
-    async def _claim(self, sender: AccountSender) -> bool:
-        # The name is kept until the store answers: if the answer is lost, the next claim returns the same replies.
-        sender.claim_name = sender.claim_name or self._ports.new_id("post")
-        asked_at = self._ports.clock.now()
-        claims = await self._ports.db.write(
+    def groups(self, key: Hashable) -> Iterable[ChannelKey]:
+        return (key,) if isinstance(key, ChannelKey) and self._sender(key) is not None else ()
+
+    def room(self, group: ChannelKey) -> int:
+        return self._senders[group].room(self.running.count(group))
+
+    async def claim(self, group: ChannelKey, name: str, *, repeated: bool) -> Batch[ClaimedReply]:
+        del repeated
+        sender, sending = self._senders[group], self.running.count(group)
+        asked_at, resting, limit = self._ports.clock.now(), sender.resting(), sender.room(sending)
+        replies = await self._ports.db.write(
             claim_replies(
                 self._member.node,
-                sender.key.agent,
-                sender.key.channel,
-                name=sender.claim_name,
-                limit=sender.room,
+                group.agent,
+                group.channel,
+                name=name,
+                limit=limit,
                 on_doubt=sender.on_doubt,
-                resting=sender.resting(),
+                resting=resting,
             )
         )
-        sender.claim_name = ""
-        for claim in claims:
-            self._calls += 1
-            sender.sending[self._calls] = self._ports.tasks.start(
-                self._run(sender, self._calls, claim, asked_at), name=f"post {claim.id}"
-            )
-        return bool(claims)
+        if any(reply.is_followed for reply in replies) or (not replies and (sending or resting)):
+            self._followed.add(group)
+            self._claim_after_rest(group)
+        return Batch([ClaimedReply(reply, asked_at) for reply in replies], more=len(replies) >= max(limit, 1))
 
-    async def _run(self, sender: AccountSender, call: int, claim: ReplyClaim, asked_at: Instant) -> None:
-        """Send one reply. An exception affects this reply only."""
-        with log.pinned(channel=sender.key.channel, agent=sender.key.agent, reply=claim.id):
-            try:
-                await sender.send(claim, asked_at)
-            except Exception as error:  # noqa: BLE001
-                log.error("loop.failed", failure=error, loop=self.name, code=type(error).__name__, why=str(error))
-                await sender.give_back(claim, f"it could not be sent: {type(error).__name__}")
-            finally:
-                sender.sending.pop(call, None)
-                self._ended.set()
-                self._ports.notifier.wake(Topic.REPLY)
+    def pinned(self, group: ChannelKey, claim: ClaimedReply) -> AbstractContextManager[object]:
+        return log.pinned(channel=group.channel, agent=group.agent, reply=claim.reply.id)
+
+    async def serve(self, group: ChannelKey, claim: ClaimedReply) -> None:
+        try:
+            await self._senders[group].send(claim.reply, claim.asked_at)
+        finally:
+            self._claim_followers(group)
+
+    async def give_back(self, group: ChannelKey, claim: ClaimedReply, error: Exception) -> None:
+        await self._senders[group].give_back(claim.reply, f"it could not be sent: {type(error).__name__}")
+        self._claim_followers(group)
+
+    def _claim_followers(self, group: ChannelKey) -> None:
+        """Claim the replies that waited until this one was sent."""
+        if group in self._followed:
+            self._followed.discard(group)
+            self.due[group] = None
+
+    def _claim_after_rest(self, group: ChannelKey) -> None:
+        rested_at = self._senders[group].rested_at()
+        if rested_at is not None:
+            self._ports.notifier.wake_in(Topic.REPLY, rested_at - self._ports.clock.now(), group)
 
     def _sender(self, key: ChannelKey) -> AccountSender | None:
         """The sender of an account; None if the account or its agent is not configured: its replies wait."""
@@ -106,29 +125,8 @@ class ReplySender(Loop):
             self._senders[key] = AccountSender(key, channel, self._ports, self._policy, on_doubt=on_doubt)
         return self._senders.get(key)
 
-    async def rest(self) -> None:
-        """Wait until a reply is due, a pause ends, or a commit of a reply wakes the topic."""
-        await self._ports.notifier.wait(Topic.REPLY, timeout_ms=self._wait_ms(self._wakes()))
-
-    def _wakes(self) -> Iterable[Instant]:
-        rested = (sender.rested_at() for sender in self._senders.values())
-        return (at for at in (self._next_due, *rested) if at is not None)
-
-    def _wait_ms(self, wakes: Iterable[Instant]) -> int:
-        soonest = min(wakes, default=None)
-        return POLL_MS if soonest is None else max(POLL_MS_MIN, min(POLL_MS, soonest - self._ports.clock.now()))
-
-    async def drain(self, grace_ms: int) -> None:
-        """Let running sends end within the grace period. A cancelled send is in doubt; pending replies go out later."""
-        try:
-            async with asyncio.timeout(grace_ms / 1000):
-                while any(sender.sending for sender in self._senders.values()):
-                    self._ended.clear()
-                    await self._ended.wait()
-        except TimeoutError:
-            self.cut_off()
-
-    def cut_off(self) -> None:
-        for sender in self._senders.values():
-            for task in list(sender.sending.values()):
-                task.cancel()
+    def wait_ms(self) -> float:
+        """Until an account with due replies has a free slot."""
+        now = self._ports.clock.now()
+        waits = [at - now for key in self.due if (at := self._senders[key].rested_at()) is not None]
+        return max(POLL_MS_MIN, min([POLL_MS, *waits])) if self.due else IDLE_MS

@@ -46,7 +46,9 @@ select reply.n, reply.id, reply.attempt, reply.part, reply.doubts, reply.address
        case when inbound.hop = 0 then inbound.event_id else '' end, reply.hop,
        cast(:now as int8) - coalesce(reply.sent_at, cast(:now as int8)), cast(:now as int8) - reply.at,
        case when reply.draft = 'standing' then reply.draft_id else '' end, reply.chain,
-       exists (select 1 from address where address.address = reply.address and address.mailbox_id = reply.mailbox)
+       exists (select 1 from address where address.address = reply.address and address.mailbox_id = reply.mailbox),
+       exists (select 1 from reply as other
+                where other.agent = reply.agent and other.channel = reply.channel and other.state = 'pending')
   from reply left join inbound on inbound.message = reply.message and inbound.address = reply.address
  where reply.owner = :node and reply.claim = :name and reply.state = 'attempting' order by reply.n"""
 # An edit of a draft may be repeated, so its doubt lasts only until the next edit.
@@ -66,11 +68,30 @@ update reply
        reason = cast(:reason as text), draft = coalesce(cast(:draft as text), draft)
  where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent"""
 STANDING = "select state, part, attempt, owner from reply where n = :n"
-ACCOUNTS = "select distinct agent, channel from reply where state = 'pending' order by agent, channel"
+# The next due reply of each account with pending replies: a few index seeks each, however many replies wait.
+WAITING_REPLIES = """
+with recursive waiting (agent, channel) as (
+  select * from (select agent, channel from reply where state = 'pending' order by agent, channel limit 1) as first_one
+  union all
+  select (select reply.agent from reply
+           where state = 'pending' and (agent, channel) > (waiting.agent, waiting.channel)
+           order by agent, channel limit 1),
+         (select reply.channel from reply
+           where state = 'pending' and (agent, channel) > (waiting.agent, waiting.channel)
+           order by agent, channel limit 1)
+    from waiting where waiting.agent is not null)
+select agent, channel, (select min(due_at) from reply
+                         where reply.agent = waiting.agent and reply.channel = waiting.channel
+                           and state = 'pending') as due_at
+  from waiting where agent is not null"""
+# The first due reply of each account with pending replies; a reply waits for those before it at its address.
 NEXT_DUE = f"""
-select due_at from reply
- where agent = :agent and channel = :channel and state = 'pending' and {FIRST_OF_ITS_ADDRESS}
- order by due_at limit 1"""
+select waiting.agent, waiting.channel, cast(:now as int8),
+       (select due_at from reply
+         where reply.agent = waiting.agent and reply.channel = waiting.channel and state = 'pending'
+           and {FIRST_OF_ITS_ADDRESS}
+         order by due_at limit 1)
+  from ({WAITING_REPLIES}) as waiting"""
 # An interrupted send may have been posted: it is resent once, and never a third time. An edit of a draft is repeated.
 CUT_OFF = f"""
 update reply
@@ -128,11 +149,12 @@ def claim_replies(
         return tuple(_claim_of(node, row) for row in again)
     if on_doubt is OnDoubt.HOLD:
         yield from run(HOLD_DOUBTFUL, agent=agent, channel=channel, reason=NOBODY_KNOWS)
-    for n, is_drafted in (yield from _heads(node, agent, channel, limit, resting)):
+    heads = yield from _heads(node, agent, channel, limit, resting)
+    for n, is_drafted in heads:
         yield from run(TAKE, n=n, node=node, name=name)
         if is_drafted:
             yield from hand_over(n)
-    taken = yield from rows(HELD, node=node, name=name)
+    taken = (yield from rows(HELD, node=node, name=name)) if heads else []
     return tuple(_claim_of(node, row) for row in taken)
 
 
@@ -155,7 +177,7 @@ def _heads(
 
 def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
     n, id_, attempt, part, doubts, address, body, message, event_id, hop, doubtful_for_ms, waited_ms, *more = row
-    draft, chain, is_answer = more
+    draft, chain, is_answer, is_followed = more
     return ReplyClaim(
         n=n,
         id=ReplyId(id_),
@@ -170,6 +192,7 @@ def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
         hop=hop,
         chain=loaded(chain),
         is_answer=bool(is_answer),
+        is_followed=bool(is_followed),
         doubtful_for_ms=doubtful_for_ms,
         waited_ms=waited_ms,
         draft=draft or "",
@@ -212,14 +235,11 @@ def _attempts(claim: ReplyClaim, settlement: ReplySettlement) -> int:
 
 
 @verb
-def next_reply_due() -> Script[dict[tuple[AgentName, str], Instant]]:
-    """The due time of each bot account's next reply, whether or not the account is configured."""
-    due: dict[tuple[AgentName, str], Instant] = {}
-    for agent, channel in (yield from rows(ACCOUNTS)):
-        row = yield from one(NEXT_DUE, agent=agent, channel=channel)
-        if row is not None:
-            due[AgentName(agent), channel] = Instant(row[0])
-    return due
+def next_reply_due() -> Script[tuple[Instant, dict[tuple[AgentName, str], Instant]]]:
+    """The store's time, and the due time of each bot account's next reply, whether or not the account is configured."""
+    found = yield from rows(NEXT_DUE)
+    now = Instant(found[0][2] if found else 0)
+    return now, {(AgentName(agent), channel): Instant(at) for agent, channel, _, at in found if at is not None}
 
 
 @verb

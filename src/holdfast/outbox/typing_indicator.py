@@ -1,21 +1,21 @@
 """The typing indicator: shows in a chat that a turn is running.
 
 Its state is in RAM only, and losing it does not affect the answer. Turns are announced by events of the same process,
-so each process shows its own turns.
+so each process shows its own turns. Only a turn that lasts for a moment is looked up, and only if some channel shows an
+indicator.
 """
 
 import asyncio
 from dataclasses import dataclass
 
-from holdfast.inbox.address import Address, parse
+from holdfast.inbox.address import Address
 from holdfast.inbox.channel import Channel
 from holdfast.inbox.channels import Channels
-from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import Instant, MessageId
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Event
+from holdfast.outbox.destination_sql import find_destination
 from holdfast.outbox.post import PULLED
-from holdfast.sessions.history_sql import trace_message
 from holdfast.store.ports import Ports
 from holdfast.turns.turn import TurnEvent
 
@@ -25,6 +25,7 @@ SHARE = 0.8  # the fraction of an indicator's lifetime after which it is shown a
 SHOWN_MAX = 1_000  # concurrent turns; further turns get no indicator
 SHOWN_FOR_MS_MAX = 15 * 60_000  # limit for a turn whose end event was missed
 TYPING_WAIT_MS = 5_000
+FIRST_AFTER_MS = 300  # a shorter turn ends before people would notice an indicator
 
 
 @dataclass(slots=True)
@@ -53,10 +54,14 @@ class TypingIndicator(Loop):
         turn = event.session, event.turn
         if event.name in END:
             self._running.pop(turn, None)
-        elif event.name in BEGIN and turn not in self._running and event.messages and len(self._running) < SHOWN_MAX:
+        elif event.name in BEGIN and turn not in self._running and event.messages and self._may_show():
             now = self._ports.clock.now()
-            self._running[turn] = Shown(now, now, event.messages[-1])
+            self._running[turn] = Shown(now, Instant(now + FIRST_AFTER_MS), event.messages[-1])
             self._news.set()
+
+    def _may_show(self) -> bool:
+        shows = any(channel.capabilities.typing for _, channel in self._channels.all())
+        return shows and len(self._running) < SHOWN_MAX
 
     async def step(self) -> bool:
         now = self._ports.clock.now()
@@ -77,10 +82,10 @@ class TypingIndicator(Loop):
         self._ports.tasks.start(self._type(shown.channel, shown.address), name="typing")
 
     async def _find(self, shown: Shown) -> None:
-        try:
-            address = parse((await self._ports.db.read(trace_message(MessageId(shown.message)))).address)
-        except HoldfastError:
-            return  # forgotten or pruned meanwhile
+        found = await self._ports.db.read(find_destination(MessageId(shown.message)))
+        if found is None:
+            return
+        address = found.address
         channel = None if address.channel in PULLED else self._channels.get(address.agent, address.channel)
         if channel is not None and channel.capabilities.typing:
             shown.address, shown.channel = address, channel

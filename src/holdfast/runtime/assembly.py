@@ -12,7 +12,7 @@ from holdfast.inbox.gateway import Gateway
 from holdfast.inbox.receiver import ChannelConnection, ChannelRegistry, Receiver
 from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier import Topic
+from holdfast.kernel.notifier import Notifier, Topic
 from holdfast.memory.dispatcher import Dispatcher
 from holdfast.memory.edit_reader import EditReader
 from holdfast.memory.forgetter import Forgetter
@@ -26,7 +26,6 @@ from holdfast.outbox.drafter import Drafter
 from holdfast.outbox.reply import SendPolicy
 from holdfast.outbox.reply_sender import ReplySender
 from holdfast.outbox.typing_indicator import TypingIndicator
-from holdfast.runtime.change_poller import ChangePoller
 from holdfast.runtime.parts import Parts
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.supervisor import Supervisor
@@ -90,15 +89,12 @@ def assemble(
                 dispatcher,
                 *_upkeep(parts, finish_policy),
                 reaper,
-                ChangePoller(ports),
                 *senders,
                 *receivers,
             ),
             ports.notifier,
             ports.tasks,
             sole=sole,
-            dispatcher=dispatcher,
-            reply_sender=senders[0] if senders else None,
         )
     return Runtime(
         parts, supervisor=supervisor, channel_registry=ChannelRegistry(channels, receivers), attached=attached
@@ -107,7 +103,7 @@ def assemble(
 
 def _parts(ports: Ports, agents: Agents, providers: Providers, notes: NotesService | None) -> Parts:
     notes = notes or NotesService(ports.db, providers)
-    notes.changed = partial(ports.notifier.wake, Topic.DELIVERY)
+    notes.changed = partial(_announce_notes, ports.notifier)
     member = Member(ports, host=platform.node())
     contexts = ContextCache(ports.db)
     breaker = RecallBreaker(providers.recall_circuits, ports.clock, ports.entropy)
@@ -126,11 +122,16 @@ def _parts(ports: Ports, agents: Agents, providers: Providers, notes: NotesServi
     )
 
 
+def _announce_notes(notifier: Notifier) -> None:
+    for topic in (Topic.DELIVERY, Topic.NOTES):
+        notifier.wake(topic)
+
+
 def _upkeep(parts: Parts, policy: FinishPolicy | None) -> tuple[Loop, ...]:
     """The loops that end epochs, read edited memory files and complete forget requests."""
     ports = parts.ports
     return (
-        *(Finisher(ports, agents=parts.agents, member=parts.member, policy=policy) for _ in range(EXTRACTIONS_AT_ONCE)),
+        Finisher(ports, agents=parts.agents, member=parts.member, policy=policy, at_once=EXTRACTIONS_AT_ONCE),
         EditReader(ports, parts.providers),
         Forgetter(ports, recaller=parts.recaller, briefing=parts.briefing),
     )

@@ -4,18 +4,15 @@ import asyncio
 from collections.abc import Sequence
 
 from holdfast.kernel import log
+from holdfast.kernel.claim_loop import ClaimLoop
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Notifier, Topic
 from holdfast.kernel.tasks import Task, Tasks
-from holdfast.memory.dispatcher import Dispatcher
-from holdfast.outbox.reply_sender import ReplySender
 from holdfast.store.membership import Member
 from holdfast.turns.worker import Worker
 
 GRACE_MS = 5_000
-DISPATCHER_GRACE_MS = 2_000  # for calls in progress; interrupted ones are looked up after a restart
-REPLY_SENDER_GRACE_MS = 2_000  # for replies in progress; the outcome of an interrupted one is unknown
 LEAVE_MS = 2_000
 
 
@@ -29,13 +26,9 @@ class Supervisor:
         tasks: Tasks,
         *,
         sole: bool,
-        dispatcher: Dispatcher | None = None,
-        reply_sender: ReplySender | None = None,
     ) -> None:
         self._member = member
         self._worker = worker
-        self._dispatcher = dispatcher
-        self._reply_sender = reply_sender
         self._loops: tuple[Loop, ...] = (worker, *others)
         self._notifier = notifier
         self._tasks = tasks
@@ -47,16 +40,23 @@ class Supervisor:
         self._running = [self._tasks.start(loop.run(), name=loop.name) for loop in self._loops]
 
     async def stop(self, grace_ms: int = GRACE_MS) -> None:
-        """Stop taking work, let turns finish within the grace period, then release every claim. No work is lost."""
+        """Stop taking work, let turns finish within the grace period, then release every claim. No work is lost.
+
+        What the last turns said is still sent to providers and platforms, within the grace period of these loops.
+        """
+        sending = [loop for loop in self._loops if isinstance(loop, ClaimLoop) and loop.flushes]
         for loop in self._loops:
-            loop.stopping = True
+            loop.stopping = loop not in sending
         for topic in Topic:
             self._notifier.wake(topic)
         await self._worker.drain(grace_ms)
-        if self._dispatcher is not None:
-            await self._dispatcher.drain(DISPATCHER_GRACE_MS)
-        if self._reply_sender is not None:
-            await self._reply_sender.drain(REPLY_SENDER_GRACE_MS)
+        await asyncio.gather(*(loop.flush() for loop in sending))
+        for loop in sending:
+            loop.stopping = True
+            self._notifier.wake(loop.topic)
+        for loop in self._loops:
+            if isinstance(loop, ClaimLoop):
+                await loop.drain()
         for loop in self._loops:
             loop.cut_off()
         for task in self._running:

@@ -11,6 +11,7 @@ Rule 4: a compression runs in its own task. A caller may stop waiting, as a stop
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from holdfast.kernel import log
@@ -20,7 +21,7 @@ from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.spans import COMPRESS as COMPRESS_SPAN
 from holdfast.kernel.spans import span
-from holdfast.kernel.tasks import Task as RunningTask
+from holdfast.kernel.task_set import TaskSet
 from holdfast.sessions.compression import (
     COMPRESS,
     Busy,
@@ -43,7 +44,7 @@ from holdfast.turns.model_call import hear
 
 REQUESTS_MAX = 10_000
 COMPRESSIONS_MAX = 64  # concurrent background compressions; a turn at the hard threshold does not wait for them
-REST_MS = 5_000
+REST_MS = 5_000  # it ends without a question to the store
 FAILED_JUST_NOW = "the last attempt failed a moment ago"
 NOTHING_TO_COVER = "there is no complete turn before the newest ones"
 T = TypeVar("T")
@@ -90,8 +91,7 @@ class Compressor(Loop):
         # In memory only: after a restart, the next turn of the session requests the compression again.
         self._wanted: OrderedDict[SessionId, AgentName] = OrderedDict()
         self._failed_at: OrderedDict[SessionId, int] = OrderedDict()
-        self._working: dict[CompressionRequest, RunningTask] = {}
-        self._freed = asyncio.Event()
+        self._working = TaskSet(ports.tasks, name=self.name)
         self._unsure: dict[OperationId, tuple[SessionId, NodeId]] = {}  # operations whose start has an unknown outcome
         self._unended: dict[OperationId, tuple[Operation, Compressed]] = {}  # operations whose end is not stored yet
 
@@ -117,9 +117,7 @@ class Compressor(Loop):
         await self._end_unsure()
         if not self._wanted:
             return False
-        while len(self._working) >= COMPRESSIONS_MAX:
-            self._freed.clear()
-            await self._freed.wait()
+        await self._working.fewer_than(COMPRESSIONS_MAX)
         session, agent = self._wanted.popitem(last=False)
         # Each compression has its own task, so that a slow summariser delays no other session.
         self._start(CompressionRequest(session, agent))
@@ -130,8 +128,7 @@ class Compressor(Loop):
 
     def cut_off(self) -> None:
         """Cancel the running compressions. Leaving ends the operations of this node; later turns request them again."""
-        for task in list(self._working.values()):
-            task.cancel()
+        self._working.cut_off()
 
     # --- on demand
 
@@ -156,7 +153,7 @@ class Compressor(Loop):
     # --- one request, in its own task
 
     def _start(self, request: CompressionRequest) -> None:
-        self._working[request] = self._ports.tasks.start(self._run(request), name=f"compress {request.session}")
+        self._working.start(partial(self._run, request), name=f"compress {request.session}")
 
     async def _run(self, request: CompressionRequest) -> None:
         """Run a request. Its callers receive the result or the error; an error without a caller is logged."""
@@ -167,8 +164,6 @@ class Compressor(Loop):
         else:
             _settle(request.ended, result)
         finally:
-            self._working.pop(request, None)
-            self._freed.set()
             for waiting in (request.begun, request.ended):
                 if waiting is not None and not waiting.done():  # cancelled: no result will come
                     waiting.cancel()

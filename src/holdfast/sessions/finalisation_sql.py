@@ -33,7 +33,9 @@ with recursive named (agent) as (
   union all
   select (select min(session.agent) from session where state = 'open' and session.agent > named.agent) from named
    where named.agent is not null)
-select agent, cast(:now as int8) from named where agent is not null"""
+select agent, cast(:now as int8),
+       (select min(active_at) from session where state = 'open' and session.agent = named.agent)
+  from named where agent is not null"""
 EXPIRED = """
 select id, epoch, active_at from session
  where state = 'open' and agent = :agent and active_at <= :before and open_turn is null
@@ -116,9 +118,11 @@ class RecordedStep(NamedTuple):
 
 
 @verb
-def list_open_agents() -> Script[tuple[Instant, tuple[AgentName, ...]]]:
+def list_open_agents() -> Script[tuple[Instant, dict[AgentName, Instant]]]:
+    """The store's time, and the agents with open sessions, each with the last activity of its most idle session."""
     found = yield from rows(OPEN_AGENTS)
-    return Instant(found[0][1] if found else 0), tuple(AgentName(name) for name, _ in found)
+    now = Instant(found[0][1] if found else 0)
+    return now, {AgentName(name): Instant(active_at) for name, _, active_at in found}
 
 
 @verb

@@ -6,17 +6,19 @@ Rule 2: extraction is a temporary run: it has no session, no cursor and no provi
 Rule 3: the finisher schedules no delivery. The transaction that ends an epoch makes its tail due (D18).
 Rule 4: a failed attempt is postponed; when attempts run out, the epoch visibly closes as failed, and no data is lost.
 
-One finisher works on one epoch at a time; the number of finishers limits concurrent extractions.
+The finisher works on a limited number of epochs at a time.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from holdfast.kernel import log
+from holdfast.kernel.claim_loop import IDLE_MS, Batch, ClaimLoop
 from holdfast.kernel.dates import Offset
 from holdfast.kernel.errors import AgentNotFound, ClaimLost, HoldfastError, ModelFailed
 from holdfast.kernel.ids import AgentName, Instant
-from holdfast.kernel.loop import Loop
+from holdfast.kernel.loop import log_failure
 from holdfast.kernel.notifier import Topic
+from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.spans import FINISH, span
 from holdfast.kernel.time_zones import UTC, zone_offset
 from holdfast.memory.notes_sql import read_memory
@@ -40,12 +42,15 @@ from holdfast.turns.model import ModelRequest, ModelTask
 from holdfast.turns.model_call import hear
 from holdfast.turns.policy import ExpiryPolicy
 
-REST_MS = 5_000  # another process may have ended an epoch
+EPOCHS = "epochs"
+GIVE_BACK = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
 ENDINGS_AT_ONCE_MAX = 100  # per agent and search
 
 
-class Finisher(Loop):
+class Finisher(ClaimLoop[str, Finalisation]):
     name = "finisher"
+    topic = Topic.FINISH
+    grace_ms = 0  # every step is durable, and an extraction may take long
 
     def __init__(
         self,
@@ -55,32 +60,47 @@ class Finisher(Loop):
         member: Member,
         policy: FinishPolicy | None = None,
         offset_of: Callable[[str], Offset] = zone_offset,
+        at_once: int = 1,
     ) -> None:
-        super().__init__(ports.tasks, ports.entropy)
+        super().__init__(ports.tasks, ports.entropy, ports.notifier, ports.new_id)
         self._ports = ports
         self._agents = agents
         self._member = member
         self._policy = policy or FinishPolicy()
         self._offset_of = offset_of
-        # In memory only: after a restart, the finisher searches at once and claims every due row.
-        self._claim_name = ""
-        self._trouble: tuple[str, str] | None = None
-        self._look_at = Instant(0)
+        self._at_once = at_once
+        self._look_at = Instant(0)  # in memory only: after a restart, the finisher searches at once
 
     async def step(self) -> bool:
-        held = await self._claim()
-        if held is not None:
-            await self._carry(held)
-            return True
-        if self._ports.clock.now() < self._look_at:
-            return False
+        taken = await super().step()
+        if taken or self._ports.clock.now() < self._look_at:
+            return taken
         ended = await self._end_expired()
-        if not ended:  # otherwise more may have expired
+        if ended:  # more may have expired
+            self.due[EPOCHS] = None
+        else:
             self._look_at = Instant(self._ports.clock.now() + self._policy.look_every_ms)
         return ended
 
-    async def rest(self) -> None:
-        await self._ports.notifier.wait(Topic.FINISH, timeout_ms=REST_MS)
+    def wait_ms(self) -> float:
+        return min(IDLE_MS, max(0, self._look_at - self._ports.clock.now()))
+
+    # --- claims
+
+    async def look(self) -> Iterable[str]:
+        return (EPOCHS,)
+
+    def room(self, group: str) -> int:
+        del group
+        return self._at_once - len(self.running)
+
+    async def claim(self, group: str, name: str, *, repeated: bool) -> Batch[Finalisation]:
+        del group, repeated
+        held = await self._ports.db.write(claim_finalisation(self._member.node, name=name))
+        return Batch([] if held is None else [held], more=held is not None)
+
+    async def give_back(self, group: str, claim: Finalisation, error: Exception) -> None:
+        """Does nothing: `serve` gives back the newest state of the claim."""
 
     # --- expiry
 
@@ -88,9 +108,9 @@ class Finisher(Loop):
         """End the epochs of expired sessions; True if there were any."""
         now, agents = await self._ports.db.read(list_open_agents())
         ended = False
-        for agent in agents:
+        for agent, idle_since in agents.items():
             limits = cutoffs(*self._expiry(agent, now))
-            if limits.latest is None:
+            if limits.latest is None or idle_since > limits.latest:
                 continue
             for found in await self._ports.db.read(
                 list_expired_sessions(agent, before=limits.latest, limit=ENDINGS_AT_ONCE_MAX)
@@ -125,46 +145,43 @@ class Finisher(Loop):
 
     # --- one epoch, step by step
 
-    async def _claim(self) -> Finalisation | None:
-        """Claim a finalisation.
-
-        The claim keeps its name until the work is done, so a retry returns a claim whose result was lost.
-        """
-        self._claim_name = self._claim_name or self._ports.new_id("claim")
-        held = await self._ports.db.write(claim_finalisation(self._member.node, name=self._claim_name))
-        if held is None:
-            self._claim_name = ""
-        return held
-
-    async def _carry(self, held: Finalisation) -> None:
+    async def serve(self, group: str, claim: Finalisation) -> None:
+        del group
         with (
-            log.pinned(session=held.session, epoch=held.epoch, fence=held.fence),
+            log.pinned(session=claim.session, epoch=claim.epoch, fence=claim.fence),
             span(
                 FINISH,
-                gen_ai_agent_name=held.agent,
-                gen_ai_conversation_id=held.session,
-                holdfast_session_epoch=held.epoch,
+                gen_ai_agent_name=claim.agent,
+                gen_ai_conversation_id=claim.session,
+                holdfast_session_epoch=claim.epoch,
             ),
         ):
+            held = claim
             try:
-                held = await self._after_trouble(held)
                 while held.owner is not None and not held.ended:
                     held = await self._next(held)
             except ClaimLost as lost:
                 log.info("finish.lost", why=str(lost))
-            except Exception as error:
-                code = error.code if isinstance(error, HoldfastError) else type(error).__name__
-                self._trouble = held.origin, code
-                raise
-            self._claim_name, self._trouble = "", None
+            except Exception as error:  # noqa: BLE001
+                log_failure(self.name, error)
+                held = await self._postpone(held, error)
             if held.ended:
                 self._tell(held)
 
-    async def _after_trouble(self, held: Finalisation) -> Finalisation:
-        """Postpone a finalisation whose last run raised, so that others are processed."""
-        if self._trouble is None or self._trouble[0] != held.origin:
-            return held
-        return await self._put_off(held, self._trouble[1])
+    async def _postpone(self, held: Finalisation, error: Exception) -> Finalisation:
+        """Postpone a finalisation whose run raised, so that others are processed. Retries until the store answers."""
+        code, attempt = error.code if isinstance(error, HoldfastError) else type(error).__name__, 0
+        while held.owner is not None and not held.ended:
+            try:
+                held = await self._put_off(held, code)
+            except ClaimLost as lost:
+                log.info("finish.lost", why=str(lost))
+                break
+            except HoldfastError as failed:
+                attempt += 1
+                log_failure(self.name, failed)
+                await self._ports.tasks.sleep(GIVE_BACK.delay_ms(attempt, self._ports.entropy.fraction()))
+        return held
 
     async def _next(self, held: Finalisation) -> Finalisation:
         handlers: Mapping[FinishStep, Callable[[Finalisation], Awaitable[Finalisation]]] = {
@@ -229,6 +246,7 @@ class Finisher(Loop):
         event = put_off(held, self._policy)
         wait_ms = self._policy.retry.delay_ms(held.attempts, self._ports.entropy.fraction())
         after = await self._ports.db.write(record_finalisation(held, event, reason=why, retry_in_ms=wait_ms))
+        self._ports.notifier.wake_in(Topic.FINISH, wait_ms)
         log.warning(
             "finish.postponed", step=after.step.value, attempt=held.attempts, why=logged or why, retry_in_ms=wait_ms
         )

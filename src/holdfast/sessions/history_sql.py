@@ -93,7 +93,6 @@ select {OPERATION_FIELDS} from operation
 COUNTS = """
 select count(*), coalesce(max(seq), 0), (select fork_n from session where id = :session)
   from entry where session = :session"""
-NEXT_READY = "select min(ready_at) from mailbox where owner is null and ready_at is not null"
 
 
 @verb
@@ -354,9 +353,3 @@ def list_session_facts(*, after: str = "", limit: int = 100) -> Script[Sequence[
             )
         )
     return result
-
-
-@verb
-def next_ready() -> Script[Instant | None]:
-    row = yield from one(NEXT_READY)
-    return None if row is None or row[0] is None else Instant(row[0])

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import NodeLost
 from holdfast.kernel.ids import AgentName, MailboxId, NodeId
-from holdfast.outbox.reply_sql import DOUBT_ALL_REPLIES, DOUBT_ORPHANED_REPLIES, DOUBT_REPLIES, ORPHANED_REPLY
+from holdfast.outbox.reply_sql import DOUBT_ALL_REPLIES, DOUBT_ORPHANED_REPLIES, DOUBT_REPLIES
 from holdfast.store.script import Script, claim_name, many, one, rows, run, verb
+from holdfast.store.upcoming_sql import COLUMNS, ORPHANED, Upcoming, upcoming_of
 
 REGISTER = """
 insert into node (id, host, started_at, heartbeat_at) values (:node, :host, :now, :now)
@@ -17,7 +18,7 @@ VOID_ALL_FINISHES = "update finalisation set owner = null, fence = fence + 1 whe
 END_OTHERS = """
 update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner <> :node"""
 FORGET_OTHERS = "delete from node where id <> :node"
-RENEW = "update node set heartbeat_at = :now where id = :node returning id"
+RENEW = f"update node set heartbeat_at = :now where id = :node returning {COLUMNS}"
 DEAD = "select id from node where heartbeat_at <= cast(:now as int8) - cast(:lease_ms as int8) /*lock*/"
 VOID = "update mailbox set owner = null, fence = fence + 1 where owner = :node returning id"
 # A node may commit a claim or an operation while it is being reaped: the next reaping voids it.
@@ -35,17 +36,6 @@ VOID_FINISHES = "update finalisation set owner = null, fence = fence + 1 where o
 END_ORPHANS = """
 update operation set ended_at = :now, outcome = 'abandoned'
  where ended_at is null and not exists (select 1 from node where node.id = operation.owner) returning id"""
-ORPHANED = f"""
-select 1
- where exists (select 1 from mailbox
-                where owner is not null and not exists (select 1 from node where node.id = mailbox.owner))
-    or exists (select 1 from lane
-                where owner is not null and not exists (select 1 from node where node.id = lane.owner))
-    or exists (select 1 from finalisation
-               where owner is not null and not exists (select 1 from node where node.id = finalisation.owner))
-    or exists (select 1 from operation
-                where ended_at is null and not exists (select 1 from node where node.id = operation.owner))
-    or exists (select 1 from reply where {ORPHANED_REPLY})"""
 END = (
     "update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner = :node returning id"
 )
@@ -94,9 +84,12 @@ def register_node(node: NodeId, host: str, *, sole: bool) -> Script[None]:
 
 
 @verb
-def renew_node(node: NodeId) -> Script[None]:
-    if (yield from one(RENEW, node=node)) is None:
+def renew_node(node: NodeId) -> Script[Upcoming]:
+    """Renew the lease of a node; returns what is due next."""
+    row = yield from one(RENEW, node=node)
+    if row is None:
         raise NodeLost(f"node {node} was taken for dead", node=node)
+    return upcoming_of(row)
 
 
 @verb

@@ -16,7 +16,6 @@ OCCURRENCES = 3
 # What each loop calls in every history, and what it calls only in histories of an area.
 LOOPS: Mapping[str, tuple[str, ...]] = {
     "worker": (
-        "next_ready",
         "claim_work",
         "read_mail",
         "take_step",
@@ -30,8 +29,7 @@ LOOPS: Mapping[str, tuple[str, ...]] = {
         *("record_finalisation", "apply_finalisation"),
     ),
     "forgetter": ("find_newest_forgetting", "list_open_forgettings"),
-    "reaper": ("register_node", "renew_node", "reap_nodes"),
-    "lookout": ("changed",),
+    "reaper": ("register_node", "renew_node", "reap_nodes", "read_upcoming"),
     "recaller": ("linked_principals", "recall"),
 }
 IN_AREAS: Mapping[Area, Mapping[str, tuple[str, ...]]] = {

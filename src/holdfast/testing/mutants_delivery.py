@@ -20,7 +20,7 @@ from holdfast.sessions import command_sql
 from holdfast.sessions.extraction import Proposals, parse_answer
 from holdfast.sessions.finalisation import FinishEvent
 from holdfast.sessions.finalisation_sql import record_finalisation
-from holdfast.store.script import Call, Row, Script, one, rows, run
+from holdfast.store.script import Call, Params, Row, Script, one, rows, run
 from holdfast.testing.mutant import Patch, arguments, mutant
 from holdfast.testing.watched import NodeDatabase
 from holdfast.turns import record_sql
@@ -109,8 +109,8 @@ def resend_without_asking() -> Sequence[Patch]:
     """What may have landed is sent again at once."""
     honest = lane_sql._package  # noqa: SLF001
 
-    def broken(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins: bool) -> Script[Package | None]:
-        package = yield from honest(lane, row, renderer, repeated=repeated, joins=joins)
+    def broken(lane: LaneClaim, row: Row, renderer: str, sends: list[Params], **more: bool) -> Script[Package | None]:
+        package = yield from honest(lane, row, renderer, sends, **more)
         return None if package is None else replace(package, ask=False)
 
     return [(lane_sql, "_package", broken)]
@@ -130,7 +130,7 @@ def no_lane_fence() -> Sequence[Patch]:
 @mutant("I7", budget=20)
 def unit_order() -> Sequence[Patch]:
     """A lane is read newest first."""
-    return [(lane_sql, "HEAD", lane_sql.HEAD.replace("order by n", "order by n desc"))]
+    return [(lane_sql, "HEAD", lane_sql.HEAD.replace("order by delivery.n", "order by delivery.n desc"))]
 
 
 # --- carrying ------------------------------------------------------------------------------------------------------
@@ -171,14 +171,15 @@ def speaker_of_the_session() -> Sequence[Patch]:
 
 
 def _with_naming(moved: Any) -> Sequence[Patch]:  # noqa: ANN401
-    honest = parcel_sql._naming  # noqa: SLF001
+    honest = parcel_sql.parcel_of
 
-    def broken(key: LaneKey, item: parcel_sql.Item) -> Script[NamingInputs]:
-        naming = yield from honest(key, item)
-        changed: NamingInputs = yield from moved(naming)
-        return changed
+    def broken(key: LaneKey, place: str, item: parcel_sql.Item) -> Script[Parcel]:
+        parcel = yield from honest(key, place, item)
+        if not parcel.session:
+            return parcel
+        return replace(parcel, naming=(yield from moved(parcel.naming)))
 
-    return [(parcel_sql, "_naming", broken)]
+    return [(lane_sql, "parcel_of", broken)]
 
 
 @mutant("I7", budget=40, first=146)

@@ -120,7 +120,9 @@ def rebuilding_stops_after_a_page() -> Sequence[Patch]:
 @mutant("I7", budget=BUDGET, area=Area.REBUILD)
 def rebuilding_turns_the_order_round() -> Sequence[Patch]:
     """An index is filled from the newest to the oldest."""
-    return [(backfill_sql, "DELIVERED", backfill_sql.DELIVERED.replace("order by n", "order by n desc"))]
+    return [
+        (backfill_sql, "DELIVERED", backfill_sql.DELIVERED.replace("order by delivery.n", "order by delivery.n desc"))
+    ]
 
 
 # --- spending ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from holdfast.inbox.mailbox import Claim
 from holdfast.memory.lane import LaneClaim
 from holdfast.store.database import Database
 from holdfast.store.script import Call, R
-from holdfast.turns.work import ClaimedWork
 
 
 class NodeDatabase:
@@ -24,8 +23,8 @@ class NodeDatabase:
 
     async def write(self, call: Call[R]) -> R:
         value = await self.inner.write(call)
-        if isinstance(value, ClaimedWork):
-            self._claims.extend(work.claim for work in value.work)
+        if call.verb == "claim_work":
+            self._claims.extend(work.claim for work in value)  # type: ignore[attr-defined]  # the result of this verb
         elif call.verb == "claim_lanes":
             self._lane_claims.extend(value)  # type: ignore[arg-type]  # the result of this verb
         return value

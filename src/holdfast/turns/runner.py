@@ -20,6 +20,7 @@ from holdfast.kernel.notifier import Topic
 from holdfast.kernel.spans import TURN, span
 from holdfast.memory.notes_service import Brief, Briefing, audience_of
 from holdfast.memory.recaller import Recaller, query_of, shown_of
+from holdfast.outbox.replies import wake_sender
 from holdfast.sessions import system_messages
 from holdfast.sessions.compression import Pressure, pressure
 from holdfast.sessions.compressor import Compressor
@@ -323,8 +324,8 @@ class TurnRunner:
             waiting=committed.waiting,
         )
         self._steps.publish(run.claim, run.turn, event.value, text=text)
-        self._ports.notifier.wake(Topic.DELIVERY)
-        self._ports.notifier.wake(Topic.REPLY)
+        self._ports.notifier.wake(Topic.DELIVERY, run.claim.agent)
+        wake_sender(self._ports.notifier, run.claim.address)
         self._prepare_next(run, entries)
 
     async def _end(self, run: TurnRun, commit: TurnCommit) -> EndedTurn:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from holdfast.inbox.mailbox import Claim, Mail, take
 from holdfast.inbox.message import Inbound, MessageKind
-from holdfast.kernel.ids import Instant, SessionId
+from holdfast.kernel.ids import SessionId
 from holdfast.sessions.command import CommandVerb
 from holdfast.turns.context import Context
 from holdfast.turns.policy import Arrivals, TurnPolicy
@@ -43,12 +43,6 @@ class Work:
     mail: Mail | None = None
     turn: Turn | None = None
     context: Context | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedWork:
-    work: tuple[Work, ...]
-    ready_at: Instant | None  # when the next free mailbox becomes ready; None also if the limit was reached
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,28 +9,26 @@ from holdfast.inbox.mailbox import Claim, SessionHead
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import NodeId
 from holdfast.sessions.command_rights import NotAllowed
-from holdfast.sessions.history_sql import next_ready
 from holdfast.store.node_sql import claim_mailboxes, release_claim
 from holdfast.store.script import Script, claim_name, one, verb
 from holdfast.turns.context import Context
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.turn import Step, Turn, TurnCommit, TurnOpening
 from holdfast.turns.turn_sql import TURN_FENCE, append_step, commit_turn, insert_turn, open_turn
-from holdfast.turns.work import ClaimedWork, EndedTurn, KnownContexts, Planner, Work
+from holdfast.turns.work import EndedTurn, KnownContexts, Planner, Work
 
 
 @verb(lock=claim_name)
 def claim_work(
     node: NodeId, planner: Planner | None, known: KnownContexts, *, name: str = "", limit: int
-) -> Script[ClaimedWork]:
+) -> Script[tuple[Work, ...]]:
     """Claim ready mailboxes and open the next turn of each. Without a planner the mailboxes are only claimed."""
     claims = yield from claim_mailboxes(node, name=name, limit=limit)
     work = []
     for claim in claims:
         begun = None if planner is None else (yield from _begin(claim, planner, known))
         work.append(begun or Work(claim=claim))
-    ready_at = None if len(claims) == limit else (yield from next_ready())
-    return ClaimedWork(tuple(work), ready_at)
+    return tuple(work)
 
 
 @verb

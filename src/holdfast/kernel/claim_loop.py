@@ -1,0 +1,154 @@
+"""A loop that claims work in batches and serves each claim in its own task.
+
+Work belongs to groups: the lanes of one provider, the replies of one account, or one group for all.
+
+Rule 1: the loop asks the store for a group only if work of it may be due: a wake-up says so, or the last claim did.
+Rule 2: a request keeps its name until the store answers. If the answer is lost, the same request under the same name
+        returns the claims that it took, so no claim stays taken without a task that serves it.
+Rule 3: an exception of a task affects its claim only: it is logged, and the claim is given back.
+Rule 4: a process that stops claims no more, lets running claims end within a grace period, and cancels the rest. The
+        store gives their work to a later claim.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
+
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.loop import Loop, log_failure
+from holdfast.kernel.notifier import Notifier, Topic
+from holdfast.kernel.task_set import TaskSet
+from holdfast.kernel.tasks import Tasks
+
+IDLE_MS = 15_000  # the longest rest; it ends without a question to the store
+G = TypeVar("G", bound=Hashable)  # a group
+C = TypeVar("C")  # what one task serves
+
+
+class Batch(NamedTuple, Generic[C]):
+    """The result of a claim, and whether more of the group may be due now."""
+
+    claims: Sequence[C]
+    more: bool = False
+
+
+class ClaimLoop(Loop, Generic[G, C]):
+    topic: Topic
+    claim_prefix = "claim"
+    grace_ms = 2_000  # for running claims, when the process stops
+    flushes = False  # whether due work is still sent when the process stops
+
+    def __init__(self, tasks: Tasks, entropy: Entropy, notifier: Notifier, new_id: Callable[[str], str]) -> None:
+        super().__init__(tasks, entropy)
+        self._notifier = notifier
+        self._new_id = new_id
+        self._names: dict[G, str] = {}  # of requests without an answer
+        self._must_look = False
+        self.due: dict[G, None] = {}  # groups of which work may be due, in the order in which they are claimed
+        self.running = TaskSet(tasks, name=self.name)
+        self._idle = asyncio.Event()  # set while nothing is due and nothing runs
+
+    # --- what a subclass says
+
+    @abstractmethod
+    async def look(self) -> Iterable[G]:
+        """The groups with due work, after a wake-up that named none."""
+
+    @abstractmethod
+    def room(self, group: G) -> int:
+        """The number of further claims of the group that may be served now."""
+
+    @abstractmethod
+    async def claim(self, group: G, name: str, *, repeated: bool) -> Batch[C]:
+        """Claim under a name. A repeated request returns what the first one took."""
+
+    @abstractmethod
+    async def serve(self, group: G, claim: C) -> None:
+        """Serve one claim to its end."""
+
+    @abstractmethod
+    async def give_back(self, group: G, claim: C, error: Exception) -> None:
+        """Release a claim whose serving raised."""
+
+    def groups(self, key: Hashable) -> Iterable[G]:  # noqa: ARG002
+        """The groups that a key of a wake-up names."""
+        return ()
+
+    def pinned(self, group: G, claim: C) -> AbstractContextManager[object]:  # noqa: ARG002
+        """The context of the log lines about a claim."""
+        return nullcontext()
+
+    def wait_ms(self) -> float:
+        """The longest rest; shorter while a group waits for room that comes with time."""
+        return IDLE_MS
+
+    # --- what the loop does
+
+    async def step(self) -> bool:
+        self._idle.clear()
+        await self._learn()
+        taken = False
+        for group in [one for one in self.due if one in self._names or self.room(one) > 0]:
+            if self.stopping:
+                break
+            taken = await self._claim(group) or taken
+        return taken
+
+    async def _learn(self) -> None:
+        woken = self._notifier.take(self.topic)
+        self._must_look |= woken.anything
+        self.due.update(dict.fromkeys(group for key in woken.keys for group in self.groups(key)))
+        if self._must_look:
+            self.due.update(dict.fromkeys(await self.look()))
+            self._must_look = False
+
+    async def _claim(self, group: G) -> bool:
+        del self.due[group]
+        self.due[group] = None  # the last in line: if the claim fails, the others come first
+        repeated = group in self._names
+        name = self._names.setdefault(group, self._new_id(self.claim_prefix))
+        batch = await self.claim(group, name, repeated=repeated)
+        del self._names[group]
+        if not batch.more:
+            self.due.pop(group, None)
+        for claim in batch.claims:
+            self.running.start(partial(self._serve, group, claim), name=f"{self.name} {group}", group=group)
+        return bool(batch.claims)
+
+    async def _serve(self, group: G, claim: C) -> None:
+        with self.pinned(group, claim):
+            try:
+                await self.serve(group, claim)
+            except Exception as error:  # noqa: BLE001
+                self.tell(error)
+                await self.give_back(group, claim, error)
+            finally:
+                self._notifier.nudge(self.topic)
+
+    def tell(self, error: Exception) -> None:
+        """Log an exception of a task."""
+        log_failure(self.name, error)
+
+    async def rest(self) -> None:
+        if not self.due and not len(self.running):
+            self._idle.set()
+        await self._notifier.wait(self.topic, timeout_ms=self.wait_ms())
+
+    async def flush(self) -> None:
+        """Let work that is due now be claimed and served within the grace period, before the loop is stopped."""
+        self._idle.clear()
+        self._notifier.wake(self.topic)
+        try:
+            async with asyncio.timeout(self.grace_ms / 1000):
+                await self._idle.wait()
+        except TimeoutError:
+            return  # the rest is due after the next start
+
+    async def drain(self, grace_ms: int | None = None) -> None:
+        await self.running.drain(self.grace_ms if grace_ms is None else grace_ms)
+
+    def cut_off(self) -> None:
+        self.running.cut_off()

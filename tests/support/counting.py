@@ -1,0 +1,148 @@
+"""What a runtime asks of its database: transactions, statements and round trips, by verb. Counts, never seconds."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.store.database import Database
+from holdfast.store.script import Call, R, Script
+from holdfast.testing import ManualClock
+
+STEP_MS = 50
+T = TypeVar("T")
+TURNS_OF_THE_LOOP = 12  # in which what a timer started reaches the database
+
+
+class Counted:
+    """The counts since the beginning of a measurement."""
+
+    def __init__(self) -> None:
+        self.transactions: Counter[str] = Counter()
+        self.statements: Counter[str] = Counter()
+        self.sql: Counter[str] = Counter()
+        self.locked = 0
+
+    def __repr__(self) -> str:
+        return f"{sum(self.transactions.values())} transactions {dict(self.transactions)}, {dict(self.statements)}"
+
+    @property
+    def statement_count(self) -> int:
+        return sum(self.statements.values())
+
+    @property
+    def transaction_count(self) -> int:
+        return sum(self.transactions.values())
+
+    @property
+    def round_trips(self) -> int:
+        """On PostgreSQL: a begin and a commit around the statements of each script, and a lock where it has one."""
+        return self.statement_count + 2 * self.transaction_count + self.locked
+
+    def only(self, *verbs: str) -> "Counted":
+        some = Counted()
+        some.transactions = Counter({verb: self.transactions[verb] for verb in verbs})
+        some.statements = Counter({verb: self.statements[verb] for verb in verbs})
+        return some
+
+
+class CountingDatabase:
+    """Implements `Database` over another one. A look at whether another process wrote reads no table: not counted."""
+
+    def __init__(self, inner: Database) -> None:
+        self.inner = inner
+        self.counted = Counted()
+        self.under_way = 0
+
+    @contextmanager
+    def measured(self) -> Iterator[Counted]:
+        counted = self.counted = Counted()
+        try:
+            yield counted
+        finally:
+            self.counted = Counted()
+
+    async def write(self, call: Call[R]) -> R:
+        return await self._run(self.inner.write, call)
+
+    async def read(self, call: Call[R]) -> R:
+        return await self._run(self.inner.read, call)
+
+    async def _run(self, run: Any, call: Call[R]) -> R:
+        counted = self.counted
+        counted.transactions[call.verb] += 1
+        counted.locked += bool(call.lock)
+        self.under_way += 1
+        try:
+            value: R = await run(Call(call.verb, partial(self._counting, counted, call), call.lock))
+        finally:
+            self.under_way -= 1
+        return value
+
+    def _counting(self, counted: Counted, call: Call[R]) -> Script[R]:
+        script = call.script()
+        try:
+            statement = next(script)
+            while True:
+                counted.statements[call.verb] += 1
+                counted.sql[" ".join(statement.sql.split())] += 1
+                statement = script.send((yield statement))
+        except StopIteration as done:
+            value: R = done.value
+            return value
+
+    async def changed(self) -> bool:
+        return await self.inner.changed()
+
+    async def scrub(self) -> str:
+        return await self.inner.scrub()
+
+    def wal_bytes(self) -> int:
+        return self.inner.wal_bytes()
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+class CountedTasks(AsyncTasks):
+    """Tasks whose threads count as work under way."""
+
+    def __init__(self, db: CountingDatabase) -> None:
+        super().__init__()
+        self._db = db
+
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        self._db.under_way += 1
+        try:
+            return await super().in_thread(call)
+        finally:
+            self._db.under_way -= 1
+
+
+class Time:
+    """The clock of the runtime and of the running loop, moved together."""
+
+    def __init__(self, clock: ManualClock, db: CountingDatabase) -> None:
+        self._clock = clock
+        self._db = db
+        self._ahead_s = 0.0
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        loop.time = lambda: began_s + self._ahead_s  # type: ignore[method-assign]
+
+    async def pass_by(self, seconds: float) -> None:
+        """Let time pass in small steps, each after what the last one started is done."""
+        for _ in range(int(seconds * 1_000) // STEP_MS):
+            self._clock.advance(STEP_MS)
+            self._ahead_s += STEP_MS / 1_000
+            await self.quiet()
+
+    async def quiet(self) -> None:
+        """Wait until no script runs and none is about to be started."""
+        for _ in range(TURNS_OF_THE_LOOP):
+            await asyncio.sleep(0)
+            while self._db.under_way:  # noqa: ASYNC110 - what is waited for has no event of its own
+                await asyncio.sleep(0)
