@@ -16,8 +16,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TypeAlias
 
-from slack_sdk.socket_mode.request import SocketModeRequest
-
 from holdfast.channels.account_watermark import AccountWatermark
 from holdfast.channels.slack.chat_queue import ChatQueues, Job
 from holdfast.channels.slack.connection import SocketModeConnection
@@ -86,8 +84,8 @@ class SlackReader:
         await self.catch_up()
         keeping = self._setup.tasks.start(self._watermark.keep(self._has_read_all), name="slack watermark")
         try:
-            while (request := await connection.next()) is not None:
-                await self._envelope(connection, request)
+            while (envelope := await connection.next()) is not None:
+                await self._envelope(connection, envelope)
         finally:
             keeping.cancel()
 
@@ -164,16 +162,16 @@ class SlackReader:
             log.warning("update.postponed", reason="not durable in time")
         return is_durable
 
-    async def _envelope(self, connection: SocketModeConnection, request: SocketModeRequest) -> None:
-        event = mapping(request.payload, "event") if request.type == "events_api" else {}
+    async def _envelope(self, connection: SocketModeConnection, envelope: Json) -> None:
+        event = mapping(mapping(envelope, "payload"), "event") if envelope.get("type") == "events_api" else {}
         message = read_event(event, self._me)
         if message is None:
-            await connection.acknowledge(request)
+            await connection.acknowledge(envelope)
             return
 
         async def take() -> None:
             await self._take(message, event)
-            await connection.acknowledge(request)
+            await connection.acknowledge(envelope)
 
         await self._put(message.chat, take)
 
