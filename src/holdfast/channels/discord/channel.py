@@ -18,13 +18,14 @@ import msgspec
 from holdfast.channels.discord.client import OFFICIAL, DiscordBot, DiscordHttpClient
 from holdfast.channels.discord.send_tracker import DiscordRateLimited, SendTracker, answer_of
 from holdfast.channels.discord.session import DiscordSession
-from holdfast.channels.settings import check_url, read_secret, read_settings
+from holdfast.channels.settings import check_url, read_secret
 from holdfast.channels.utf16 import utf16_length
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake
 from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import ChannelFailed
+from holdfast.kernel.settings_table import read_table
 from holdfast.outbox.post import Declined, NotSent, Post, SendOutcome, Sent
 from holdfast.sessions.command_rights import Rank
 
@@ -54,7 +55,7 @@ class DiscordSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def make_discord(setup: ChannelSetup) -> "DiscordChannel":
     """Raises `ConfigInvalid`."""
-    settings = read_settings(setup, DiscordSettings, HINTS)
+    settings = read_table(setup.name, setup.settings, DiscordSettings, HINTS)
     token = read_secret(setup, settings.token_env, settings.token_file)
     api_url = check_url(setup, settings.api_url, plain_http=settings.send_key_over_plain_http)
     return DiscordChannel(setup, token, api_url, stream=settings.stream)
