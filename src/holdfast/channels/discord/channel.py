@@ -15,7 +15,7 @@ import aiohttp
 import discord
 import msgspec
 
-from holdfast.channels.discord.client import OFFICIAL, DiscordBot, DiscordHttpClient
+from holdfast.channels.discord.client import OFFICIAL, DiscordHttpClient
 from holdfast.channels.discord.send_tracker import DiscordRateLimited, SendTracker, answer_of
 from holdfast.channels.discord.session import DiscordSession
 from holdfast.channels.settings import check_url, read_secret
@@ -81,13 +81,13 @@ class DiscordChannel:
         self._setup = setup
         self._token = token
         self._api_url = api_url
-        self._bot: DiscordBot | None = None
+        self._session: DiscordSession | None = None
 
     async def run(self, intake: Intake) -> None:
         session = DiscordSession(self._setup, self._api_url, intake)
         try:
             await self._login(session)
-            await session.bot.connect(reconnect=False)
+            await session.connect(reconnect=False)
         except discord.ConnectionClosed as error:
             why = CLOSED.get(error.code, f"Discord closed the connection with {error.code}")
             raise ChannelFailed(f"discord: {why}") from error
@@ -95,8 +95,8 @@ class DiscordChannel:
             what = f"discord: Discord cannot be reached ({_name(error)})"
             raise ChannelFailed(what, vendor=answer_of(error)) from error
         finally:
-            self._bot = None
-            await session.close()
+            self._session = None
+            await session.end()
         raise ChannelFailed("discord: the connection was closed")
 
     async def identify(self) -> str:
@@ -116,12 +116,12 @@ class DiscordChannel:
 
     async def _login(self, session: DiscordSession) -> None:
         try:
-            await session.bot.login(self._token)
+            await session.login(self._token)
         except discord.LoginFailure:
             raise ChannelFailed(f"discord: {CLOSED[4004]}") from None  # the cause would hold the request
         except (KeyError, TypeError) as error:
             raise ChannelFailed("discord: the server at api_url is not Discord's API") from error
-        self._bot = session.bot
+        self._session = session
         session.begin()
 
     async def send(self, post: Post) -> SendOutcome:
@@ -145,11 +145,11 @@ class DiscordChannel:
         target, why = _target(address), ""
         if target is None or (receipt is not None and not _SNOWFLAKE.match(receipt)):
             return Declined("the address names no Discord channel or message")
-        if self._bot is None:
+        if self._session is None:
             return NOT_CONNECTED
         try:
             async with asyncio.timeout(SEND_S):
-                await self._bot.http.send_tracked(tracker, method, target, receipt, **body)
+                await self._session.http.send_tracked(tracker, method, target, receipt, **body)
         except discord.RateLimited as error:
             tracker.wait_ms, why = int(error.retry_after * 1000), "the rate is limited"
         except (DiscordRateLimited, *UNREACHED) as error:
@@ -159,11 +159,11 @@ class DiscordChannel:
     async def rank(self, message: ChatMessage) -> Rank:
         """`ADMIN` for the guild's owner, its administrators and members who may manage it. The member is fetched anew:
         a message from the history has no roles, and those of a queued message may be outdated."""
-        if self._bot is None:
+        if self._session is None:
             return Rank.UNKNOWN
         try:
             async with asyncio.timeout(RANK_S):
-                return await self._bot.rank_of(int(message.chat), int(message.sender))
+                return await self._session.rank_of(int(message.chat), int(message.sender))
         except discord.NotFound:
             return Rank.MEMBER  # not a member of the guild: a webhook, or a user who has left
         except (*UNREACHED, ValueError) as error:
@@ -172,11 +172,11 @@ class DiscordChannel:
 
     async def typing(self, address: Address) -> None:
         target = _target(address)
-        if self._bot is None or target is None:
+        if self._session is None or target is None:
             return
         try:
             async with asyncio.timeout(TYPING_S):
-                await self._bot.http.send_typing(target)
+                await self._session.http.send_typing(target)
         except UNREACHED:
             return
 
