@@ -14,14 +14,13 @@ import typer
 from holdfast.api.shapes.actions import action_view, actions_view
 from holdfast.audit.action import NO_DIGEST, Action, ActionFilter, act_named, broken_link, encode_detail
 from holdfast.audit.action_sql import list_actions, read_last_action
-from holdfast.cli.command import visitor
+from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.options import AfterNumber, Limit
 from holdfast.cli.output import CONTRADICTION, Output, TextTable, when
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import Instant
 
 if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
     from holdfast.store.database import Database
 
 PAGE = 1_000
@@ -31,7 +30,7 @@ COLUMNS = ("n", "at", "verb", "actor_kind", "actor", "label", "origin", "subject
 
 @visitor()
 async def actions(
-    runtime: "Runtime",
+    runtime: Runtime,
     *,
     since: Annotated[
         str, typer.Option("--since", help="Only acts since then: 30m, 12h, 7d, or a date such as 2026-11-17.")

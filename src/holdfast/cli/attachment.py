@@ -2,24 +2,21 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from holdfast.cli.command import visitor
+from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.output import Output
 from holdfast.inbox.addressing import attachment_hash
 from holdfast.inbox.attachment_sql import find_attachment, read_attachment
 from holdfast.kernel.disk_space import is_out_of_space, unwritable
 from holdfast.kernel.errors import AttachmentNotFound, InvalidInput
 
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
-
 
 @visitor()
 async def attachment(
-    runtime: "Runtime",
+    runtime: Runtime,
     hash: Annotated[str, typer.Argument(metavar="HASH", help="The SHA-256, as `holdfast trace` shows it.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The new file; an existing one is not changed.")],
 ) -> Output:

@@ -1,21 +1,18 @@
 """`holdfast recall`: query the memory of an agent."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from holdfast.api.shapes.memory import memories_view
-from holdfast.cli.command import visitor
+from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.options import AgentName
 from holdfast.cli.output import Output, TextTable, when
-
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
 
 
 @visitor(config=True)
 async def recall(
-    runtime: "Runtime",
+    runtime: Runtime,
     text: Annotated[str, typer.Argument(help="The query.")],
     agent: AgentName = None,
     chat: Annotated[str, typer.Option("--chat", help="Query as if in this chat.")] = "terminal",

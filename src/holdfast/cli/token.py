@@ -1,6 +1,6 @@
 """`holdfast token`: create, list and revoke access tokens. Changes take effect immediately, also in running servers."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,23 +10,18 @@ from holdfast.api.auth.access_token import (
     Scope,
     expiry_of,
     hash_token,
-    parse_scopes,
     spell_token,
 )
 from holdfast.api.auth.access_token_sql import add_token, list_tokens, revoke_token
 from holdfast.api.auth.token_binding import make_binding, unconfirmed_text
 from holdfast.audit.actor import acting
-from holdfast.cli.command import Invocation, command, command_group, visitor
-from holdfast.cli.options import ScopeName
+from holdfast.cli.command import Invocation, Runtime, command, command_group, visitor
 from holdfast.cli.output import Output, TextTable, print_warning, when
 from holdfast.inbox.address import check_part
 from holdfast.kernel.ids import TokenId, make_id
 
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
-
 Scopes = Annotated[
-    list[ScopeName],
+    list[Scope],
     typer.Option("--scope", help="What it permits; operate includes read, admin includes all; may be repeated."),
 ]
 token = command_group("token", "Manage access tokens for the HTTP API.")
@@ -71,7 +66,7 @@ async def new(
       holdfast token new --scope admin --expires 90d
       holdfast token new --scope send --chat reports --robot --label "the other house"
     """
-    scopes = parse_scopes(scope)
+    scopes = frozenset(scope)
     binding = make_binding(
         sender=sender,
         chats=chat or [],
@@ -130,7 +125,7 @@ async def list_(invocation: Invocation) -> Output:
 @token.command("revoke")
 @visitor(config=True, act="token.revoked", on="id", confirm="Permanently revoke {id:.80}?".format)
 async def revoke(
-    runtime: "Runtime",
+    runtime: Runtime,
     id: Annotated[str, typer.Argument(metavar="ID", help="The id of the token, as `holdfast token list` shows it.")],
 ) -> Output:
     """Revoke a token permanently, within a second.
