@@ -33,7 +33,7 @@ async def actions(
     runtime: Runtime,
     *,
     since: Annotated[
-        str, typer.Option("--since", help="Only acts since then: 30m, 12h, 7d, or a date such as 2026-11-17.")
+        str, typer.Option("--since", help="Only acts since this time: 30m, 12h, 7d, or a date such as 2026-11-17.")
     ] = "",
     actor: Annotated[
         str, typer.Option("--actor", help="Only acts of this actor: a token's id, operator, a principal, a user.")

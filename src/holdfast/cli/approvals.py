@@ -88,7 +88,7 @@ async def approve(
 async def deny(
     runtime: Runtime,
     approval: ApprovalArgument,
-    reason: Annotated[str, typer.Option("--reason", help="The reason that the agent is told.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="The reason to give to the agent.")] = "",
 ) -> Output:
     """Refuse a tool call that waits for approval.
 

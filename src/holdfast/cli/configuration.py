@@ -33,7 +33,8 @@ async def check(
         bool, typer.Option("--connect", help="Also connect to models, memory providers and channels.")
     ] = False,
     wait: Annotated[
-        float, typer.Option("--wait", min=0.1, max=300, help="With --connect: the time limit of each, in seconds.")
+        float,
+        typer.Option("--wait", min=0.1, max=300, help="With --connect: the time limit of each connection, in seconds."),
     ] = CONNECT_WAIT_S,
 ) -> Output | int:
     """Check holdfast.toml and show what would run.

@@ -79,7 +79,7 @@ async def backfill(
 @visitor(config=True, act="provider.rebuilt", on="provider")
 async def rebuild(
     runtime: Runtime,
-    provider: Annotated[str, typer.Argument(help="A provider with an index of its own.")] = "local",
+    provider: Annotated[str, typer.Argument(help="The provider, which must have an index of its own.")] = "local",
     agent: AgentName = None,
 ) -> Output:
     """Rebuild the index of a memory provider.

@@ -56,9 +56,9 @@ async def end(
         str | None, typer.Argument(metavar="ID", help="The id of the login, as `holdfast logins list` shows it.")
     ] = None,
     token: Annotated[
-        str | None, typer.Option("--token", help="Every login of this token; `operator` for the operator's token.")
+        str | None, typer.Option("--token", help="End every login of this token; `operator` for the operator's token.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every login.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="End every login.")] = False,
 ) -> Output:
     """End one login, the logins of a token, or all. A valid token can log in again.
 

@@ -29,13 +29,20 @@ if TYPE_CHECKING:
     from holdfast.memory.notes import MemoryOutcome
 
 Shared = Annotated[
-    bool, typer.Option("--shared", help="Share it with everyone who talks to the agent, which is the default.")
+    bool, typer.Option("--shared", help="Share the note with everyone who talks to the agent (the default).")
 ]
 About = Annotated[
-    str, typer.Option("--about", help="Whose notes: a person, or a chat as `subjects` names it.", show_default="shared")
+    str,
+    typer.Option(
+        "--about",
+        help="The owner: a person, or a chat as `memory subjects` lists it.",
+        show_default="shared",
+    ),
 ]
 TargetFile = Annotated[Target, typer.Option("--target", help="The file: MEMORY.md or USER.md.")]
-EntryArgument = Annotated[str, typer.Argument(metavar="ENTRY", help="A part that only this note has, or its number.")]
+EntryArgument = Annotated[
+    str, typer.Argument(metavar="ENTRY", help="The number of the note, or text that no other note contains.")
+]
 TextArgument = Annotated[str, typer.Argument(metavar="TEXT", help="The note.")]
 
 memory = command_group("memory", "Show and change the notes of an agent.")
@@ -231,16 +238,15 @@ async def migrate(runtime: Runtime, agent: AgentName = None, about: About = "") 
       holdfast memory migrate
     """
     moved = await runtime.migrate_memory(agent, about)
-    rows = [
-        (provider, file, "kept", outcome.receipt)
+    files = [
+        {"provider": provider, "file": file, "state": "kept", "why": outcome.receipt}
         if isinstance(outcome, Delivered)
-        else (provider, file, "not kept", outcome.reason)
-        for provider, files in moved.items()
-        for file, outcome in files.items()
+        else {"provider": provider, "file": file, "state": "not kept", "why": outcome.reason}
+        for provider, outcomes in moved.items()
+        for file, outcome in outcomes.items()
     ]
-    headings = ("provider", "file", "state", "why")
-    view = {"files": [dict(zip(headings, row, strict=True)) for row in rows]}
-    return Output(view, TextTable(headings, rows), code=OK if all(row[2] == "kept" for row in rows) else WRONG)
+    table = TextTable(("provider", "file", "state", "why"), (list(one.values()) for one in files))
+    return Output({"files": files}, table, code=OK if all(one["state"] == "kept" for one in files) else WRONG)
 
 
 @memory.command()

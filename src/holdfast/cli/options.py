@@ -25,9 +25,9 @@ FIRST = "main, or the first configured agent"
 AgentName = Annotated[str | None, typer.Option("--agent", help="The agent.", show_default=FIRST)]
 Chat = Annotated[str, typer.Option("--chat", help="The chat.")]
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The id of the session.")]
-OnlyAgent = Annotated[str | None, typer.Option("--agent", help="Only of this agent.", show_default="all agents")]
+OnlyAgent = Annotated[str | None, typer.Option("--agent", help="Only this agent.", show_default="all agents")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="The maximum number of rows.")]
-AfterNumber = Annotated[int, typer.Option("--after", min=0, help="`next` of the previous page.")]
+AfterNumber = Annotated[int, typer.Option("--after", min=0, help="The value of `next` on the previous page.")]
 
 
 def home_of(path: Path) -> Path:

@@ -32,7 +32,7 @@ async def sessions(
     runtime: Runtime,
     agent: OnlyAgent = None,
     chat: Annotated[
-        str | None, typer.Option("--chat", help="Only of this chat; without --agent, of the first agent.")
+        str | None, typer.Option("--chat", help="Only this chat; without --agent, a chat of the first agent.")
     ] = None,
     after: Annotated[str, typer.Option("--after", help="The last session of the previous page.")] = "",
     limit: Limit = 100,

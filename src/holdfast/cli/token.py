@@ -22,7 +22,7 @@ from holdfast.kernel.ids import TokenId, make_id
 
 Scopes = Annotated[
     list[Scope],
-    typer.Option("--scope", help="What it permits; operate includes read, admin includes all; may be repeated."),
+    typer.Option("--scope", help="A permission; operate includes read, admin includes all; may be repeated."),
 ]
 token = command_group("token", "Manage access tokens for the HTTP API.")
 
@@ -37,20 +37,24 @@ async def new(
         list[str] | None, typer.Option("--agent", help="Only for this agent; may be repeated.", show_default="all")
     ] = None,
     sender: Annotated[
-        str | None, typer.Option("--sender", help="It speaks only for this sender, in chats of that sender.")
+        str | None,
+        typer.Option("--sender", help="It may send only as this sender, in the chats of that sender."),
     ] = None,
     chat: Annotated[
-        list[str] | None, typer.Option("--chat", help="It may use this chat; may be repeated.", show_default=False)
+        list[str] | None,
+        typer.Option("--chat", help="It may use this chat; may be repeated.", show_default=False),
     ] = None,
     relay: Annotated[
-        bool, typer.Option("--relay", help="It speaks for any sender in any chat, for a backend with its own users.")
+        bool,
+        typer.Option("--relay", help="It may send as any sender in any chat, for a backend with its own users."),
     ] = False,
     label: Annotated[str, typer.Option("--label", help="The purpose of the token.")] = "",
     robot: Annotated[
-        bool, typer.Option("--robot", help="For a program: too many consecutive turns without a human are held.")
+        bool,
+        typer.Option("--robot", help="For a program: its messages are held after too many turns without a human."),
     ] = False,
     expires: Annotated[
-        str, typer.Option("--expires", help="How long it is valid, such as 90d, 12h or 30m; or never.")
+        str, typer.Option("--expires", help="How long the token is valid, such as 90d, 12h or 30m; or never.")
     ] = "never",
 ) -> Output:
     """Create a token and show it once.
