@@ -9,6 +9,8 @@ Rule 3: the token is in no error and no log line.
 import asyncio
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import aiohttp
@@ -86,14 +88,11 @@ class DiscordChannel:
     async def run(self, intake: Intake) -> None:
         session = DiscordSession(self._setup, self._api_url, intake)
         try:
-            await self._login(session)
-            await session.connect(reconnect=False)
-        except discord.ConnectionClosed as error:
-            why = CLOSED.get(error.code, f"Discord closed the connection with {error.code}")
-            raise ChannelFailed(f"discord: {why}") from error
-        except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
-            what = f"discord: Discord cannot be reached ({_name(error)})"
-            raise ChannelFailed(what, vendor=answer_of(error)) from error
+            with _explained():
+                await session.login(self._token)
+                self._session = session
+                session.begin()
+                await session.connect(reconnect=False)
         finally:
             self._session = None
             await session.end()
@@ -103,26 +102,10 @@ class DiscordChannel:
         """Ask the HTTP API for the bot's name, without opening a gateway session. Raises `ChannelFailed`."""
         client = DiscordHttpClient(asyncio.get_running_loop(), self._api_url)
         try:
-            return f"@{(await client.static_login(self._token))['username']}"
-        except discord.LoginFailure:
-            raise ChannelFailed(f"discord: {CLOSED[4004]}") from None
-        except (KeyError, TypeError) as error:
-            raise ChannelFailed("discord: the server at api_url is not Discord's API") from error
-        except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
-            what = f"discord: Discord cannot be reached ({_name(error)})"
-            raise ChannelFailed(what, vendor=answer_of(error)) from error
+            with _explained():
+                return f"@{(await client.static_login(self._token))['username']}"
         finally:
             await client.close()
-
-    async def _login(self, session: DiscordSession) -> None:
-        try:
-            await session.login(self._token)
-        except discord.LoginFailure:
-            raise ChannelFailed(f"discord: {CLOSED[4004]}") from None  # the cause would hold the request
-        except (KeyError, TypeError) as error:
-            raise ChannelFailed("discord: the server at api_url is not Discord's API") from error
-        self._session = session
-        session.begin()
 
     async def send(self, post: Post) -> SendOutcome:
         tracker = SendTracker(text=post.text, secret=self._token)
@@ -182,6 +165,23 @@ class DiscordChannel:
 
     async def close(self) -> None:
         """`run` closes its own session when it ends."""
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn what discord.py raises into a `ChannelFailed` that the operator can read."""
+    try:
+        yield
+    except discord.LoginFailure:
+        raise ChannelFailed(f"discord: {CLOSED[4004]}") from None  # the cause would hold the request
+    except discord.ConnectionClosed as error:
+        why = CLOSED.get(error.code, f"Discord closed the connection with {error.code}")
+        raise ChannelFailed(f"discord: {why}") from error
+    except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
+        what = f"discord: Discord cannot be reached ({_name(error)})"
+        raise ChannelFailed(what, vendor=answer_of(error)) from error
+    except (KeyError, TypeError) as error:
+        raise ChannelFailed("discord: the server at api_url is not Discord's API") from error
 
 
 def _target(address: Address) -> int | None:
