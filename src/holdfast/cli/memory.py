@@ -1,10 +1,11 @@
-"""`holdfast memory`: the notes of an agent, their history, and undo."""
+"""`holdfast memory`: the notes of an agent, their history, and undo. `holdfast recall`: what a turn would recall."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.api.shapes.memory import memories_view
 from holdfast.cli.command import Invocation, Runtime, command, command_group, visitor
 from holdfast.cli.memory_views import (
     ImportedEntry,
@@ -17,7 +18,7 @@ from holdfast.cli.memory_views import (
     review_views,
 )
 from holdfast.cli.options import AgentName, Limit, home_of
-from holdfast.cli.output import OK, WRONG, Output, TextTable
+from holdfast.cli.output import OK, WRONG, Output, TextTable, when
 from holdfast.inbox.address import agent_name
 from holdfast.kernel.errors import InvalidInput, MemoryWriteBlocked
 from holdfast.kernel.ids import make_id
@@ -293,6 +294,29 @@ async def revoke(
         return Output(view, text)
     more = "These notes come from several people and have no single author; --chat removes them:"
     return Output(view, text, more, review_table(done.unattributed))
+
+
+@visitor(config=True)
+async def recall(
+    runtime: Runtime,
+    text: Annotated[str, typer.Argument(help="The query.")],
+    agent: AgentName = None,
+    chat: Annotated[str, typer.Option("--chat", help="Query as if in this chat.")] = "terminal",
+    sender: Annotated[
+        str | None, typer.Option("--sender", help="Query as if from this sender.", show_default="the chat")
+    ] = None,
+) -> Output:
+    """Query the memory of an agent, as a turn does.
+
+    \b
+    Examples:
+      holdfast recall "what is the cat called?"
+      holdfast recall "the invoice" --agent bookkeeper --chat office --json
+    """
+    view = memories_view(await runtime.recall(text, agent=agent, chat=chat, sender=sender))
+    rows = ((when(one.at), one.speaker, one.provider, one.text) for one in view.memories)
+    table = TextTable(("when", "who", "from", "memory"), rows)
+    return Output(view, table, *(f"skipped: {why}" for why in view.skipped))
 
 
 async def _change(
