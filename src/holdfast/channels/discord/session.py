@@ -14,7 +14,6 @@ from typing import Any
 import aiohttp
 import discord
 
-from holdfast.channels.account_watermark import AccountWatermark
 from holdfast.channels.discord.client import DiscordHttpClient
 from holdfast.channels.discord.files import DiscordFiles
 from holdfast.channels.discord.guild_channels import channels_of
@@ -64,16 +63,8 @@ class DiscordSession(discord.Client):
         """Create the reader, once login has told the account's id."""
         self._user_id = self.user.id if self.user is not None else 0
         self._account = f"discord:{self._user_id}"
-        watermark = AccountWatermark(self._account, self._intake, clock=self._setup.clock, tasks=self._setup.tasks)
         self._reader = DiscordReader(
-            self._account,
-            self._intake,
-            self._translate,
-            self._history,
-            self._is_shown,
-            watermark=watermark,
-            tasks=self._setup.tasks,
-            entropy=self._setup.entropy,
+            self._setup, self._account, self._intake, self._translate, self._history, has_checked_all=self._is_shown
         )
 
     async def end(self) -> None:
