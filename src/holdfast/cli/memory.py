@@ -35,9 +35,7 @@ Shared = Annotated[
 About = Annotated[
     str,
     typer.Option(
-        "--about",
-        help="The owner: a person, or a chat as `memory subjects` lists it.",
-        show_default="shared",
+        "--about", help="The owner: a person, or a chat as `memory subjects` lists it.", show_default="shared"
     ),
 ]
 TargetFile = Annotated[Target, typer.Option("--target", help="The file: MEMORY.md or USER.md.")]

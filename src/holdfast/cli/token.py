@@ -37,21 +37,17 @@ async def new(
         list[str] | None, typer.Option("--agent", help="Only for this agent; may be repeated.", show_default="all")
     ] = None,
     sender: Annotated[
-        str | None,
-        typer.Option("--sender", help="It may send only as this sender, in the chats of that sender."),
+        str | None, typer.Option("--sender", help="It may send only as this sender, in the chats of that sender.")
     ] = None,
     chat: Annotated[
-        list[str] | None,
-        typer.Option("--chat", help="It may use this chat; may be repeated.", show_default=False),
+        list[str] | None, typer.Option("--chat", help="It may use this chat; may be repeated.", show_default=False)
     ] = None,
     relay: Annotated[
-        bool,
-        typer.Option("--relay", help="It may send as any sender in any chat, for a backend with its own users."),
+        bool, typer.Option("--relay", help="It may send as any sender in any chat, for a backend with its own users.")
     ] = False,
     label: Annotated[str, typer.Option("--label", help="The purpose of the token.")] = "",
     robot: Annotated[
-        bool,
-        typer.Option("--robot", help="For a program: its messages are held after too many turns without a human."),
+        bool, typer.Option("--robot", help="For a program: its messages are held after too many turns without a human.")
     ] = False,
     expires: Annotated[
         str, typer.Option("--expires", help="How long the token is valid, such as 90d, 12h or 30m; or never.")
