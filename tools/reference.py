@@ -24,6 +24,7 @@ import msgspec  # noqa: E402
 
 import holdfast  # noqa: E402
 from holdfast import config  # noqa: E402
+from holdfast.api.limits.server_limits import ServerLimits  # noqa: E402
 from holdfast.audit.action import Act, ActorKind  # noqa: E402
 from holdfast.inbox.message import MessageState  # noqa: E402
 from holdfast.kernel import log  # noqa: E402
@@ -585,7 +586,7 @@ def settings() -> str:
 def _server_settings() -> list[tuple[str, ...]]:
     fields = msgspec.structs.fields(config.ServerTable)
     plain = [(one.name, one) for one in fields if one.name != "limits"]
-    limits = [(f"limits.{one.name}", one) for one in msgspec.structs.fields(config.ServerLimitsTable)]
+    limits = [(f"limits.{one.name}", one) for one in msgspec.structs.fields(ServerLimits)]
     return [(f"`{name}`", SERVER_SETTINGS[name], _bounds(one.type), _default(one)) for name, one in (*plain, *limits)]
 
 

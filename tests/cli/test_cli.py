@@ -26,7 +26,8 @@ from holdfast.api.auth.operator_token import Token
 from holdfast.api.server import bind
 from holdfast.cli.chat import TerminalChat
 from holdfast.cli.commands import ALIASES, PANELS, app
-from holdfast.cli.up import HOST, PORT, Start, _announce
+from holdfast.cli.up import Start, _announce
+from holdfast.config import HOST, PORT
 from holdfast.kernel.ids import MessageId
 from holdfast.runtime.app import make_agents, open_runtime
 from tests.support.live import GatedModel

@@ -7,7 +7,7 @@ import pytest
 from holdfast.kernel.errors import ConfigInvalid, ModelFailed
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.models import vendors
-from holdfast.models.choose import make_models, make_models_or_none
+from holdfast.models.choose import make_models
 from holdfast.models.detect import OLLAMA, ask_ollama, detect_model, first_model, ollama_address
 from holdfast.models.fallback import Fallback
 from holdfast.models.lazy_model import LazyModel
@@ -176,7 +176,7 @@ def test_without_a_table_there_is_what_was_found_or_practice():
 
 
 async def test_those_who_only_read_are_told_when_they_ask():
-    model, _ = make_models_or_none(policy(name=GPT), {}, AsyncTasks())
+    model, _ = make_models(policy(name=GPT), {}, AsyncTasks(), lenient=True)
     with pytest.raises(ModelFailed, match="the environment has no OPENAI_API_KEY") as caught:
         await ask(model)
     assert caught.value.is_final

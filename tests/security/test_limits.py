@@ -5,10 +5,10 @@ served while all others are refused. Over real sockets.
 import asyncio
 import contextlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 

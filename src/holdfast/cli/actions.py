@@ -1,7 +1,7 @@
 """`holdfast audit actions`: list, export and verify the audit trail of privileged acts."""
 
 import csv
-import os
+import io
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -14,14 +14,14 @@ import typer
 from holdfast.api.shapes.actions import action_view, actions_view
 from holdfast.audit.action import NO_DIGEST, Action, ActionFilter, act_named, broken_link, encode_detail
 from holdfast.audit.action_sql import list_actions, read_last_action
-from holdfast.cli.command import visitor
+from holdfast.cli.command import Runtime, visitor
+from holdfast.cli.new_file import write_new
 from holdfast.cli.options import AfterNumber, Limit
 from holdfast.cli.output import CONTRADICTION, Output, TextTable, when
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import Instant
 
 if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
     from holdfast.store.database import Database
 
 PAGE = 1_000
@@ -31,10 +31,10 @@ COLUMNS = ("n", "at", "verb", "actor_kind", "actor", "label", "origin", "subject
 
 @visitor()
 async def actions(
-    runtime: "Runtime",
+    runtime: Runtime,
     *,
     since: Annotated[
-        str, typer.Option("--since", help="Only acts since then: 30m, 12h, 7d, or a date such as 2026-11-17.")
+        str, typer.Option("--since", help="Only acts since this time: 30m, 12h, 7d, or a date such as 2026-11-17.")
     ] = "",
     actor: Annotated[
         str, typer.Option("--actor", help="Only acts of this actor: a token's id, operator, a principal, a user.")
@@ -69,7 +69,7 @@ async def actions(
         return await _verify(runtime.db)
     if export is not None:
         rows = [one async for one in _pages(runtime.db, wanted)]
-        _write(export, rows)
+        write_new(export, _encoded(rows, as_csv=export.suffix.lower() == ".csv"), option="--export")
         return Output({"file": str(export), "actions": len(rows)}, f"{len(rows)} acts were written to {export}.")
     found = list(await runtime.db.read(list_actions(wanted, after=after, limit=limit)))
     cells = (
@@ -126,21 +126,13 @@ async def _verify(db: "Database") -> Output:
     return Output(view, f"{n} acts, all intact; the newest digest is {digest.hex()}")
 
 
-def _write(file: Path, rows: list[Action]) -> None:
-    """Write a new file. Raises `InvalidInput` if it exists."""
-    try:
-        handle = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError as error:
-        raise InvalidInput(f"{file} exists already; name a new file", file=str(file)) from error
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be written: {error.strerror}", file=str(file)) from error
-    with os.fdopen(handle, "w", encoding="utf-8", newline="") as opened:
-        if file.suffix.lower() == ".csv":
-            table = csv.writer(opened)
-            table.writerow(COLUMNS)
-            table.writerows(_cells(one) for one in rows)
-        else:
-            opened.writelines(msgspec.json.encode(action_view(one)).decode() + "\n" for one in rows)
+def _encoded(rows: list[Action], *, as_csv: bool) -> bytes:
+    text = io.StringIO()
+    if as_csv:
+        csv.writer(text).writerows([COLUMNS, *map(_cells, rows)])
+    else:
+        text.writelines(msgspec.json.encode(action_view(one)).decode() + "\n" for one in rows)
+    return text.getvalue().encode()
 
 
 def _cells(one: Action) -> list[str | int]:

@@ -1,19 +1,16 @@
 """`holdfast approvals`, `approve` and `deny`: tool calls that wait for approval."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from holdfast.api.shapes.approvals import approval_view, approvals_view, whole_approval_view
-from holdfast.cli.command import visitor
+from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.options import Limit
 from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, facts, when
 from holdfast.kernel.ids import ApprovalId
 from holdfast.turns.approval import Decision, already_text, decided_text
 from holdfast.turns.call_view import short_digest, shown_arguments
-
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
 
 approvals_app = typer.Typer(name="approvals", invoke_without_command=True, rich_markup_mode=None, add_completion=False)
 ApprovalArgument = Annotated[str, typer.Argument(help="The id, as the chat and `holdfast approvals` show it.")]
@@ -22,7 +19,7 @@ ApprovalArgument = Annotated[str, typer.Argument(help="The id, as the chat and `
 @approvals_app.callback()
 @visitor(in_group=True)
 async def approvals(
-    runtime: "Runtime",
+    runtime: Runtime,
     decided: Annotated[bool, typer.Option("--all", help="Include decided calls, newest first.")] = False,
     limit: Limit = 50,
 ) -> Output:
@@ -45,7 +42,7 @@ async def approvals(
 
 @approvals_app.command()
 @visitor()
-async def show(runtime: "Runtime", approval: ApprovalArgument) -> Output:
+async def show(runtime: Runtime, approval: ApprovalArgument) -> Output:
     """Show a complete tool call: exactly what will run, and its digest.
 
     \b
@@ -68,7 +65,7 @@ async def show(runtime: "Runtime", approval: ApprovalArgument) -> Output:
 
 @visitor(act="approval.decided", on="approval")
 async def approve(
-    runtime: "Runtime",
+    runtime: Runtime,
     approval: ApprovalArgument,
     digest: Annotated[
         str, typer.Argument(metavar="DIGEST", help="The digest of the call, as `holdfast approvals show` shows it.")
@@ -89,9 +86,9 @@ async def approve(
 
 @visitor(act="approval.decided", on="approval")
 async def deny(
-    runtime: "Runtime",
+    runtime: Runtime,
     approval: ApprovalArgument,
-    reason: Annotated[str, typer.Option("--reason", help="The reason that the agent is told.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="The reason to give to the agent.")] = "",
 ) -> Output:
     """Refuse a tool call that waits for approval.
 
@@ -105,9 +102,7 @@ async def deny(
     return await _decide(runtime, approval, Decision.DENIED, reason=reason)
 
 
-async def _decide(
-    runtime: "Runtime", approval: str, decision: Decision, *, reason: str = "", digest: str = ""
-) -> Output:
+async def _decide(runtime: Runtime, approval: str, decision: Decision, *, reason: str = "", digest: str = "") -> Output:
     found = await runtime.approvals.decide(
         ApprovalId(approval), decision, by="command line", reason=reason, digest=digest
     )

@@ -10,14 +10,13 @@ import typer
 
 from holdfast.api.shapes.audit import audit_view
 from holdfast.cli.actions import actions
-from holdfast.cli.command import visitor
+from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.output import CONTRADICTION, OK, Heading, Output, Part, TextTable
 from holdfast.kernel.errors import InvalidInput
 from holdfast.sessions.compression_audit import Audit
 from holdfast.sessions.history_sql import list_operations, list_session_facts
 
 if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
     from holdfast.sessions.compression_audit import SessionFacts
     from holdfast.store.database import Database
 
@@ -31,7 +30,7 @@ OPERATIONS_PAGE = 10_000  # the number of operations that come with the facts of
 @audit_app.callback()
 @visitor(in_group=True)
 async def audit(
-    runtime: "Runtime",
+    runtime: Runtime,
     log: Annotated[Path | None, typer.Option("--log", help="A log file to compare with the records.")] = None,
 ) -> Output:
     """Verify that compression lost nothing.

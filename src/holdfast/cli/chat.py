@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.api.shapes.shapes import message_view
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, Runtime, command
 from holdfast.cli.keyboard import Keyboard
 from holdfast.cli.options import AgentName, Chat
 from holdfast.cli.output import OK, Heading, Output, print_error, print_json, visible
@@ -23,7 +23,6 @@ from holdfast.kernel.errors import HoldfastError
 if TYPE_CHECKING:
     from holdfast.kernel.ids import MessageId
     from holdfast.kernel.notifier import Feed
-    from holdfast.runtime.runtime import Runtime
 
 HISTORY_ENTRIES = 20
 LEAVE = frozenset({"/quit", "/exit"})
@@ -42,9 +41,7 @@ async def chat(invocation: Invocation, agent: AgentName = None, chat: Chat = "te
       holdfast chat --agent main --chat family
       echo "What is my cat called?" | holdfast chat
     """
-    from holdfast.cli.opening import serving_or_visiting
-
-    async with serving_or_visiting(invocation.folder, invocation.settings) as (runtime, is_serving):
+    async with invocation.serving_or_visiting() as (runtime, is_serving):
         runtime.check_agent(agent or runtime.default_agent)
         talk = TerminalChat(runtime, agent or runtime.default_agent, chat, as_json=invocation.as_json)
         await talk.greet(is_serving=is_serving)
@@ -77,7 +74,7 @@ def here() -> Path | None:
 
 
 class TerminalChat:
-    def __init__(self, runtime: "Runtime", agent: str, chat: str, *, as_json: bool) -> None:
+    def __init__(self, runtime: Runtime, agent: str, chat: str, *, as_json: bool) -> None:
         self._runtime = runtime
         self._agent = agent
         self._chat = chat

@@ -10,11 +10,8 @@ unless `--yes` is given.
 
 import sys
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,39 +22,16 @@ from holdfast.cli.running import outcome
 from holdfast.kernel.errors import ConfirmationRequired
 
 if TYPE_CHECKING:
-    from holdfast.config import Config as Settings
+    from holdfast.cli.opening import Invocation
     from holdfast.runtime.runtime import Runtime
+else:
+    Invocation = Runtime = Any  # for annotations: the classes are imported when a command runs, not by `--help`
 
+__all__ = ["Invocation", "Runtime", "command", "command_group", "visitor"]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Function = Callable[..., Coroutine[Any, Any, Output | int]]
 Decorator = Callable[[Function], Callable[..., None]]
 Question = Callable[..., str]
-
-
-@dataclass(frozen=True, slots=True)
-class Invocation:
-    """The values of the options that commands share."""
-
-    data: Path | None
-    config: Path | None
-    as_json: bool
-
-    @property
-    def folder(self) -> Path:
-        from holdfast.cli.opening import folder_of
-
-        return folder_of(self.data)
-
-    @property
-    def settings(self) -> "Settings":
-        from holdfast.cli.opening import config_of
-
-        return config_of(self.config, self.folder)
-
-    def visiting(self, *, make: bool = False, act: str = "", on: str = "") -> "AbstractAsyncContextManager[Runtime]":
-        from holdfast.cli.opening import visiting
-
-        return visiting(self.data, self.config, make=make, act=act, on=on)
 
 
 def command_group(name: str, help: str) -> typer.Typer:
@@ -77,9 +51,12 @@ def command(
         def run(**given: Any) -> None:  # noqa: ANN401 - the parameters of any command
             if in_group and given.pop("context").invoked_subcommand is not None:
                 return
-            invocation = Invocation(given.pop("data", None), given.pop("config", None), given.pop("as_json"))
+            data, config, as_json = (given.pop(name, None) for name in ("data", "config", "as_json"))
             if confirm is not None and not given.pop("yes") and (question := confirm(**given)):
-                _ask(question, as_json=invocation.as_json)
+                _ask(question, as_json=bool(as_json))
+            from holdfast.cli.opening import Invocation
+
+            invocation = Invocation(data, config, bool(as_json))
             raise typer.Exit(outcome(lambda: _printed(function, invocation, given), as_json=invocation.as_json))
 
         shared: dict[str, tuple[object, object]] = {"yes": (Yes, False)} if confirm is not None else {}

@@ -42,7 +42,7 @@ PANELS: Panels = {
     },
     "Memory": {
         "memory": Listed("memory:memory", "Show and change the notes of an agent."),
-        "recall": Listed("recall:recall", "Query the memory of an agent, as a turn does."),
+        "recall": Listed("memory:recall", "Query the memory of an agent, as a turn does."),
         "forget": Listed("forget:forget", "Erase a person or a session."),
         "forgetting": Listed("forget:forgetting", "Show the progress of an erasure."),
     },

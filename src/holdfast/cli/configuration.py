@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from holdfast.api.auth.access_token_sql import list_tokens
@@ -19,7 +18,6 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.hardening import variables
 
 if TYPE_CHECKING:
-    from holdfast.config import Config as Settings
     from holdfast.kernel.errors import ConfigInvalid
     from holdfast.runtime.inspection import Inspection
 
@@ -35,7 +33,8 @@ async def check(
         bool, typer.Option("--connect", help="Also connect to models, memory providers and channels.")
     ] = False,
     wait: Annotated[
-        float, typer.Option("--wait", min=0.1, max=300, help="With --connect: the time limit of each, in seconds.")
+        float,
+        typer.Option("--wait", min=0.1, max=300, help="With --connect: the time limit of each connection, in seconds."),
     ] = CONNECT_WAIT_S,
 ) -> Output | int:
     """Check holdfast.toml and show what would run.
@@ -50,13 +49,13 @@ async def check(
       holdfast config check --connect
       holdfast config check --config ./holdfast.toml --json
     """
-    folder, settings = invocation.folder, invocation.settings
-    found = await _inspected(settings, folder, wait if connect else None)
+    found = await _inspected(invocation, wait if connect else None)
     try:
-        found = replace(found, notes=(*found.notes, *await _token_notes(folder)))
+        found = replace(found, notes=(*found.notes, *await _token_notes(invocation.folder)))
     except HoldfastError as error:  # a store that cannot be opened is one more problem
         found = replace(found, problems=(*found.problems, error))
-    output = _output(str(settings.file) if settings.file is not None else None, found)
+    file = invocation.settings.file
+    output = _output(None if file is None else str(file), found)
     if invocation.as_json or found.ok:
         return output
     output.print(as_json=False)
@@ -82,11 +81,12 @@ async def path(invocation: Invocation) -> Output:
     return Output({"file": str(file), "exists": exists}, text)
 
 
-async def _inspected(settings: "Settings", folder: Path, connect_wait_s: float | None = None) -> "Inspection":
+async def _inspected(invocation: Invocation, connect_wait_s: float | None = None) -> "Inspection":
     """The inspection of the configuration and of the operator's token, which is not part of the configuration."""
     from holdfast.runtime.inspection import inspect
 
-    found = await inspect(settings, folder, variables(), connect_wait_s=connect_wait_s)
+    folder = invocation.folder
+    found = await inspect(invocation.settings, folder, variables(), connect_wait_s=connect_wait_s)
     try:
         check_token(folder, variables().get(VARIABLE))
     except HoldfastError as error:
@@ -109,12 +109,12 @@ async def _token_notes(folder: Path) -> list[str]:
     return [unconfirmed_text(one.id, one.label) for one in tokens if one.revoked_at is None and one.is_unconfirmed]
 
 
-async def explain(error: "ConfigInvalid", settings: "Settings", folder: Path, *, as_json: bool) -> int:
+async def explain(error: "ConfigInvalid", invocation: Invocation) -> int:
     """Print every error of a configuration that could not be run. Raises `error` if the configuration is valid."""
-    problems = (await _inspected(settings, folder)).problems
+    problems = (await _inspected(invocation)).problems
     if not problems:
         raise error
-    if as_json:
+    if invocation.as_json:
         views = [error_view(one).error for one in problems]
         print_json({"error": views[0], "problems": views})
     for one in problems:
@@ -126,21 +126,11 @@ def _output(file: str | None, found: "Inspection") -> Output:
     view = {
         "ok": found.ok,
         "file": file,
-        "agents": [
-            {
-                "agent": one.agent,
-                "model": one.model,
-                "memory": one.memory,
-                "channels": one.channels,
-                "mcp": one.mcp,
-                "talks_to": one.talks_to,
-            }
-            for one in found.plans
-        ],
-        "secrets": [{"key": one.key, "where": one.where, "found": one.found} for one in found.secrets],
+        "agents": found.plans,
+        "secrets": found.secrets,
         "problems": [error_view(one).error for one in found.problems],
         "notes": found.notes,
-        "attempts": None if found.attempts is None else [msgspec.to_builtins(one) for one in found.attempts],
+        "attempts": found.attempts,
     }
     rows = (
         (one.agent, one.model, ", ".join(one.memory), ", ".join(one.channels) or "http, terminal", ", ".join(one.mcp))

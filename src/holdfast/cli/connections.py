@@ -1,11 +1,11 @@
 """`holdfast channels` and `holdfast tools`: the connections of the running process to bots and MCP servers."""
 
-from holdfast.api.shapes.channels import standings_view
-from holdfast.api.shapes.tool_servers import servers_view
+from collections.abc import Sequence
+
 from holdfast.cli.command import Invocation, command
 from holdfast.cli.output import OK, WRONG, Output, TextTable, when
-from holdfast.cli.status_file import read_channels, read_servers
-from holdfast.inbox.channel_status import ConnectionState
+from holdfast.cli.status_file import read_status
+from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
 
 NOT_SERVED = "No process serves this data folder; start `holdfast up`."
 
@@ -24,13 +24,13 @@ async def channels(invocation: Invocation) -> Output:
       holdfast channels
       holdfast channels --json
     """
-    found = read_channels(invocation.folder)
-    view = {"served": found is not None, "channels": standings_view(found or ()).channels}
-    if found is None:
-        return Output(view, NOT_SERVED, code=WRONG)
+    page = read_status(invocation.folder)
+    if page is None:
+        return Output({"served": False, "channels": []}, NOT_SERVED, code=WRONG)
+    found = page.channels
     rows = ((one.agent, one.channel, one.state.value, when(one.since), one.attempts, one.reason) for one in found)
     table = TextTable(("agent", "channel", "state", "since", "attempts", "identity or reason"), rows)
-    return Output(view, table, code=WRONG if any(one.state is ConnectionState.DOWN for one in found) else OK)
+    return Output({"served": True, "channels": found}, table, code=_code(found))
 
 
 @command()
@@ -48,10 +48,10 @@ async def tools(invocation: Invocation) -> Output:
       holdfast tools
       holdfast tools --json
     """
-    found = read_servers(invocation.folder)
-    view = {"served": found is not None, "servers": servers_view(found or ()).servers}
-    if found is None:
-        return Output(view, NOT_SERVED, code=WRONG)
+    page = read_status(invocation.folder)
+    if page is None:
+        return Output({"served": False, "servers": []}, NOT_SERVED, code=WRONG)
+    found = page.servers
     rows = (
         (
             one.agent,
@@ -71,4 +71,8 @@ async def tools(invocation: Invocation) -> Output:
         for one in found
         if one.confinement_note
     )
-    return Output(view, table, *notes, code=WRONG if any(one.state is ConnectionState.DOWN for one in found) else OK)
+    return Output({"served": True, "servers": found}, table, *notes, code=_code(found))
+
+
+def _code(found: Sequence[ChannelStatus | ToolServerStatus]) -> int:
+    return WRONG if any(one.state is ConnectionState.DOWN for one in found) else OK

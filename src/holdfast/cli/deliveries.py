@@ -1,25 +1,22 @@
 """`holdfast deliveries`, `replay`, `backfill` and `rebuild`: what memory providers receive."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from holdfast.api.shapes.memory import Replayed, deliveries_view
-from holdfast.cli.command import visitor
-from holdfast.cli.options import AfterNumber, AgentName, DeliveryStateName, Limit
+from holdfast.cli.command import Runtime, visitor
+from holdfast.cli.options import AfterNumber, AgentName, Limit
 from holdfast.cli.output import Output, TextTable, what_delivered_means, when
 from holdfast.kernel.ids import DeliveryId
-from holdfast.memory.delivery import delivery_state
-
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
+from holdfast.memory.delivery import DeliveryState
 
 
 @visitor()
 async def deliveries(
-    runtime: "Runtime",
+    runtime: Runtime,
     provider: Annotated[str | None, typer.Option("--provider", help="Only deliveries to this provider.")] = None,
-    state: Annotated[DeliveryStateName | None, typer.Option("--state", help="Only deliveries in this state.")] = None,
+    state: Annotated[DeliveryState | None, typer.Option("--state", help="Only deliveries in this state.")] = None,
     after: AfterNumber = 0,
     limit: Limit = 50,
 ) -> Output:
@@ -31,7 +28,7 @@ async def deliveries(
       holdfast deliveries --state parked
       holdfast deliveries --provider hindsight --state uncertain --json
     """
-    wanted = delivery_state(state)
+    wanted = state.value if state else None
     found = await runtime.deliveries(provider=provider, state=wanted, after=after, limit=limit)
     view = deliveries_view(found, limit)
     rows = (
@@ -44,7 +41,7 @@ async def deliveries(
 
 @visitor(act="delivery.replayed", on="delivery")
 async def replay(
-    runtime: "Runtime",
+    runtime: Runtime,
     delivery: Annotated[str, typer.Argument(help="The id, as `holdfast deliveries --state parked` shows it.")],
 ) -> Output:
     """Retry a parked delivery.
@@ -63,7 +60,7 @@ async def replay(
 
 @visitor(config=True, act="provider.backfilled", on="provider")
 async def backfill(
-    runtime: "Runtime",
+    runtime: Runtime,
     provider: Annotated[str, typer.Argument(help="The name of the provider in holdfast.toml, such as hindsight.")],
     agent: AgentName = None,
 ) -> Output:
@@ -81,8 +78,8 @@ async def backfill(
 
 @visitor(config=True, act="provider.rebuilt", on="provider")
 async def rebuild(
-    runtime: "Runtime",
-    provider: Annotated[str, typer.Argument(help="A provider with an index of its own.")] = "local",
+    runtime: Runtime,
+    provider: Annotated[str, typer.Argument(help="The provider, which must have an index of its own.")] = "local",
     agent: AgentName = None,
 ) -> Output:
     """Rebuild the index of a memory provider.

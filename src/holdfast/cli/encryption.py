@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.command import Invocation, command
+from holdfast.cli.options import home_of
 from holdfast.cli.output import Output
 from holdfast.kernel.errors import InvalidInput
 from holdfast.store.encryption.marker import read_marker
@@ -80,8 +81,6 @@ async def decrypt(invocation: Invocation) -> Output:
 
 
 def _source(file: Path | None, command: str | None, keyring: str | None, new: Path | None) -> KeySource:
-    from holdfast.cli.opening import home_of
-
     named = [one for one in (file, command, keyring, new) if one is not None]
     if len(named) != 1:
         wrong = "no location of the key is given" if not named else "several locations of the key are given"

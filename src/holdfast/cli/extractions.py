@@ -1,24 +1,21 @@
 """`holdfast extractions` and `retry-extraction`: epochs that ended, and the memory extracted from them."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from holdfast.api.shapes.finalisations import finalisation_view, finalisations_view
-from holdfast.cli.command import visitor
-from holdfast.cli.options import FinishStepName, Limit, OnlyAgent
+from holdfast.cli.command import Runtime, visitor
+from holdfast.cli.options import Limit, OnlyAgent
 from holdfast.cli.output import Output, TextTable, when
 from holdfast.kernel.ids import SessionId
-from holdfast.sessions.finalisation import finish_state
-
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
+from holdfast.sessions.finalisation import FinishStep
 
 
 @visitor()
 async def extractions(
-    runtime: "Runtime",
-    state: Annotated[FinishStepName | None, typer.Option("--state", help="Only extractions in this state.")] = None,
+    runtime: Runtime,
+    state: Annotated[FinishStep | None, typer.Option("--state", help="Only extractions in this state.")] = None,
     agent: OnlyAgent = None,
     session: Annotated[str | None, typer.Option("--session", help="Only extractions of this session.")] = None,
     limit: Limit = 50,
@@ -33,7 +30,7 @@ async def extractions(
       holdfast extractions --state failed
       holdfast extractions --session ses_01jd... --json
     """
-    wanted, of = finish_state(state), None if session is None else SessionId(session)
+    wanted, of = state.value if state else None, None if session is None else SessionId(session)
     found = await runtime.finalisations.list(session=of, agent=agent, state=wanted, limit=limit)
     view = finalisations_view(found)
     headings = ("extraction", "agent", "cause", "state", "attempts", "ended", "next try", "reason")
@@ -46,7 +43,7 @@ async def extractions(
 
 @visitor(act="finalisation.retried", on="extraction")
 async def retry_extraction(
-    runtime: "Runtime",
+    runtime: Runtime,
     extraction: Annotated[str, typer.Argument(help="The id, as `holdfast extractions --state failed` shows it.")],
 ) -> Output:
     """Retry a failed memory extraction.

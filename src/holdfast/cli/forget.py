@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.api.shapes.forget import forget_view
-from holdfast.cli.command import Invocation, command, visitor
+from holdfast.cli.command import Invocation, Runtime, command, visitor
 from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, when
 
 if TYPE_CHECKING:
     from holdfast.memory.forget import Forgetting
-    from holdfast.runtime.runtime import Runtime
 
 
 def _question(session: str | None, person: str | None, agent: str | None) -> str:
@@ -48,7 +47,7 @@ async def forget(
 
 @visitor(config=True)
 async def forgetting(
-    runtime: "Runtime",
+    runtime: Runtime,
     id: Annotated[str, typer.Argument(metavar="ID", help="The id that `holdfast forget` printed.")],
 ) -> Output:
     """Show the progress of an erasure.

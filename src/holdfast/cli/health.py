@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import msgspec
 
-from holdfast.api.shapes.channels import standings_view
 from holdfast.api.shapes.shapes import health_view
-from holdfast.api.shapes.tool_servers import servers_view
 from holdfast.cli.command import Invocation, command
 from holdfast.cli.output import OK, WRONG, Output
-from holdfast.cli.status_file import read_channels, read_servers
+from holdfast.cli.status_file import read_status
 from holdfast.inbox.channel_status import ConnectionState
 
 NOT_SERVED = "no process serves this data folder; start `holdfast up`"
@@ -28,15 +26,14 @@ async def health(invocation: Invocation) -> Output:
       holdfast health
       holdfast health --json
     """
-    from holdfast.runtime.app import is_served
-
     async with invocation.visiting() as runtime:
         found = await runtime.health()
-    served = is_served(invocation.folder)
+    served = invocation.is_served
     if found.ok and not served:
         found = replace(found, ok=False, code="not_served", why=NOT_SERVED)
-    down = [one for one in read_channels(invocation.folder) or () if one.state is ConnectionState.DOWN]
-    lost = [one for one in read_servers(invocation.folder) or () if one.state is ConnectionState.DOWN]
+    page = read_status(invocation.folder)
+    down = [one for one in page.channels if one.state is ConnectionState.DOWN] if page else []
+    lost = [one for one in page.servers if one.state is ConnectionState.DOWN] if page else []
     if found.ok:
         megabytes = (found.wal_bytes or 0) // 1_000_000
         log = f"; its write-ahead log has {megabytes} MB" if megabytes else ""
@@ -47,8 +44,8 @@ async def health(invocation: Invocation) -> Output:
     view = {
         **msgspec.to_builtins(health_view(found)),
         "served": served,
-        "channels_down": standings_view(down).channels,
-        "servers_down": servers_view(lost).servers,
+        "channels_down": down,
+        "servers_down": lost,
     }
     sentences = [*(one.sentence for one in down), *(one.sentence for one in lost)]
     return Output(view, text, *sentences, code=OK if found.ok else WRONG)

@@ -1,15 +1,12 @@
 """`holdfast link`, `unlink`, `links` and `move`: linked accounts, and addresses of conversations."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from holdfast.api.shapes.access import UnlinkedOut, link_view, links_view, moved_view
-from holdfast.cli.command import visitor
+from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.output import Output, TextTable, when
-
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
 
 BY = "the command line"
 Account = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="An account, such as telegram:123456789.")]
@@ -17,7 +14,7 @@ Account = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="An account, s
 
 @visitor(config=True, act="identity.linked", on="principal")
 async def link(
-    runtime: "Runtime",
+    runtime: Runtime,
     principal: Account,
     person: Annotated[str, typer.Argument(metavar="PERSON", help="Another account of the same person, or a name.")],
 ) -> Output:
@@ -38,7 +35,7 @@ async def link(
 
 
 @visitor(act="identity.unlinked", on="principal")
-async def unlink(runtime: "Runtime", principal: Account) -> Output:
+async def unlink(runtime: Runtime, principal: Account) -> Output:
     """Remove the link of an account.
 
     Messages from the time of the link still belong to the person; new messages belong to the account alone.
@@ -54,7 +51,7 @@ async def unlink(runtime: "Runtime", principal: Account) -> Output:
 
 
 @visitor()
-async def links(runtime: "Runtime") -> Output:
+async def links(runtime: Runtime) -> Output:
     """List linked accounts.
 
     \b
@@ -72,7 +69,7 @@ def _question(old: str, new: str) -> str:
 
 @visitor(act="address.moved", on="new", confirm=_question)
 async def move(
-    runtime: "Runtime",
+    runtime: Runtime,
     old: Annotated[str, typer.Argument(metavar="OLD", help="The address of the existing conversation.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="The new address of the conversation.")],
 ) -> Output:

@@ -7,7 +7,7 @@ import typer
 from holdfast.api.auth.login import LoginEnd
 from holdfast.api.auth.login_sql import end_logins, list_logins
 from holdfast.audit.actor import acting
-from holdfast.cli.command import Invocation, command, command_group, visitor
+from holdfast.cli.command import Invocation, Runtime, command, command_group, visitor
 from holdfast.cli.output import Output, TextTable, when
 from holdfast.inbox.address import check_part
 from holdfast.kernel.errors import InvalidInput, LoginNotFound
@@ -16,7 +16,6 @@ from holdfast.kernel.ids import LoginId, TokenId
 if TYPE_CHECKING:
     from holdfast.api.auth.login import Login
     from holdfast.kernel.ids import Instant
-    from holdfast.runtime.runtime import Runtime
 
 logins = command_group("logins", "Manage browser logins.")
 
@@ -24,7 +23,7 @@ logins = command_group("logins", "Manage browser logins.")
 @logins.command("list")
 @visitor(config=True)
 async def list_(
-    runtime: "Runtime", every: Annotated[bool, typer.Option("--all", help="Include logins that have ended.")] = False
+    runtime: Runtime, every: Annotated[bool, typer.Option("--all", help="Include logins that have ended.")] = False
 ) -> Output:
     """List the browsers that are logged in, newest first.
 
@@ -57,9 +56,9 @@ async def end(
         str | None, typer.Argument(metavar="ID", help="The id of the login, as `holdfast logins list` shows it.")
     ] = None,
     token: Annotated[
-        str | None, typer.Option("--token", help="Every login of this token; `operator` for the operator's token.")
+        str | None, typer.Option("--token", help="End every login of this token; `operator` for the operator's token.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every login.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="End every login.")] = False,
 ) -> Output:
     """End one login, the logins of a token, or all. A valid token can log in again.
 

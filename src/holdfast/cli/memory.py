@@ -1,11 +1,12 @@
-"""`holdfast memory`: the notes of an agent, their history, and undo."""
+"""`holdfast memory`: the notes of an agent, their history, and undo. `holdfast recall`: what a turn would recall."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.command import Invocation, command, command_group, visitor
+from holdfast.api.shapes.memory import memories_view
+from holdfast.cli.command import Invocation, Runtime, command, command_group, visitor
 from holdfast.cli.memory_views import (
     ImportedEntry,
     history_table,
@@ -16,8 +17,8 @@ from holdfast.cli.memory_views import (
     review_table,
     review_views,
 )
-from holdfast.cli.options import AgentName, Limit, TargetName
-from holdfast.cli.output import OK, WRONG, Output, TextTable
+from holdfast.cli.options import AgentName, Limit, home_of
+from holdfast.cli.output import OK, WRONG, Output, TextTable, when
 from holdfast.inbox.address import agent_name
 from holdfast.kernel.errors import InvalidInput, MemoryWriteBlocked
 from holdfast.kernel.ids import make_id
@@ -27,16 +28,20 @@ from holdfast.memory.notes import MemoryBatch, MemoryUndo, MemoryVerb, NotApplie
 
 if TYPE_CHECKING:
     from holdfast.memory.notes import MemoryOutcome
-    from holdfast.runtime.runtime import Runtime
 
 Shared = Annotated[
-    bool, typer.Option("--shared", help="Share it with everyone who talks to the agent, which is the default.")
+    bool, typer.Option("--shared", help="Share the note with everyone who talks to the agent (the default).")
 ]
 About = Annotated[
-    str, typer.Option("--about", help="Whose notes: a person, or a chat as `subjects` names it.", show_default="shared")
+    str,
+    typer.Option(
+        "--about", help="The owner: a person, or a chat as `memory subjects` lists it.", show_default="shared"
+    ),
 ]
-TargetFile = Annotated[TargetName, typer.Option("--target", help="The file: MEMORY.md or USER.md.")]
-EntryArgument = Annotated[str, typer.Argument(metavar="ENTRY", help="A part that only this note has, or its number.")]
+TargetFile = Annotated[Target, typer.Option("--target", help="The file: MEMORY.md or USER.md.")]
+EntryArgument = Annotated[
+    str, typer.Argument(metavar="ENTRY", help="The number of the note, or text that no other note contains.")
+]
 TextArgument = Annotated[str, typer.Argument(metavar="TEXT", help="The note.")]
 
 memory = command_group("memory", "Show and change the notes of an agent.")
@@ -44,7 +49,7 @@ memory = command_group("memory", "Show and change the notes of an agent.")
 
 @memory.command()
 @visitor(config=True)
-async def show(runtime: "Runtime", agent: AgentName = None, about: About = "") -> Output:
+async def show(runtime: Runtime, agent: AgentName = None, about: About = "") -> Output:
     """Show the current notes.
 
     \b
@@ -62,7 +67,7 @@ async def add(
     invocation: Invocation,
     *,
     text: TextArgument,
-    target: TargetFile = TargetName.MEMORY,
+    target: TargetFile = Target.MEMORY,
     agent: AgentName = None,
     about: About = "",
     shared: Shared = False,
@@ -78,7 +83,7 @@ async def add(
     """
     if shared and about:
         raise typer.BadParameter("--shared and --about exclude each other; use one of them")
-    return await _change(invocation, _Wish("add", target, agent, about, text=text))
+    return await _change(invocation, MemoryVerb.ADD, target, agent, about, text=text)
 
 
 @memory.command()
@@ -88,7 +93,7 @@ async def replace(
     *,
     entry: EntryArgument,
     text: TextArgument,
-    target: TargetFile = TargetName.MEMORY,
+    target: TargetFile = Target.MEMORY,
     agent: AgentName = None,
     about: About = "",
 ) -> Output:
@@ -98,7 +103,7 @@ async def replace(
     Examples:
       holdfast memory replace "Tea, not coffee." "Coffee after all."
     """
-    return await _change(invocation, _Wish("replace", target, agent, about, entry=entry, text=text))
+    return await _change(invocation, MemoryVerb.REPLACE, target, agent, about, entry=entry, text=text)
 
 
 @memory.command()
@@ -106,7 +111,7 @@ async def replace(
 async def remove(
     invocation: Invocation,
     entry: EntryArgument,
-    target: TargetFile = TargetName.MEMORY,
+    target: TargetFile = Target.MEMORY,
     agent: AgentName = None,
     about: About = "",
 ) -> Output:
@@ -116,7 +121,7 @@ async def remove(
     Examples:
       holdfast memory remove "Tea, not coffee."
     """
-    return await _change(invocation, _Wish("remove", target, agent, about, entry=entry))
+    return await _change(invocation, MemoryVerb.REMOVE, target, agent, about, entry=entry)
 
 
 @memory.command()
@@ -126,7 +131,7 @@ async def move(
     *,
     entry: EntryArgument,
     to: Annotated[str, typer.Option("--to", help="The new owner of the note.", show_default="shared")] = "",
-    target: TargetFile = TargetName.MEMORY,
+    target: TargetFile = Target.MEMORY,
     agent: AgentName = None,
     about: About = "",
 ) -> Output:
@@ -139,12 +144,12 @@ async def move(
       holdfast memory move "Deploys happen on Fridays." --about ada
       holdfast memory move 4 --target user --about ada --to bob
     """
-    return await _change(invocation, _Wish("move", target, agent, about, entry=entry, to=to))
+    return await _change(invocation, MemoryVerb.REMOVE, target, agent, about, entry=entry, to=to)
 
 
 @memory.command()
 @visitor(config=True)
-async def subjects(runtime: "Runtime", agent: AgentName = None) -> Output:
+async def subjects(runtime: Runtime, agent: AgentName = None) -> Output:
     """List the owners of an agent's notes: people, chats, and everyone.
 
     \b
@@ -165,7 +170,7 @@ async def subjects(runtime: "Runtime", agent: AgentName = None) -> Output:
 @memory.command()
 @visitor(config=True)
 async def history(
-    runtime: "Runtime",
+    runtime: Runtime,
     agent: AgentName = None,
     about: About = "",
     after: Annotated[int, typer.Option("--after", min=0, help="The last change of the previous page.")] = 0,
@@ -204,7 +209,7 @@ async def undo(
 @memory.command(name="import")
 @visitor(config=True, make=True)
 async def import_(
-    runtime: "Runtime",
+    runtime: Runtime,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The home folder of Hermes, or its `memories`.")],
     agent: AgentName = None,
     about: About = "",
@@ -215,8 +220,6 @@ async def import_(
     Examples:
       holdfast memory import ~/.hermes
     """
-    from holdfast.cli.opening import home_of
-
     found = import_hermes(home_of(folder), agent_name(agent or runtime.default_agent), subject=about)
     done = [ImportedEntry.of(one.file, one.n, await runtime.apply_memory(one.batch)) for one in found]
     rows = ((one.file, one.entry, one.state, one.reason) for one in done)
@@ -226,7 +229,7 @@ async def import_(
 
 @memory.command()
 @visitor(config=True, act="provider.migrated")
-async def migrate(runtime: "Runtime", agent: AgentName = None, about: About = "") -> Output:
+async def migrate(runtime: Runtime, agent: AgentName = None, about: About = "") -> Output:
     """Copy the notes and SOUL.md to providers that support it, such as Honcho. Each file is copied once.
 
     \b
@@ -234,21 +237,20 @@ async def migrate(runtime: "Runtime", agent: AgentName = None, about: About = ""
       holdfast memory migrate
     """
     moved = await runtime.migrate_memory(agent, about)
-    rows = [
-        (provider, file, "kept", outcome.receipt)
+    files = [
+        {"provider": provider, "file": file, "state": "kept", "why": outcome.receipt}
         if isinstance(outcome, Delivered)
-        else (provider, file, "not kept", outcome.reason)
-        for provider, files in moved.items()
-        for file, outcome in files.items()
+        else {"provider": provider, "file": file, "state": "not kept", "why": outcome.reason}
+        for provider, outcomes in moved.items()
+        for file, outcome in outcomes.items()
     ]
-    headings = ("provider", "file", "state", "why")
-    view = {"files": [dict(zip(headings, row, strict=True)) for row in rows]}
-    return Output(view, TextTable(headings, rows), code=OK if all(row[2] == "kept" for row in rows) else WRONG)
+    table = TextTable(("provider", "file", "state", "why"), (list(one.values()) for one in files))
+    return Output({"files": files}, table, code=OK if all(one["state"] == "kept" for one in files) else WRONG)
 
 
 @memory.command()
 @visitor(config=True)
-async def review(runtime: "Runtime", agent: AgentName = None) -> Output:
+async def review(runtime: Runtime, agent: AgentName = None) -> Output:
     """List notes that were made in a group or by an unknown sender.
 
     An unknown sender is an account of a chat platform that is neither on the allowlist nor admitted by name. These
@@ -266,7 +268,7 @@ async def review(runtime: "Runtime", agent: AgentName = None) -> Output:
 @memory.command()
 @visitor(config=True)
 async def revoke(
-    runtime: "Runtime",
+    runtime: Runtime,
     author: Annotated[
         str, typer.Option("--author", help="The author of the original messages, such as telegram:123456789.")
     ] = "",
@@ -292,31 +294,49 @@ async def revoke(
     return Output(view, text, more, review_table(done.unattributed))
 
 
-class _Wish(NamedTuple):
-    """One requested change of a note."""
+@visitor(config=True)
+async def recall(
+    runtime: Runtime,
+    text: Annotated[str, typer.Argument(help="The query.")],
+    agent: AgentName = None,
+    chat: Annotated[str, typer.Option("--chat", help="Query as if in this chat.")] = "terminal",
+    sender: Annotated[
+        str | None, typer.Option("--sender", help="Query as if from this sender.", show_default="the chat")
+    ] = None,
+) -> Output:
+    """Query the memory of an agent, as a turn does.
 
-    verb: str
-    target: str
-    agent: str | None
-    about: str
-    entry: str = ""
-    text: str = ""
-    to: str = ""
+    \b
+    Examples:
+      holdfast recall "what is the cat called?"
+      holdfast recall "the invoice" --agent bookkeeper --chat office --json
+    """
+    view = memories_view(await runtime.recall(text, agent=agent, chat=chat, sender=sender))
+    rows = ((when(one.at), one.speaker, one.provider, one.text) for one in view.memories)
+    table = TextTable(("when", "who", "from", "memory"), rows)
+    return Output(view, table, *(f"skipped: {why}" for why in view.skipped))
 
 
-async def _change(invocation: Invocation, wish: _Wish) -> Output:
-    entry, moves = wish.entry, wish.verb == "move"
+async def _change(
+    invocation: Invocation,
+    verb: MemoryVerb,
+    target: Target,
+    agent: str | None,
+    about: str,
+    *,
+    entry: str = "",
+    text: str = "",
+    to: str | None = None,
+) -> Output:
+    """Change a note; with `to`, give it to another owner."""
     number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else None
-    verb = MemoryVerb.REMOVE if moves else MemoryVerb(wish.verb)
-    change = NoteChange(verb=verb, target=Target(wish.target), text=wish.text, old=entry, version=number)
-    act = "memory.changed" if (wish.to if moves else wish.about) else "memory.shared"
-    async with invocation.visiting(make=wish.verb == "add", act=act) as runtime:
+    change = NoteChange(verb=verb, target=target, text=text, old=entry, version=number)
+    act = "memory.changed" if (about if to is None else to) else "memory.shared"
+    async with invocation.visiting(make=verb is MemoryVerb.ADD, act=act) as runtime:
         origin = make_id("cli", runtime.clock.now(), runtime.entropy.bits(80))
-        agent = agent_name(wish.agent or runtime.default_agent)
-        batch = MemoryBatch(agent=agent, subject=wish.about, origin=origin, changes=(change,), by="user")
-        if moves:
-            return _shown(await runtime.move_memory(batch, wish.to))
-        return _shown(await runtime.apply_memory(batch))
+        name = agent_name(agent or runtime.default_agent)
+        batch = MemoryBatch(agent=name, subject=about, origin=origin, changes=(change,), by="user")
+        return _shown(await (runtime.apply_memory(batch) if to is None else runtime.move_memory(batch, to)))
 
 
 def _shown(outcome: "MemoryOutcome") -> Output:

@@ -1,19 +1,16 @@
 """`holdfast pair`, `pairs` and `unpair`: access requests of unknown senders."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from holdfast.api.shapes.access import UnpairedOut, pair_view, pairs_view
-from holdfast.cli.command import Invocation, command, visitor
+from holdfast.cli.command import Invocation, Runtime, command, visitor
 from holdfast.cli.options import OnlyAgent
 from holdfast.cli.output import Output, TextTable, when
 from holdfast.inbox.access import spelt
 from holdfast.inbox.access_sql import is_admitted
 from holdfast.kernel.ids import AgentName, Principal
-
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
 
 BY = "the command line"
 
@@ -42,7 +39,7 @@ async def pair(
 
 
 @visitor()
-async def pairs(runtime: "Runtime", agent: OnlyAgent = None) -> Output:
+async def pairs(runtime: Runtime, agent: OnlyAgent = None) -> Output:
     """List access requests, newest first.
 
     The name is chosen by the sender and proves nothing; the principal identifies the account.
@@ -63,7 +60,7 @@ async def pairs(runtime: "Runtime", agent: OnlyAgent = None) -> Output:
 
 @visitor(act="access.withdrawn", on="principal")
 async def unpair(
-    runtime: "Runtime",
+    runtime: Runtime,
     principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="The account, such as telegram:123456789.")],
     agent: OnlyAgent = None,
 ) -> Output:

@@ -1,25 +1,22 @@
 """`holdfast replies` and `holdfast resend`: replies to chat platforms."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from holdfast.api.shapes.replies import OutgoingReply, replies_view, reply_view
-from holdfast.cli.command import visitor
-from holdfast.cli.options import AfterNumber, Limit, OnlyAgent, ReplyStateName
+from holdfast.cli.command import Runtime, visitor
+from holdfast.cli.options import AfterNumber, Limit, OnlyAgent
 from holdfast.cli.output import Output, TextTable, when
 from holdfast.kernel.ids import ReplyId
-from holdfast.outbox.reply import reply_state
-
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
+from holdfast.outbox.post import ReplyState
 
 
 @visitor()
 async def replies(
-    runtime: "Runtime",
+    runtime: Runtime,
     *,
-    state: Annotated[ReplyStateName | None, typer.Option("--state", help="Only replies in this state.")] = None,
+    state: Annotated[ReplyState | None, typer.Option("--state", help="Only replies in this state.")] = None,
     agent: OnlyAgent = None,
     channel: Annotated[str | None, typer.Option("--channel", help="Only replies of this channel.")] = None,
     after: AfterNumber = 0,
@@ -33,7 +30,7 @@ async def replies(
       holdfast replies --state uncertain
       holdfast replies --channel telegram --state failed --json
     """
-    wanted = reply_state(state)
+    wanted = state.value if state else None
     found = await runtime.replies.list(state=wanted, agent=agent, channel=channel, after=after, limit=limit)
     view = replies_view(found, limit)
     rows = (
@@ -54,7 +51,7 @@ def _state(one: OutgoingReply) -> str:
 
 @visitor(act="reply.resent", on="reply")
 async def resend(
-    runtime: "Runtime",
+    runtime: Runtime,
     reply: Annotated[str, typer.Argument(help="The id, as `holdfast replies --state uncertain` shows it.")],
 ) -> Output:
     """Send an uncertain or failed reply again.

@@ -63,15 +63,13 @@ def _text(given: str) -> str:
 
 
 async def _accepted(invocation: Invocation, message: dict[str, Any]) -> Output:
-    from holdfast.runtime.app import is_served
-
     async with invocation.visiting(make=True) as runtime:
         outcome = accepted_view(await runtime.accept(**message, trusted=True))
     text = [f"{outcome.status} {outcome.message}"]
     if isinstance(outcome, AcceptedMessage):
         if outcome.queued_behind:
             text.append(f"{outcome.queued_behind} other messages are waiting before it.")
-        if not is_served(invocation.folder):
+        if not invocation.is_served:
             text.append("No process serves this data folder: the message waits until `holdfast up` runs.")
     return Output(outcome, *text)
 
@@ -88,9 +86,7 @@ def _traceable(message: str) -> Iterator[None]:
 
 
 async def _answered(invocation: Invocation, message: dict[str, Any]) -> Output:
-    from holdfast.cli.opening import serving_or_visiting
-
-    async with serving_or_visiting(invocation.folder, invocation.settings) as (runtime, _):
+    async with invocation.serving_or_visiting() as (runtime, _):
         sent = await runtime.send(**message)
         with _traceable(sent):
             trace = await runtime.outcome(sent)

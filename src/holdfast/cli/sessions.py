@@ -13,7 +13,7 @@ from holdfast.api.shapes.shapes import (
     sessions_view,
     snapshot_view,
 )
-from holdfast.cli.command import visitor
+from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.options import Limit, OnlyAgent, SessionArgument
 from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, when
 from holdfast.inbox.address import check_part
@@ -22,7 +22,6 @@ from holdfast.sessions.compression import snapshot_name
 from holdfast.sessions.history_sql import list_operations, read_snapshot
 
 if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
     from holdfast.sessions.compression import Operation
 
 LOOK_EVERY_MS = 1_000
@@ -30,10 +29,10 @@ LOOK_EVERY_MS = 1_000
 
 @visitor(config=True)
 async def sessions(
-    runtime: "Runtime",
+    runtime: Runtime,
     agent: OnlyAgent = None,
     chat: Annotated[
-        str | None, typer.Option("--chat", help="Only of this chat; without --agent, of the first agent.")
+        str | None, typer.Option("--chat", help="Only this chat; without --agent, a chat of the first agent.")
     ] = None,
     after: Annotated[str, typer.Option("--after", help="The last session of the previous page.")] = "",
     limit: Limit = 100,
@@ -61,7 +60,7 @@ def _state(session: SessionView) -> str:
 
 @visitor()
 async def show(
-    runtime: "Runtime",
+    runtime: Runtime,
     session: Annotated[str, typer.Argument(metavar="SESSION", help="A session, or `<session>.snapshot.<n>`.")],
     after: Annotated[int, typer.Option("--after", min=0, help="The last entry of the previous page.")] = 0,
     limit: Limit = 200,
@@ -85,7 +84,7 @@ async def show(
     return Output(view, *map(_entry, view.entries), *more)
 
 
-async def _snapshot(runtime: "Runtime", session: str, n: int) -> Output:
+async def _snapshot(runtime: Runtime, session: str, n: int) -> Output:
     view = snapshot_view(*await runtime.db.read(read_snapshot(SessionId(session), n)))
     return Output(
         view,
@@ -106,7 +105,7 @@ def _entry(entry: JournalEntry) -> str:
 
 
 @visitor(config=True)
-async def context(runtime: "Runtime", session: SessionArgument) -> Output:
+async def context(runtime: Runtime, session: SessionArgument) -> Output:
     """Show the context that the model would receive.
 
     The context consists of the instructions, the newest summary, and every entry since.
@@ -122,7 +121,7 @@ async def context(runtime: "Runtime", session: SessionArgument) -> Output:
 
 
 @visitor(config=True)
-async def compress(runtime: "Runtime", session: SessionArgument) -> Output:
+async def compress(runtime: Runtime, session: SessionArgument) -> Output:
     """Summarise the older history of a session now.
 
     The session keeps its id, and its turns continue meanwhile.
@@ -140,7 +139,7 @@ async def compress(runtime: "Runtime", session: SessionArgument) -> Output:
     return Output(operation_view(ended), text, code=OK if ended.outcome in {"done", "nothing"} else WRONG)
 
 
-async def _compressed(runtime: "Runtime", session: SessionId) -> "Operation":
+async def _compressed(runtime: Runtime, session: SessionId) -> "Operation":
     """Start a compression and wait until it ends."""
     feed = runtime.events()
     operation = await runtime.begin_compression(session)

@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from holdfast.testing.history import Verdict
 
 Histories = Annotated[int, typer.Option("--histories", min=1, help="The number of random histories.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of the first history; the others count up from it.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, help="The seed of the first history; each further one has the next number.")
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Worker processes.", show_default="one per core")]
-Mutants = Annotated[bool, typer.Option("--mutants/--no-mutants", help="Also break each guarantee on purpose.")]
+Mutants = Annotated[
+    bool, typer.Option("--mutants/--no-mutants", help="Also run the mutants, each of which breaks one guarantee.")
+]
 Replay = Annotated[int | None, typer.Option("--replay", metavar="SEED", help="Print the events of one history.")]
 
 STEPS = 20  # lines of progress in a log file

@@ -1,24 +1,21 @@
 """`holdfast spend`: the costs of models."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from holdfast.api.shapes.spend import spending_view
-from holdfast.cli.command import visitor
+from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.options import OnlyAgent
 from holdfast.cli.output import Output, TextTable
 from holdfast.inbox.address import agent_name
 from holdfast.turns.spend import dollars
 from holdfast.turns.spend_sql import sum_spend_by_model
 
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
-
 
 @visitor()
 async def spend(
-    runtime: "Runtime",
+    runtime: Runtime,
     agent: OnlyAgent = None,
     days: Annotated[int, typer.Option("--days", min=1, max=366, help="The number of days up to today (UTC).")] = 1,
 ) -> Output:

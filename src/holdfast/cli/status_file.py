@@ -9,33 +9,26 @@ Rule 3: at most two lines per channel are printed: its first result, and that it
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.api.shapes.channels import ChannelStanding, standing_of, standing_view
-from holdfast.api.shapes.tool_servers import ToolServer, server_of, server_view
+from holdfast.cli.command import Runtime
 from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
-
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
 
 FILE = "channels.json"
 
 
 class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None
-    channels: list[ChannelStanding]
-    servers: list[ToolServer] = []
+    channels: list[ChannelStatus]
+    servers: list[ToolServerStatus] = []
 
 
 class StatusFile:
-    def __init__(
-        self, folder: Path, runtime: "Runtime", say: Callable[[ChannelStatus | ToolServerStatus], None]
-    ) -> None:
+    def __init__(self, folder: Path, runtime: Runtime, say: Callable[[ChannelStatus | ToolServerStatus], None]) -> None:
         self._folder = folder
         self._file = folder / FILE
         self._registry = runtime.channel_registry
@@ -81,8 +74,8 @@ class StatusFile:
 
         page = StatusPage(
             owner=owner_of(self._folder),
-            channels=[standing_view(one) for one in self._registry.statuses()],
-            servers=[server_view(one) for one in self._runtime.tool_servers()],
+            channels=list(self._registry.statuses()),
+            servers=list(self._runtime.tool_servers()),
         )
         draft = self._file.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
@@ -92,26 +85,13 @@ class StatusFile:
             draft.replace(self._file)
 
 
-def read_channels(folder: Path) -> Sequence[ChannelStatus] | None:
-    """The status of the channels; None if no process serves the folder."""
-    page = _page(folder)
-    return None if page is None else [standing_of(one) for one in page.channels]
-
-
-def read_servers(folder: Path) -> Sequence[ToolServerStatus] | None:
-    """The status of the MCP servers; None if no process serves the folder."""
-    page = _page(folder)
-    return None if page is None else [server_of(one) for one in page.servers]
-
-
-def _page(folder: Path) -> StatusPage | None:
-    """The status that the serving process wrote; None if there is none."""
+def read_status(folder: Path) -> StatusPage | None:
+    """The status that the serving process wrote; None if no process serves the folder."""
     from holdfast.runtime.app import served_by
 
     owner = served_by(folder)
     try:
         page = msgspec.json.decode((folder / FILE).read_bytes(), type=StatusPage)
-        _ = [standing_of(one) for one in page.channels], [server_of(one) for one in page.servers]
     except (OSError, ValueError):  # the file is missing or malformed
         return None
     return page if owner is not None and page.owner == owner else None

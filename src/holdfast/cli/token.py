@@ -1,6 +1,6 @@
 """`holdfast token`: create, list and revoke access tokens. Changes take effect immediately, also in running servers."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,24 +10,19 @@ from holdfast.api.auth.access_token import (
     Scope,
     expiry_of,
     hash_token,
-    parse_scopes,
     spell_token,
 )
 from holdfast.api.auth.access_token_sql import add_token, list_tokens, revoke_token
 from holdfast.api.auth.token_binding import make_binding, unconfirmed_text
 from holdfast.audit.actor import acting
-from holdfast.cli.command import Invocation, command, command_group, visitor
-from holdfast.cli.options import ScopeName
+from holdfast.cli.command import Invocation, Runtime, command, command_group, visitor
 from holdfast.cli.output import Output, TextTable, print_warning, when
 from holdfast.inbox.address import check_part
 from holdfast.kernel.ids import TokenId, make_id
 
-if TYPE_CHECKING:
-    from holdfast.runtime.runtime import Runtime
-
 Scopes = Annotated[
-    list[ScopeName],
-    typer.Option("--scope", help="What it permits; operate includes read, admin includes all; may be repeated."),
+    list[Scope],
+    typer.Option("--scope", help="A permission; operate includes read, admin includes all; may be repeated."),
 ]
 token = command_group("token", "Manage access tokens for the HTTP API.")
 
@@ -42,20 +37,20 @@ async def new(
         list[str] | None, typer.Option("--agent", help="Only for this agent; may be repeated.", show_default="all")
     ] = None,
     sender: Annotated[
-        str | None, typer.Option("--sender", help="It speaks only for this sender, in chats of that sender.")
+        str | None, typer.Option("--sender", help="It may send only as this sender, in the chats of that sender.")
     ] = None,
     chat: Annotated[
         list[str] | None, typer.Option("--chat", help="It may use this chat; may be repeated.", show_default=False)
     ] = None,
     relay: Annotated[
-        bool, typer.Option("--relay", help="It speaks for any sender in any chat, for a backend with its own users.")
+        bool, typer.Option("--relay", help="It may send as any sender in any chat, for a backend with its own users.")
     ] = False,
     label: Annotated[str, typer.Option("--label", help="The purpose of the token.")] = "",
     robot: Annotated[
-        bool, typer.Option("--robot", help="For a program: too many consecutive turns without a human are held.")
+        bool, typer.Option("--robot", help="For a program: its messages are held after too many turns without a human.")
     ] = False,
     expires: Annotated[
-        str, typer.Option("--expires", help="How long it is valid, such as 90d, 12h or 30m; or never.")
+        str, typer.Option("--expires", help="How long the token is valid, such as 90d, 12h or 30m; or never.")
     ] = "never",
 ) -> Output:
     """Create a token and show it once.
@@ -71,7 +66,7 @@ async def new(
       holdfast token new --scope admin --expires 90d
       holdfast token new --scope send --chat reports --robot --label "the other house"
     """
-    scopes = parse_scopes(scope)
+    scopes = frozenset(scope)
     binding = make_binding(
         sender=sender,
         chats=chat or [],
@@ -130,7 +125,7 @@ async def list_(invocation: Invocation) -> Output:
 @token.command("revoke")
 @visitor(config=True, act="token.revoked", on="id", confirm="Permanently revoke {id:.80}?".format)
 async def revoke(
-    runtime: "Runtime",
+    runtime: Runtime,
     id: Annotated[str, typer.Argument(metavar="ID", help="The id of the token, as `holdfast token list` shows it.")],
 ) -> Output:
     """Revoke a token permanently, within a second.

@@ -5,19 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.api.shapes.shapes import message_view
-from holdfast.cli.command import visitor
+from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.output import Heading, Output, Part, TextTable, facts, what_delivered_means, when
 from holdfast.inbox.address import check_part
 from holdfast.kernel.ids import MessageId
 
 if TYPE_CHECKING:
     from holdfast.api.shapes.awaited import Awaited
-    from holdfast.runtime.runtime import Runtime
 
 
 @visitor()
 async def trace(
-    runtime: "Runtime",
+    runtime: Runtime,
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The id, as `holdfast send` prints it.")],
 ) -> Output:
     """Show what happened to a message.

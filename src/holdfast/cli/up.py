@@ -12,35 +12,33 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
+from msgspec import structs
 
 from holdfast.api.auth.access_token_sql import list_tokens
 from holdfast.api.auth.operator_token import load_token
 from holdfast.api.errors import PublicBindRefused
-from holdfast.api.shapes.channels import standing_view
-from holdfast.api.shapes.tool_servers import server_view
 from holdfast.audit.action_sql import note_settings
 from holdfast.audit.actor import acting
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, Runtime, command
 from holdfast.cli.configuration import explain
 from holdfast.cli.logs import FILE, logging_to, to_file
 from holdfast.cli.output import OK, print_json, print_warning, visible
 from holdfast.cli.signals import on_signal
 from holdfast.cli.status_file import StatusFile
+from holdfast.config import HOST, PORT
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.kernel import log
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.hardening import variables
-from holdfast.runtime.app import detect_agents
+from holdfast.runtime.app import detect_agents, secure_folder
 
 if TYPE_CHECKING:
     from holdfast.api.auth.operator_token import Token
-    from holdfast.api.limits.server_limits import ServerLimits
     from holdfast.api.server import HttpServer
     from holdfast.config import Config as Settings
+    from holdfast.config import ServerTable
     from holdfast.kernel.errors import StoreBroken
-    from holdfast.runtime.runtime import Runtime
 
-HOST, PORT = "127.0.0.1", 7420
 ESCAPED_BYTES_PER_BYTE = 6  # JSON may write any byte as \u00xx
 ENVELOPE_BYTES = 64 * 1024
 WAL = "holdfast.db-wal"
@@ -82,31 +80,18 @@ async def up(
       HOLDFAST_TOKEN=... holdfast up --config holdfast.toml
       HOLDFAST_TOKEN=... holdfast up --host 0.0.0.0 --public-host chat.example.org
     """
-    folder, settings = invocation.folder, invocation.settings
-    server = settings.server
-    chosen = port if port is not None else server.port
-    listening = ListenOptions(
-        host=host or server.host or HOST,
-        port=PORT if chosen is None else chosen,
+    server = invocation.settings.server
+    listening = structs.replace(
+        server,
+        host=host or server.host,
+        port=server.port if port is None else port,
         public_hosts=tuple(public_host or server.public_hosts),
         trusted_proxies=tuple(trusted_proxy or server.trusted_proxies),
-        limits=server.limits.limits(),
     )
     try:
-        return await _serve(folder, settings, listening, verbose=verbose, as_json=invocation.as_json)
+        return await _serve(invocation, listening, verbose=verbose)
     except ConfigInvalid as error:
-        return await explain(error, settings, folder, as_json=invocation.as_json)
-
-
-@dataclass(frozen=True)
-class ListenOptions:
-    """The address and the public names of the server; options of the command line precede the configuration."""
-
-    host: str
-    port: int
-    public_hosts: tuple[str, ...]
-    trusted_proxies: tuple[str, ...]
-    limits: "ServerLimits"
+        return await explain(error, invocation)
 
 
 class ServerLifetime:
@@ -126,10 +111,8 @@ class ServerLifetime:
         self.end()
 
 
-async def _serve(folder: Path, settings: "Settings", listening: ListenOptions, *, verbose: bool, as_json: bool) -> int:
-    from holdfast.cli.opening import serving
-    from holdfast.runtime.app import secure_folder
-
+async def _serve(invocation: Invocation, listening: "ServerTable", *, verbose: bool) -> int:
+    folder, settings, as_json = invocation.folder, invocation.settings, invocation.as_json
     crew = await detect_agents(settings.agents)
     life, loop = ServerLifetime(), asyncio.get_running_loop()
 
@@ -140,7 +123,7 @@ async def _serve(folder: Path, settings: "Settings", listening: ListenOptions, *
         secure_folder(folder, print_warning)
         for note in crew.notes:
             print_warning(note)
-        async with serving(folder, settings, crew, on_broken) as runtime:
+        async with invocation.serving(crew, on_broken) as runtime:
             token = load_token(folder, variables().get("HOLDFAST_TOKEN"), runtime.entropy)
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
             await runtime.health()  # starts the check for damaged pages
@@ -159,7 +142,7 @@ async def _serve(folder: Path, settings: "Settings", listening: ListenOptions, *
 
 
 async def _server(
-    runtime: "Runtime", token: "Token", listening: ListenOptions, folder: Path, limit: int
+    runtime: Runtime, token: "Token", listening: "ServerTable", folder: Path, limit: int
 ) -> "tuple[HttpServer, str, str]":
     """The server, its URL, and a one-time login code."""
     import holdfast
@@ -197,7 +180,7 @@ async def _server(
     return server, url_of(socket), app.logins.new_code()
 
 
-async def _check_public(runtime: "Runtime", token: "Token", listening: ListenOptions) -> None:
+async def _check_public(runtime: Runtime, token: "Token", listening: "ServerTable") -> None:
     """A public server needs a chosen token and a public host name. Raises `PublicBindRefused`."""
     now = runtime.clock.now()
     made = any(one.revoked_at is None and not one.has_expired(now) for one in await runtime.db.read(list_tokens()))
@@ -207,7 +190,7 @@ async def _check_public(runtime: "Runtime", token: "Token", listening: ListenOpt
         raise PublicBindRefused(f"{listening.host} is reachable from other machines, but --public-host is missing")
 
 
-def _described(settings: "Settings", listening: ListenOptions) -> str:
+def _described(settings: "Settings", listening: "ServerTable") -> str:
     """The settings for the audit trail: the checksum of the file, which contains no secrets, and the address."""
     file = "no file" if settings.file is None else hashlib.sha256(settings.file.read_bytes()).hexdigest()
     names = " ".join((*listening.public_hosts, *listening.trusted_proxies))
@@ -237,10 +220,8 @@ def _say(one: ChannelStatus | ToolServerStatus) -> None:
 
 
 def _say_json(one: ChannelStatus | ToolServerStatus) -> None:
-    if isinstance(one, ToolServerStatus):
-        print_json({"event": "mcp", **msgspec.structs.asdict(server_view(one))})
-    else:
-        print_json({"event": "channel", **msgspec.structs.asdict(standing_view(one))})
+    event = "mcp" if isinstance(one, ToolServerStatus) else "channel"
+    print_json({"event": event, **msgspec.to_builtins(one)})
 
 
 def _announce(folder: Path, start: Start, *, as_json: bool) -> None:

@@ -109,7 +109,7 @@ def _server(file: Path, table: object) -> ServerTable:
         read = msgspec.convert(table, ServerTable, strict=True)
     except msgspec.ValidationError as error:
         raise translated(file, "server", table, ServerTable, str(error)) from error
-    if read.host is not None and read.host.lower() != "localhost" and not _is_address(read.host.strip("[]")):
+    if read.host.lower() != "localhost" and not _is_address(read.host.strip("[]")):
         raise wrong(
             file,
             "server.host",
@@ -125,7 +125,7 @@ def _server(file: Path, table: object) -> ServerTable:
         except ValueError as error:
             fix = "use an IP address or a network such as 10.0.0.0/8"
             raise wrong(file, "server.trusted_proxies", proxy, fix) from error
-    fault = read.limits.limits().fault()
+    fault = read.limits.fault()
     if fault is not None:
         raise wrong(file, f"server.limits.{fault[0]}", getattr(read.limits, fault[0]), fault[1])
     return read

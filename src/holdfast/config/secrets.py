@@ -92,16 +92,9 @@ def secret_files(file: Path, agents: Mapping[str, AgentPolicy]) -> tuple[Path, .
 
 def refuse_duplicates(file: Path, channels: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
     """Raises `ConfigInvalid` if two agents refer to the same token for the same kind of channel."""
-    seen: dict[tuple[str, str, str], str] = {}
-    for agent, tables in channels.items():
-        for kind, table in tables.items():
-            for key, how, name in references(table, f"agents.{agent}.channels.{kind}"):
-                if not key.endswith(f"token_{how}"):
-                    continue
-                place = str(located(file, name)) if how == "file" else name
-                other = seen.setdefault((kind, how, place), key)
-                if other != key:
-                    raise _duplicate(file, key, other)
+    named = [one for agent, tables in channels.items() for one in references(tables, f"agents.{agent}.channels")]
+    tokens = ((key, how, name) for key, how, name in named if key.endswith(f"token_{how}"))
+    equal_tokens(file, {key: f"{how} {located(file, name) if how == 'file' else name}" for key, how, name in tokens})
 
 
 def equal_tokens(file: Path | None, keys: Mapping[str, str]) -> None:

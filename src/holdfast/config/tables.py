@@ -30,46 +30,21 @@ Share = Annotated[float, Meta(gt=0, le=1)]
 BuiltIn = Literal["memory", "recall", "history", "send_message"]
 Tables = dict[str, dict[str, Any]]
 SHARING_PERSON, SHARING_AGENT = "person", "agent"
+HOST, PORT = "127.0.0.1", 7420
 
 
 class ConfigTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A table of the file; unknown keys are refused in every subclass."""
 
 
-Bytes = Annotated[int, Meta(ge=65_536, le=1 << 40)]
-Many = Annotated[int, Meta(ge=1, le=1_000_000)]
-
-
-class ServerLimitsTable(ConfigTable, frozen=True, kw_only=True):
-    """[server.limits]: the limits of the HTTP server per client, per token and in total."""
-
-    connections_max: Annotated[int, Meta(ge=2, le=100_000)] = ServerLimits().connections_max
-    operator_connections: Many = ServerLimits().operator_connections
-    client_connections_max: Many = ServerLimits().client_connections_max
-    half_open_max: Many = ServerLimits().half_open_max
-    client_half_open_max: Many = ServerLimits().client_half_open_max
-    client_requests_max: Many = ServerLimits().client_requests_max
-    token_requests_max: Many = ServerLimits().token_requests_max
-    body_bytes_max: Bytes = ServerLimits().body_bytes_max
-    client_body_bytes_max: Bytes = ServerLimits().client_body_bytes_max
-    token_body_bytes_max: Bytes = ServerLimits().token_body_bytes_max
-    client_bytes_per_minute: Bytes = ServerLimits().client_bytes_per_minute
-    token_bytes_per_minute: Bytes = ServerLimits().token_bytes_per_minute
-    client_chats_per_hour: Many = ServerLimits().client_chats_per_hour
-    token_chats_per_hour: Many = ServerLimits().token_chats_per_hour
-
-    def limits(self) -> ServerLimits:
-        return ServerLimits(**structs.asdict(self))
-
-
 class ServerTable(ConfigTable, frozen=True, kw_only=True):
     """[server]: the address of the HTTP API. Options of the command line take precedence."""
 
-    host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
-    port: Annotated[int, Meta(ge=0, le=65_535)] | None = None
+    host: Annotated[str, Meta(min_length=1, max_length=255)] = HOST
+    port: Annotated[int, Meta(ge=0, le=65_535)] = PORT
     public_hosts: tuple[str, ...] = ()  # host names of the reverse proxy
     trusted_proxies: tuple[str, ...] = ()  # proxies whose X-Forwarded-For header is trusted
-    limits: ServerLimitsTable = field(default_factory=ServerLimitsTable)
+    limits: ServerLimits = field(default_factory=ServerLimits)
 
 
 class CompressionTable(ConfigTable, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ SECRETS = frozenset({"api_key", "key", "token", "secret", "password"})
 SHOWN_CHARS_MAX = 80
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?\Z", re.DOTALL)
 _MISSING = re.compile(r"required field `(\w+)`")
-_MAY_BE_SECRET = re.compile(r"(\A|_)token(_env)?\Z|secret|password|api_key|env\Z|command")
+_MAY_BE_SECRET = re.compile(r"(\A|_)token(_env|_file)?\Z|secret|password|api_key|env\Z|command")
 
 
 def read_table(where: str, table: Mapping[str, object], shape: type[T], hints: Mapping[str, str] | None = None) -> T:
@@ -62,8 +62,10 @@ def check_key_url(where: str, url: str, *, key: str, allowed: bool) -> None:
 
 
 def _unknown(where: str, key: str, known: tuple[str, ...]) -> ConfigInvalid:
-    places = [name for name in known if name.endswith(("key_env", "key_file", "token_env"))]
-    if key in SECRETS and places:
+    places = [name for name in known if name in (f"{key}_env", f"{key}_file")]
+    if key in SECRETS and not places:
+        places = [name for name in known if name.endswith(("key_env", "key_file", "token_env"))]
+    if places:
         what = f"a secret must not be in the configuration; name its place with {' or '.join(places)}"
         return ConfigInvalid(f"{where}.{key}: {what}", key=key)
     what = f"{where}.{key[:SHOWN_CHARS_MAX]} is not a setting"

@@ -31,20 +31,28 @@ def make_models(
     *,
     found: ModelSettings | None = None,
     where: str = "model",
+    lenient: bool = False,
 ) -> tuple[Model, Model]:
     """The model that replies and the one that summarises. `found` is used for an agent without a model table.
 
-    Raises `ConfigInvalid`. Sends no request.
+    Raises `ConfigInvalid`. Sends no request. With `lenient`, for processes that rarely use a model, a missing key or
+    library raises only when the model is asked; an invalid table still raises at once.
     """
     settings = parse_settings(policy.model, where) if policy.model else found or ModelSettings(name=PRACTICE)
-    names = (settings.name, *settings.fallbacks)
-    if policy.daily_spend_micros is not None:
-        _check_prices(settings, where)
-    models = [make_model(settings.of(name), environment, tasks, where=where) for name in names]
-    model = models[0] if len(models) == 1 else Fallback(models)
-    if settings.summariser is None:
-        return model, model
-    return model, make_model(settings.of(settings.summariser), environment, tasks, where=where)
+    try:
+        if policy.daily_spend_micros is not None:
+            _check_prices(settings, where)
+        names = (settings.name, *settings.fallbacks)
+        models = [make_model(settings.of(name), environment, tasks, where=where) for name in names]
+        model = models[0] if len(models) == 1 else Fallback(models)
+        if settings.summariser is None:
+            return model, model
+        return model, make_model(settings.of(settings.summariser), environment, tasks, where=where)
+    except ConfigInvalid as error:
+        if not lenient:
+            raise
+        missing = NoModel(str(error))
+        return missing, missing
 
 
 def models_in(made: Iterable[Model]) -> list[Model]:
@@ -53,25 +61,6 @@ def models_in(made: Iterable[Model]) -> list[Model]:
     for model in made:
         found += [one for one in (model.models if isinstance(model, Fallback) else (model,)) if one not in found]
     return found
-
-
-def make_models_or_none(
-    policy: AgentPolicy,
-    environment: Mapping[str, str],
-    tasks: Tasks,
-    *,
-    found: ModelSettings | None = None,
-    where: str = "model",
-) -> tuple[Model, Model]:
-    """As `make_models`, for processes that rarely use a model: a missing key or library raises only when the model is
-    asked. An invalid table still raises `ConfigInvalid`."""
-    if policy.model:
-        parse_settings(policy.model, where)
-    try:
-        return make_models(policy, environment, tasks, found=found, where=where)
-    except ConfigInvalid as error:
-        missing = NoModel(str(error))
-        return missing, missing
 
 
 class NoModel:

@@ -21,7 +21,7 @@ from holdfast.kernel.hardening import umask_before, variables
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.kernel.notifier import Notifier
-from holdfast.models.choose import make_models, make_models_or_none
+from holdfast.models.choose import make_models
 from holdfast.models.detect import detect_model
 from holdfast.models.settings import ModelSettings
 from holdfast.runtime.assembly import assemble
@@ -74,10 +74,11 @@ def make_agents(
         box.add(tool, idempotent=getattr(tool, "idempotent", False))
 
     def agent(chosen: AgentPolicy, where: str) -> Agent:
-        made = (model, model) if model is not None else choose(chosen, variables(), tasks, found=found, where=where)
-        return Agent(policy=chosen, model=made[0], summariser=made[1], tools=box)
+        answers = summarises = model
+        if answers is None or summarises is None:
+            answers, summarises = make_models(chosen, variables(), tasks, found=found, where=where, lenient=lenient)
+        return Agent(policy=chosen, model=answers, summariser=summarises, tools=box)
 
-    choose = make_models_or_none if lenient else make_models
     if listed is None:
         return Agents(agent(policy or AgentPolicy(), "model"))
     return Agents(None, {AgentName(name): agent(one, f"agents.{name}.model") for name, one in listed.items()})

@@ -21,7 +21,7 @@ from holdfast.turns.agents import Agents
 
 BUILT_IN = {
     "discord": BuiltIn("holdfast.channels.discord", "make_discord", "discord"),
-    "slack": BuiltIn("holdfast.channels.slack", "make_slack", "slack"),
+    "slack": BuiltIn("holdfast.channels.slack", "make_slack"),
     "telegram": BuiltIn("holdfast.channels.telegram", "make_telegram"),
 }
 ALWAYS_THERE = frozenset({"http", "openai", "terminal", AGENT_CHANNEL})

@@ -1,17 +1,20 @@
 """Discord redelivers nothing: missed messages are fetched in order, before later messages are taken."""
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import discord
 import pytest
 
-from holdfast.channels.account_watermark import WHOLE, AccountWatermark
+from holdfast.channels.account_watermark import WHOLE
 from holdfast.channels.discord.guild_channels import GuildChannel
 from holdfast.channels.discord.reading import DiscordEvent, DiscordReader
+from holdfast.inbox.channel import ChannelSetup
 from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel.errors import EmptyMessage, InvariantBroken, StoreFull, StoreUnavailable
+from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import SystemClock, SystemEntropy
 from tests.channels.discord.kit import Mailbox, running
 from tests.platforms.discord import Fault
@@ -26,18 +29,17 @@ def reading_of(mailbox, history):
         n = event.message_id
         return ChatMessage(account="discord:1", chat="7", sender="2", event_id=str(n), position=n)
 
-    tasks = HastyTasks()
-    watermark = AccountWatermark("discord:1", mailbox, clock=SystemClock(), tasks=tasks)
-    return DiscordReader(
-        "discord:1",
-        mailbox,
-        translate,
-        history,
-        lambda: True,
-        watermark=watermark,
-        tasks=tasks,
+    setup = ChannelSetup(
+        name="discord",
+        agent=AgentName("ada"),
+        settings={},
+        environment={},
+        folder=Path(),
+        clock=SystemClock(),
         entropy=SystemEntropy(),
+        tasks=HastyTasks(),
     )
+    return DiscordReader(setup, "discord:1", mailbox, translate, history, has_checked_all=lambda: True)
 
 
 def message(n):

@@ -8,7 +8,7 @@ import pytest
 from discord.gateway import KeepAliveHandler
 
 from holdfast.channels.discord import make_discord
-from holdfast.channels.discord.client import CLOSE_S
+from holdfast.channels.discord.session import CLOSE_S
 from holdfast.kernel.errors import ChannelFailed
 from holdfast.kernel.machine import AsyncTasks
 from tests.channels.discord.kit import Mailbox, running, setup_of
@@ -112,7 +112,7 @@ async def test_a_gateway_that_never_says_goodbye_is_left_in_time(world):
 
 async def test_a_gateway_whose_time_to_close_is_over_before_it_is_told_is_left_as_well(world, monkeypatch):
     """The time may be over before anything was sent, as on a machine with much to do: nothing stays open."""
-    monkeypatch.setattr("holdfast.channels.discord.client.CLOSE_S", 0.0)
+    monkeypatch.setattr("holdfast.channels.discord.session.CLOSE_S", 0.0)
     world.fake.says_goodbye = False
     async with running(world.fake, world.bot, world.mailbox):
         assert len(heartbeats()) == 1

@@ -191,7 +191,7 @@ async def test_typing_is_shown_and_its_failures_are_nobodys(world, channel):
 
 async def test_giving_up_within_a_global_limit_locks_nobody_out(world, channel):
     world.fake.limit("/typing", 20, everywhere=True)
-    limited = soon(until(lambda: not channel._bot.http._global_over.is_set()))
+    limited = soon(until(lambda: not channel._session.http._global_over.is_set()))
     await timed_out(channel.typing(post_to(world.room, "").address), after=limited, limit_s=TYPING_S)
     assert isinstance(await channel.send(post_to(world.room, "hello")), Sent)
 

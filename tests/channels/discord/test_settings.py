@@ -28,18 +28,21 @@ def complaint(settings: dict[str, object], environment: dict[str, str] | None = 
     [
         ({}, "neither token_env nor token_file is set"),
         ({"token_env": "A", "token_file": "b"}, "are both set; remove one"),
-        ({"token": SECRET}, "a secret must not be in holdfast.toml; name its place with token_env or token_file"),
+        ({"token": SECRET}, "a secret must not be in the configuration; name its place with token_env or token_file"),
         ({"token_env": SECRET}, "it must be the name of an environment variable"),
         ({"token_env": "NOT_SET"}, "the environment has no NOT_SET"),
         ({"token_env": 17}, "discord.token_env: Expected `str | null`"),
         ({"token_env": "BLANKS"}, "characters that no secret has"),
         ({"token_file": SECRET}, "it names no readable file"),
-        ({"token_env": "A", "guild": 1}, "'guild' is no setting; the settings are token_env, token_file, api_url"),
-        ({"token_env": "A", "api_url": "ftp://x"}, "it must start with https://"),
+        (
+            {"token_env": "A", "guild": 1},
+            "discord.guild is not a setting; the settings are token_env, token_file",
+        ),
+        ({"token_env": "A", "api_url": "ftp://x"}, "it must start with http:// or https:// and a host"),
         ({"token_env": "A", "api_url": "http://example.com"}, "over plain http"),
         ({"token_env": "A", "api_url": "https://u:p@example.com"}, "no user and no password"),
-        ({"token_env": "A", "api_url": "https://example.com/?a=1"}, "it must not contain ?"),
-        ({"token_env": "A", "api_url": "https://example.com:99999"}, "is no URL"),
+        ({"token_env": "A", "api_url": "https://example.com/?a=1"}, "without ?, # or blanks"),
+        ({"token_env": "A", "api_url": "https://example.com:99999"}, "it is no address"),
     ],
 )
 def test_a_table_that_cannot_be_right_is_refused_with_what_would_be(settings, words):

@@ -20,7 +20,7 @@ class World:
 
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch):
-    """The SDK takes a proxy from the environment, for loopback as well."""
+    """A proxy of the machine that runs the tests is not used."""
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
 

@@ -12,7 +12,7 @@ from tests.platforms.slack import Fault
 REFUSED_ONCE = [
     Fault("conversations.history", status=429, error="ratelimited", headers={"Retry-After": "7"}),
     Fault("conversations.history", status=503, body="<html>", content_type="text/html"),
-    Fault("conversations.history", cut=True, times=2),  # aiohttp itself asks again, once: it is a GET
+    Fault("conversations.history", cut=True, times=2),
     Fault("conversations.history", error="fatal_error"),
     Fault("conversations.history", body='{"ok": tr'),
     Fault("conversations.history", body="ok", content_type="text/plain"),

@@ -11,7 +11,7 @@ from holdfast.channels.slack.settings import SlackSettings
 from holdfast.kernel.errors import ChannelFailed
 from tests.channels.slack.kit import Mailbox, channel_of, running, setup_of, slept
 from tests.platforms.slack import Fault
-from tests.support.connections import still_open
+from tests.support.connections import open_sockets
 from tests.support.pace import WAIT_S, HastyTasks
 from tests.support.patience import within
 
@@ -95,8 +95,8 @@ async def test_a_ticket_that_is_not_taken_is_replaced_by_another(world, monkeypa
 async def test_a_socket_whose_closing_is_cut_off_leaves_no_connection(world, monkeypatch):
     monkeypatch.setattr(connection, "CLOSE_S", 0)
     async with running(world.slack, world.bot, Mailbox()):
-        assert still_open()
-    assert still_open() == []
+        assert open_sockets()
+    assert open_sockets() == []
 
 
 async def test_frames_that_are_no_json_end_the_connection_and_not_the_run(world):
@@ -193,7 +193,7 @@ async def test_closing_waits_until_what_was_cancelled_has_ended():
 
 async def test_neither_words_nor_tokens_are_in_the_log(world, caplog):
     caplog.set_level(logging.DEBUG)
-    logging.getLogger("slack_sdk").setLevel(logging.DEBUG)
+    logging.getLogger("websockets").setLevel(logging.DEBUG)
     async with running(world.slack, world.bot, world.mailbox):
         world.slack.say(world.dm, world.ada, "between us")
         await world.mailbox.until_texts("between us")

@@ -269,5 +269,5 @@ async def test_ending_leaves_no_connection_and_no_task(world):
         world.slack.say(world.dm, world.ada, "unfinished")
         await world.mailbox.until(lambda: world.mailbox.asked)
     await world.slack.until(lambda: not world.bot.pipes)
-    ours = {task for task in asyncio.all_tasks() - before if "holdfast" in repr(task) or "slack_sdk" in repr(task)}
+    ours = {task for task in asyncio.all_tasks() - before if "holdfast" in repr(task) or "websockets" in repr(task)}
     assert (ours, world.bot.acknowledged, world.mailbox.taken) == (set(), [], [])

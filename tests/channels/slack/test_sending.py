@@ -66,7 +66,7 @@ OUTCOMES = [
     (Fault("chat.postMessage", error="fatal_error", effect=True), Doubtful("fatal_error")),
     (Fault("chat.postMessage", status=503, error="service_unavailable"), Doubtful("service_unavailable")),
     (Fault("chat.postMessage", status=502, body="<html>", content_type="text/html"), Doubtful("HTTP 502")),
-    (Fault("chat.postMessage", body="<html>", content_type="text/html"), Doubtful("HTTP 200")),
+    (Fault("chat.postMessage", body="<html>", content_type="text/html"), Doubtful("the answer is not JSON")),
     (Fault("chat.postMessage", body='{"ok": tr', effect=True), Doubtful("the answer is not JSON")),
     (Fault("chat.postMessage", body="fine", content_type="text/plain"), None),
     (Fault("chat.postMessage", body="null"), None),
@@ -160,7 +160,7 @@ async def test_a_post_that_did_not_arrive_is_sent_again(world, channel, doubtful
 LOOKUPS = [
     (Fault("conversations.history", status=429, error="ratelimited", headers={"Retry-After": "9"}), 9_000),
     (Fault("conversations.history", status=500, body=""), 0),
-    (Fault("conversations.history", cut=True, times=2), 0),  # aiohttp itself asks again, once: it is a GET
+    (Fault("conversations.history", cut=True, times=2), 0),
 ]
 
 

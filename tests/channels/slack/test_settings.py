@@ -29,7 +29,7 @@ def test_over_http_the_signing_secret_takes_the_place_of_the_app_token(tmp_path)
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({**GOOD, "tokn_env": "X"}, "token_env, token_file, mode, app_token_env, app_token_file, signing_"),
+        ({**GOOD, "tokn_env": "X"}, "slack.tokn_env is not a setting; did you mean token_env?"),
         ({**GOOD, "token": "xoxb-secret"}, "token_env or token_file"),
         ({**GOOD, "app_token": "xapp-secret"}, "app_token_env or app_token_file"),
         ({"token_env": "BOT"}, "app_token"),

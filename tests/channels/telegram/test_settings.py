@@ -23,7 +23,7 @@ BAD = [
     ({"token_env": "BLANK"}, "the environment has no BLANK"),
     ({"token_env": "ODD"}, "token_env"),
     ({"token_env": "HOOK"}, "is no bot token"),
-    ({**POLLING, "tokn": "x"}, "'tokn' is no setting; the settings are token_env, token_file, mode"),
+    ({**POLLING, "tokn": "x"}, "telegram.tokn is not a setting; did you mean token_env?"),
     ({**POLLING, "mode": "pulling"}, 'telegram.mode is \'pulling\': it must be "polling" or "webhook"'),
     ({**POLLING, "poll_s": 0}, "poll_s is 0: it must be a whole number of seconds from 1 to 50"),
     ({**POLLING, "poll_s": 51}, "poll_s is 51"),

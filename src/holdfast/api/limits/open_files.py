@@ -1,6 +1,6 @@
 """The number of connections that fit into the open files of this process."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.kernel import log

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from holdfast.api.shapes.shapes import Shape
-from holdfast.inbox.channel_status import ChannelStatus, ConnectionState
-from holdfast.kernel.ids import AgentName, Instant
+from holdfast.inbox.channel_status import ChannelStatus
 
 
 class ChannelStanding(Shape, frozen=True, kw_only=True):
@@ -37,15 +36,3 @@ def standing_view(one: ChannelStatus) -> ChannelStanding:
 
 def standings_view(found: Iterable[ChannelStatus]) -> ChannelStandings:
     return ChannelStandings(channels=[standing_view(one) for one in found])
-
-
-def standing_of(view: ChannelStanding) -> ChannelStatus:
-    """Raises `ValueError` for an unknown state."""
-    return ChannelStatus(
-        agent=AgentName(view.agent),
-        channel=view.channel,
-        state=ConnectionState(view.state),
-        since=Instant(view.since),
-        reason=view.reason,
-        attempts=view.attempts,
-    )

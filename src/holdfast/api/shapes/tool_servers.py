@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from holdfast.api.shapes.shapes import Shape
-from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
-from holdfast.kernel.ids import AgentName, Instant
+from holdfast.inbox.channel_status import ToolServerStatus
 
 
 class ToolServer(Shape, frozen=True, kw_only=True):
@@ -47,20 +46,3 @@ def server_view(one: ToolServerStatus) -> ToolServer:
 
 def servers_view(found: Iterable[ToolServerStatus]) -> ToolServers:
     return ToolServers(servers=[server_view(one) for one in found])
-
-
-def server_of(view: ToolServer) -> ToolServerStatus:
-    """Raises `ValueError` for an unknown state."""
-    return ToolServerStatus(
-        agent=AgentName(view.agent),
-        server=view.server,
-        state=ConnectionState(view.state),
-        since=Instant(view.since),
-        reason=view.reason,
-        attempts=view.attempts,
-        restarts=view.restarts,
-        tools=tuple(view.tools),
-        confinement=view.confinement,
-        confinement_note=view.confinement_note,
-        user=view.user,
-    )

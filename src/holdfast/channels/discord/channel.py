@@ -9,22 +9,25 @@ Rule 3: the token is in no error and no log line.
 import asyncio
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import aiohttp
 import discord
 import msgspec
 
-from holdfast.channels.discord.client import OFFICIAL, DiscordBot, DiscordHttpClient
+from holdfast.channels.discord.client import OFFICIAL, DiscordHttpClient
 from holdfast.channels.discord.send_tracker import DiscordRateLimited, SendTracker, answer_of
 from holdfast.channels.discord.session import DiscordSession
-from holdfast.channels.settings import check_url, read_secret, read_settings
+from holdfast.channels.settings import check_url, read_secret
 from holdfast.channels.utf16 import utf16_length
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake
 from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import ChannelFailed
+from holdfast.kernel.settings_table import read_table
 from holdfast.outbox.post import Declined, NotSent, Post, SendOutcome, Sent
 from holdfast.sessions.command_rights import Rank
 
@@ -54,7 +57,7 @@ class DiscordSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def make_discord(setup: ChannelSetup) -> "DiscordChannel":
     """Raises `ConfigInvalid`."""
-    settings = read_settings(setup, DiscordSettings, HINTS)
+    settings = read_table(setup.name, setup.settings, DiscordSettings, HINTS)
     token = read_secret(setup, settings.token_env, settings.token_file)
     api_url = check_url(setup, settings.api_url, plain_http=settings.send_key_over_plain_http)
     return DiscordChannel(setup, token, api_url, stream=settings.stream)
@@ -80,48 +83,29 @@ class DiscordChannel:
         self._setup = setup
         self._token = token
         self._api_url = api_url
-        self._bot: DiscordBot | None = None
+        self._session: DiscordSession | None = None
 
     async def run(self, intake: Intake) -> None:
         session = DiscordSession(self._setup, self._api_url, intake)
         try:
-            await self._login(session)
-            await session.bot.connect(reconnect=False)
-        except discord.ConnectionClosed as error:
-            why = CLOSED.get(error.code, f"Discord closed the connection with {error.code}")
-            raise ChannelFailed(f"discord: {why}") from error
-        except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
-            what = f"discord: Discord cannot be reached ({_name(error)})"
-            raise ChannelFailed(what, vendor=answer_of(error)) from error
+            with _explained():
+                await session.login(self._token)
+                self._session = session
+                session.begin()
+                await session.connect(reconnect=False)
         finally:
-            self._bot = None
-            await session.close()
+            self._session = None
+            await session.end()
         raise ChannelFailed("discord: the connection was closed")
 
     async def identify(self) -> str:
         """Ask the HTTP API for the bot's name, without opening a gateway session. Raises `ChannelFailed`."""
         client = DiscordHttpClient(asyncio.get_running_loop(), self._api_url)
         try:
-            return f"@{(await client.static_login(self._token))['username']}"
-        except discord.LoginFailure:
-            raise ChannelFailed(f"discord: {CLOSED[4004]}") from None
-        except (KeyError, TypeError) as error:
-            raise ChannelFailed("discord: the server at api_url is not Discord's API") from error
-        except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
-            what = f"discord: Discord cannot be reached ({_name(error)})"
-            raise ChannelFailed(what, vendor=answer_of(error)) from error
+            with _explained():
+                return f"@{(await client.static_login(self._token))['username']}"
         finally:
             await client.close()
-
-    async def _login(self, session: DiscordSession) -> None:
-        try:
-            await session.bot.login(self._token)
-        except discord.LoginFailure:
-            raise ChannelFailed(f"discord: {CLOSED[4004]}") from None  # the cause would hold the request
-        except (KeyError, TypeError) as error:
-            raise ChannelFailed("discord: the server at api_url is not Discord's API") from error
-        self._bot = session.bot
-        session.begin()
 
     async def send(self, post: Post) -> SendOutcome:
         tracker = SendTracker(text=post.text, secret=self._token)
@@ -144,11 +128,11 @@ class DiscordChannel:
         target, why = _target(address), ""
         if target is None or (receipt is not None and not _SNOWFLAKE.match(receipt)):
             return Declined("the address names no Discord channel or message")
-        if self._bot is None:
+        if self._session is None:
             return NOT_CONNECTED
         try:
             async with asyncio.timeout(SEND_S):
-                await self._bot.http.send_tracked(tracker, method, target, receipt, **body)
+                await self._session.http.send_tracked(tracker, method, target, receipt, **body)
         except discord.RateLimited as error:
             tracker.wait_ms, why = int(error.retry_after * 1000), "the rate is limited"
         except (DiscordRateLimited, *UNREACHED) as error:
@@ -158,11 +142,11 @@ class DiscordChannel:
     async def rank(self, message: ChatMessage) -> Rank:
         """`ADMIN` for the guild's owner, its administrators and members who may manage it. The member is fetched anew:
         a message from the history has no roles, and those of a queued message may be outdated."""
-        if self._bot is None:
+        if self._session is None:
             return Rank.UNKNOWN
         try:
             async with asyncio.timeout(RANK_S):
-                return await self._bot.rank_of(int(message.chat), int(message.sender))
+                return await self._session.rank_of(int(message.chat), int(message.sender))
         except discord.NotFound:
             return Rank.MEMBER  # not a member of the guild: a webhook, or a user who has left
         except (*UNREACHED, ValueError) as error:
@@ -171,16 +155,33 @@ class DiscordChannel:
 
     async def typing(self, address: Address) -> None:
         target = _target(address)
-        if self._bot is None or target is None:
+        if self._session is None or target is None:
             return
         try:
             async with asyncio.timeout(TYPING_S):
-                await self._bot.http.send_typing(target)
+                await self._session.http.send_typing(target)
         except UNREACHED:
             return
 
     async def close(self) -> None:
         """`run` closes its own session when it ends."""
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn what discord.py raises into a `ChannelFailed` that the operator can read."""
+    try:
+        yield
+    except discord.LoginFailure:
+        raise ChannelFailed(f"discord: {CLOSED[4004]}") from None  # the cause would hold the request
+    except discord.ConnectionClosed as error:
+        why = CLOSED.get(error.code, f"Discord closed the connection with {error.code}")
+        raise ChannelFailed(f"discord: {why}") from error
+    except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
+        what = f"discord: Discord cannot be reached ({_name(error)})"
+        raise ChannelFailed(what, vendor=answer_of(error)) from error
+    except (KeyError, TypeError) as error:
+        raise ChannelFailed("discord: the server at api_url is not Discord's API") from error
 
 
 def _target(address: Address) -> int | None:

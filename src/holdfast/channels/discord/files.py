@@ -6,10 +6,9 @@ it. URLs come with messages and are not trusted: no redirect is followed.
 
 from urllib.parse import urlsplit
 
-import aiohttp
 import discord
 
-from holdfast.channels.download import read_body
+from holdfast.channels.http import HttpConnections
 from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
 
 HOSTS = frozenset({("https", "cdn.discordapp.com"), ("https", "media.discordapp.net")})
@@ -23,17 +22,20 @@ class DiscordFiles:
     def __init__(self, api_url: str) -> None:
         parts = urlsplit(api_url)
         self._hosts = HOSTS | {(parts.scheme, parts.netloc)}
-        timeout = aiohttp.ClientTimeout(total=FETCH_S)
-        self._session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
+        self._http = HttpConnections()
 
     async def of(self, message: discord.Message) -> tuple[Attachment, ...]:
         return tuple([await self._attachment(item, n) for n, item in enumerate(message.attachments)])
 
     async def close(self) -> None:
-        await self._session.close()
+        await self._http.close()
 
     async def _attachment(self, item: discord.Attachment, n: int) -> Attachment:
-        body = await self._body(item) if n < ATTACHMENTS_MAX and self._is_wanted(item) else None
+        body = None
+        if n < ATTACHMENTS_MAX and self._is_wanted(item):
+            body = await self._http.fetch(
+                item.url, total_s=FETCH_S, bytes_max=ATTACHMENT_BYTES_MAX, tries_max=TRIES_MAX
+            )
         media_type = item.content_type or "application/octet-stream"
         size = item.size if body is None else len(body)
         return Attachment(name=item.filename, media_type=media_type, size=size, body=body)
@@ -41,15 +43,3 @@ class DiscordFiles:
     def _is_wanted(self, item: discord.Attachment) -> bool:
         parts = urlsplit(item.url)
         return item.size <= ATTACHMENT_BYTES_MAX and (parts.scheme, parts.netloc) in self._hosts
-
-    async def _body(self, item: discord.Attachment) -> bytes | None:
-        for _ in range(TRIES_MAX):
-            try:
-                return await self._fetch(item.url)
-            except (TimeoutError, OSError, aiohttp.ClientError):
-                continue
-        return None
-
-    async def _fetch(self, url: str) -> bytes | None:
-        async with self._session.get(url, allow_redirects=False) as answer:
-            return await read_body(answer, ATTACHMENT_BYTES_MAX) if answer.status == 200 else None

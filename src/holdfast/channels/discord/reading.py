@@ -27,13 +27,13 @@ from holdfast.channels.account_watermark import AccountWatermark
 from holdfast.channels.discord.guild_channels import GuildChannel
 from holdfast.channels.discord.mapping import channel_id_of, snowflake_at
 from holdfast.channels.discord.send_tracker import answer_of
-from holdfast.inbox.channel import Intake
+from holdfast.channels.receive import receive
+from holdfast.inbox.channel import ChannelSetup, Intake
 from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel import log
-from holdfast.kernel.entropy import Entropy
-from holdfast.kernel.errors import HoldfastError, Remedy
+from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.tasks import Task
 
 QUEUE_MAX = 256  # queued events of one channel; further messages are fetched later
 STREAMS_MAX = 10_000
@@ -80,24 +80,22 @@ class DiscordReader:
 
     def __init__(
         self,
+        setup: ChannelSetup,
         account: str,
         intake: Intake,
         translate: Callable[[DiscordEvent], Awaitable[ChatMessage | None]],
         history: Callable[[int, int], AsyncIterator[discord.Message]],
-        has_checked_all: Callable[[], bool],
         *,
-        watermark: AccountWatermark,
-        tasks: Tasks,
-        entropy: Entropy,
+        has_checked_all: Callable[[], bool],
     ) -> None:
         self._account = account
         self._intake = intake
         self._translate = translate
         self._history = history
         self._has_checked_all = has_checked_all
-        self._watermark = watermark
-        self._tasks = tasks
-        self._entropy = entropy
+        self._watermark = AccountWatermark(account, intake, clock=setup.clock, tasks=setup.tasks)
+        self._tasks = setup.tasks
+        self._entropy = setup.entropy
         self._streams: dict[int, Stream] = {}
         self._known: dict[int, int] = {}
         self._loaded = asyncio.Event()
@@ -305,16 +303,6 @@ class DiscordReader:
         async with self._files if event.has_files else nullcontext():
             message = await self._translate(event)
             if message is not None:
-                await self._receive(message)
+                await receive(self._intake, message)
         if event.change is MessageChange.NEW:
             stream.position = max(stream.position or 0, event.message_id)
-
-    async def _receive(self, message: ChatMessage) -> None:
-        """Raises errors that a retry may mend. A message that only its sender could correct is skipped: it would block
-        the others."""
-        try:
-            await self._intake.receive(message)
-        except HoldfastError as error:
-            if error.remedy is not Remedy.CORRECT:
-                raise
-            log.warning("channel.skipped", account=message.account, event_id=message.event_id, why=error.code)

@@ -1,105 +1,159 @@
-"""One run of a channel: its connection, its reader and its downloads.
+"""One run of a channel: discord.py's client, the reader of its events, and its downloads.
 
-Its caches (a channel's place, the authors of recent messages) can be refilled or done without.
+Rule 1: a connection that cannot be resumed at once is not repaired here: `connect` raises, and the receiver restarts
+        the channel with delays of some minutes at most (discord.py's own grow to a quarter of an hour).
+Rule 2: its caches (a channel's place, the authors of recent messages) can be refilled or done without. discord.py
+        caches no messages and no members.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
 
+import aiohttp
 import discord
 
-from holdfast.channels.account_watermark import AccountWatermark
-from holdfast.channels.discord.client import DiscordBot
+from holdfast.channels.discord.client import DiscordHttpClient
 from holdfast.channels.discord.files import DiscordFiles
 from holdfast.channels.discord.guild_channels import channels_of
 from holdfast.channels.discord.mapping import DiscordIdentity, DiscordPlace, deleted, is_readable, place_of, translated
 from holdfast.channels.discord.reading import DiscordEvent, DiscordReader
 from holdfast.inbox.channel import ChannelSetup, Intake
 from holdfast.inbox.chat_message import ChatMessage, MessageChange
+from holdfast.sessions.command_rights import Rank
 
 PLACES_MAX = 10_000
 AUTHORS_MAX = 20_000
+CLOSE_S = 3.0
+IDENTIFY_MS_MIN, IDENTIFY_MS_SPREAD = 1_000, 4_000  # between a session that Discord invalidated and the next
 
 
-class DiscordSession:
+class DiscordSession(discord.Client):
+    http: DiscordHttpClient
+
     def __init__(self, setup: ChannelSetup, api_url: str, intake: Intake) -> None:
-        self.bot = DiscordBot(api_url, self, setup.tasks, setup.entropy)
         self._setup = setup
+        self._api_url = api_url
         self._intake = intake
         self._files = DiscordFiles(api_url)
         self._places: dict[int, DiscordPlace] = {}
         self._authors: dict[int, int] = {}  # by message id; a deletion does not name the author
         self._shown: set[int] = set()  # guilds whose channels were checked since the last connection
         self._reader: DiscordReader | None = None
+        super().__init__(
+            intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True),
+            max_messages=None,
+            chunk_guilds_at_startup=False,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+        )
+
+    def _get_state(self, **options: Any) -> Any:  # noqa: ANN401 (discord.py's own hook, as its sharded client uses it)
+        self.http = DiscordHttpClient(self.loop, self._api_url)
+        return super()._get_state(**options)
+
+    async def setup_hook(self) -> None:
+        await self.http.find_gateway()
+
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:  # noqa: ARG002
+        if not initial:
+            await self._setup.tasks.sleep(IDENTIFY_MS_MIN + IDENTIFY_MS_SPREAD * self._setup.entropy.fraction())
 
     def begin(self) -> None:
         """Create the reader, once login has told the account's id."""
-        self._user_id = self.bot.user.id if self.bot.user is not None else 0
+        self._user_id = self.user.id if self.user is not None else 0
         self._account = f"discord:{self._user_id}"
-        watermark = AccountWatermark(self._account, self._intake, clock=self._setup.clock, tasks=self._setup.tasks)
         self._reader = DiscordReader(
-            self._account,
-            self._intake,
-            self._translate,
-            self._history,
-            self._is_shown,
-            watermark=watermark,
-            tasks=self._setup.tasks,
-            entropy=self._setup.entropy,
+            self._setup, self._account, self._intake, self._translate, self._history, has_checked_all=self._is_shown
         )
 
-    async def close(self) -> None:
+    async def end(self) -> None:
+        """Close within a bounded time, even if Discord does not answer."""
         try:
             if self._reader is not None:
                 await self._reader.close()
         finally:
-            await self.bot.shut()
+            await self._shut()
             await self._files.close()
 
-    # --- events of the connection, in order; each call returns at once
+    async def _shut(self) -> None:
+        try:
+            with suppress(TimeoutError, OSError, aiohttp.ClientError):
+                async with asyncio.timeout(CLOSE_S):
+                    await self.close()
+            await self.http.hang_up()  # discord.py does not close a connection that it left between hello and ready
+            await self.http.close()
+        finally:
+            self.http.stop_heartbeat()
 
-    def connected(self) -> None:
-        name = self.bot.user.name if self.bot.user is not None else ""
+    async def rank_of(self, channel_id: int, user_id: int) -> Rank:
+        """A user's rank in the guild of a channel. Raises what discord.py raises."""
+        guild = getattr(self.get_channel(channel_id), "guild", None)
+        if guild is None:
+            guild = getattr(await self.fetch_channel(channel_id), "guild", None)
+        if not isinstance(guild, discord.Guild):
+            return Rank.MEMBER  # a group without a guild has no admins
+        may = (await guild.fetch_member(user_id)).guild_permissions
+        return Rank.ADMIN if may.administrator or may.manage_guild else Rank.MEMBER
+
+    # --- events of the connection: discord.py calls each in order, and none of them waits
+
+    async def on_connect(self) -> None:
+        name = self.user.name if self.user is not None else ""
         self._intake.connected(f"@{name}" if name else self._account)
         if self._reader is not None:
             self._reader.connected()
         self._shown.clear()
-        for guild in self.bot.guilds:  # a resumed connection does not announce them again
+        for guild in self.guilds:  # a resumed connection does not announce them again
             if not guild.unavailable:
-                self.shown(guild)
+                self._show(guild)
 
-    def disconnected(self) -> None:
+    async def on_resumed(self) -> None:
+        await self.on_connect()
+
+    async def on_disconnect(self) -> None:
         self._intake.disconnected("Discord closed the connection")
         if self._reader is not None:
             self._reader.disconnected()
 
-    def shown(self, guild: discord.Guild) -> None:
+    async def on_guild_available(self, guild: discord.Guild) -> None:
+        self._show(guild)
+
+    async def on_guild_unavailable(self, guild: discord.Guild) -> None:
+        self._shown.discard(guild.id)
+
+    async def on_guild_join(self, guild: discord.Guild) -> None:
+        """Earlier messages of a guild that just invited the bot are not read."""
+        self._shown.add(guild.id)
+
+    async def on_message(self, message: discord.Message) -> None:
+        self._offer(MessageChange.NEW, message.channel.id, message.id, message)
+
+    async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
+        message = event.message
+        if message.edited_at is not None:  # otherwise Discord added a preview, or the message was pinned
+            self._offer(MessageChange.EDITED, message.channel.id, message.id, message)
+
+    async def on_raw_message_delete(self, event: discord.RawMessageDeleteEvent) -> None:
+        self._offer(MessageChange.DELETED, event.channel_id, event.message_id)
+
+    async def on_raw_bulk_message_delete(self, event: discord.RawBulkMessageDeleteEvent) -> None:
+        for message_id in sorted(event.message_ids):
+            self._offer(MessageChange.DELETED, event.channel_id, message_id)
+
+    def _show(self, guild: discord.Guild) -> None:
         """Check the guild once after each absence: discord.py may know it before it reports the connection."""
         if self._reader is not None and guild.id not in self._shown:
             self._shown.add(guild.id)
             self._reader.check(channels_of(guild, self._user_id))
 
-    def hidden(self, guild: discord.Guild) -> None:
-        self._shown.discard(guild.id)
-
-    def joined(self, guild: discord.Guild) -> None:
-        """Earlier messages of a guild that just invited the bot are not read."""
-        self._shown.add(guild.id)
-
     def _is_shown(self) -> bool:
         """Whether all guilds have been checked for missed messages."""
-        return all(guild.id in self._shown and not guild.unavailable for guild in self.bot.guilds)
+        return all(guild.id in self._shown and not guild.unavailable for guild in self.guilds)
 
-    def posted(self, message: discord.Message) -> None:
-        self._offer(MessageChange.NEW, message.channel.id, message.id, message)
-
-    def edited(self, message: discord.Message) -> None:
-        if message.edited_at is not None:  # otherwise Discord added a preview, or the message was pinned
-            self._offer(MessageChange.EDITED, message.channel.id, message.id, message)
-
-    def deleted(self, channel_id: int, message_id: int) -> None:
-        self._offer(MessageChange.DELETED, channel_id, message_id, None)
-
-    def _offer(self, change: MessageChange, channel_id: int, message_id: int, message: discord.Message | None) -> None:
+    def _offer(
+        self, change: MessageChange, channel_id: int, message_id: int, message: discord.Message | None = None
+    ) -> None:
         if self._reader is not None:
             event = DiscordEvent(change=change, channel_id=channel_id, message_id=message_id, message=message)
             self._reader.offer(event)
@@ -107,7 +161,7 @@ class DiscordSession:
     # --- services for the reader
 
     async def _history(self, channel_id: int, after: int) -> AsyncIterator[discord.Message]:
-        channel = self.bot.get_partial_messageable(channel_id)
+        channel = self.get_partial_messageable(channel_id)
         async for message in channel.history(after=discord.Object(after), oldest_first=True, limit=None):
             yield message
 
@@ -137,15 +191,15 @@ class DiscordSession:
         return message.author.id
 
     async def _place(self, channel_id: int, seen: object) -> DiscordPlace:
-        place = self._places.get(channel_id) or place_of(seen) or place_of(self.bot.get_channel(channel_id))
+        place = self._places.get(channel_id) or place_of(seen) or place_of(self.get_channel(channel_id))
         if place is None:
-            place = place_of(await self.bot.fetch_channel(channel_id)) or DiscordPlace(chat=str(channel_id))
+            place = place_of(await self.fetch_channel(channel_id)) or DiscordPlace(chat=str(channel_id))
         if len(self._places) >= PLACES_MAX:
             self._places.clear()
         self._places[channel_id] = place
         return place
 
     def _me(self, place: DiscordPlace) -> DiscordIdentity:
-        guild = self.bot.get_guild(place.guild_id) if place.guild_id is not None else None
+        guild = self.get_guild(place.guild_id) if place.guild_id is not None else None
         role = guild.self_role if guild is not None else None
         return DiscordIdentity(account=self._account, user_id=self._user_id, role_id=None if role is None else role.id)

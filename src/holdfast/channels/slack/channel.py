@@ -114,7 +114,7 @@ class SlackChannel:
 
     async def _connect_once(self, reader: SlackReader, intake: Intake) -> SlackFailure:
         """Keep one connection until it ends, and return the reason. Raises `ChannelFailed` if retrying is useless."""
-        connection = SocketModeConnection(self._app_token, self._web.client)
+        connection = SocketModeConnection(self._web, self._app_token)
         try:
             failure = await connection.open()
             if failure is not None:

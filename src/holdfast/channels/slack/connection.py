@@ -1,114 +1,103 @@
-"""One socket mode connection, over the SDK's client without its reconnecting.
+"""One socket mode connection: Slack's envelopes in order, and their acknowledgements.
 
-Rule 1: the SDK acknowledges only the envelopes that `send_socket_mode_response` is given.
-Rule 2: frames are handed on in order; the SDK's own listeners run each frame in a task of its own.
-Rule 3: a closed connection stays closed. The SDK's own reconnecting retries a used ticket for ever, silently.
-Rule 4: a slow reader slows Slack down: frames wait in the socket, not in our memory.
+Rule 1: a closed connection stays closed. Its address is valid once, so another connection needs another address.
+Rule 2: a slow reader slows Slack down: frames wait in the socket, not in our memory.
+Rule 3: the log of websockets is switched off: its lines hold people's messages and the address, which is a ticket.
 """
 
 import asyncio
 import json
+import logging
 
-import aiohttp
-from slack_sdk.socket_mode.aiohttp import SocketModeClient
-from slack_sdk.socket_mode.request import SocketModeRequest
-from slack_sdk.socket_mode.response import SocketModeResponse
-from slack_sdk.web.async_client import AsyncWebClient
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
-from holdfast.channels.slack.web import SILENT_LOG, SlackFailure, SlackFailureKind, attempted
+from holdfast.channels.slack.message import Json, string
+from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
 
 OPEN_S = 15
 CLOSE_S = 2
-PING_S = 5  # aiohttp closes a connection whose pong is late by half of this
+PING_S = 5
+PONG_S = 20  # a reader that is this slow does not read the pong either
 FRAMES_MAX = 64
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+SILENT_LOG = logging.getLogger("holdfast.channels.slack.socket")
+SILENT_LOG.setLevel(logging.CRITICAL + 1)
 
 
-class SocketModeConnection(SocketModeClient):
-    def __init__(self, app_token: str, web: AsyncWebClient) -> None:
-        super().__init__(
-            app_token, logger=SILENT_LOG, web_client=web, auto_reconnect_enabled=False, ping_interval=PING_S
-        )
-        self.reason = "the connection was lost"
-        self._frames: asyncio.Queue[SocketModeRequest | None] = asyncio.Queue(FRAMES_MAX)
-        self._hello = asyncio.Event()
-        self._over = asyncio.Event()
+class SocketModeConnection:
+    def __init__(self, web: SlackWebApi, app_token: str) -> None:
+        self._web = web
+        self._app_token = app_token
+        self._socket: ClientConnection | None = None
+        self.reason = ""  # why the connection ended
 
     async def open(self) -> SlackFailure | None:
         """Open the connection and wait for Slack's hello. Returns the failure, if any."""
-        answer = await attempted(
-            self.web_client.apps_connections_open(app_token=self.app_token), secrets=[self.app_token or ""]
-        )
+        answer = await self._web.open_socket(self._app_token)
         if isinstance(answer, SlackFailure):
             return answer
-        self.wss_uri = str(answer.get("url"))
         try:
             async with asyncio.timeout(OPEN_S):
-                await self.connect()  # type: ignore[no-untyped-call]
-                await self._hello.wait()
+                self._socket = await connect(
+                    string(answer, "url"),
+                    proxy=self._web.proxy,
+                    open_timeout=None,
+                    ping_interval=PING_S,
+                    ping_timeout=PONG_S,
+                    close_timeout=CLOSE_S,
+                    max_size=FRAME_BYTES_MAX,
+                    max_queue=FRAMES_MAX,
+                    logger=SILENT_LOG,
+                )
+                while (frame := await self._frame()) is not None and frame.get("type") != "hello":
+                    pass
         except TimeoutError:
             return SlackFailure(SlackFailureKind.UNREACHED, "the WebSocket did not open in time")
-        return None if not self._over.is_set() else SlackFailure(SlackFailureKind.UNREACHED, self.reason)
+        except (OSError, WebSocketException) as error:
+            return SlackFailure(SlackFailureKind.UNREACHED, f"the WebSocket did not open ({type(error).__name__})")
+        return SlackFailure(SlackFailureKind.UNREACHED, self.reason) if frame is None else None
 
-    async def receive_messages(self) -> None:
-        """Called by the SDK once it is connected."""
-        session = self.current_session
-        try:
-            while session is not None and not self._over.is_set():
-                message = await session.receive()
-                if message.type is aiohttp.WSMsgType.TEXT:
-                    await self._frame(message.data)
-                elif message.type is aiohttp.WSMsgType.PING:
-                    await session.pong(message.data)
-                elif message.type is not aiohttp.WSMsgType.PONG:
-                    break
-        except (ConnectionError, aiohttp.ClientError) as error:
-            self.reason = f"the connection was lost ({type(error).__name__})"
-        finally:
-            self.end()
+    async def next(self) -> Json | None:
+        """The next envelope; None once the connection has ended and all its envelopes were returned."""
+        while (frame := await self._frame()) is not None:
+            if string(frame, "envelope_id"):
+                return frame
+        return None
 
-    async def _frame(self, data: str) -> None:
+    async def acknowledge(self, envelope: Json) -> None:
+        """Best effort: an event that Slack believes unacknowledged comes again and is a duplicate."""
+        if self._socket is not None:
+            try:
+                await self._socket.send(json.dumps({"envelope_id": envelope["envelope_id"]}))
+            except (ConnectionClosed, OSError):
+                self.end()
+
+    def end(self, reason: str = "") -> None:
+        """Break the connection off, for the given reason."""
+        self.reason = reason or self.reason
+        if self._socket is not None:
+            self._socket.transport.abort()
+
+    async def close(self) -> None:
+        if self._socket is not None:
+            await self._socket.close()
+
+    async def _frame(self) -> Json | None:
+        """The next frame; None at the end of the connection, or if Slack asks to reconnect."""
+        if self._socket is None:
+            return None
         try:
-            frame = json.loads(data)
+            frame = json.loads(await self._socket.recv())
+        except (ConnectionClosed, OSError) as error:
+            self.reason = self.reason or f"the connection was lost ({type(error).__name__})"
+            return None
         except ValueError:
             frame = None
         if not isinstance(frame, dict):
-            self.end("Slack sent a frame that is not JSON")
-        elif frame.get("type") == "hello":
-            self._hello.set()
-        elif frame.get("type") == "disconnect":
-            self.end(f"Slack asked to reconnect ({str(frame.get('reason'))[:40]})")
-        elif request := SocketModeRequest.from_dict(frame):
-            await self._frames.put(request)
-
-    def end(self, reason: str = "") -> None:
-        self.reason = reason or self.reason
-        self._over.set()
-        self._hello.set()
-        if not self._frames.full():
-            self._frames.put_nowait(None)  # wakes `next`
-
-    async def next(self) -> SocketModeRequest | None:
-        """The next envelope; None once the connection has ended and all its envelopes were returned."""
-        return None if self._over.is_set() and self._frames.empty() else await self._frames.get()
-
-    async def acknowledge(self, request: SocketModeRequest) -> None:
-        """Best effort: an event that Slack believes unacknowledged comes again and is a duplicate."""
-        try:
-            await self.send_socket_mode_response(SocketModeResponse(envelope_id=request.envelope_id))
-        except (ConnectionError, aiohttp.ClientError):
-            self.end()
-
-    async def close(self) -> None:
-        self.end()
-        working = [self.message_receiver, self.message_processor, self.current_session_monitor]
-        pending = {task for task in working if task is not None}
-        if self.message_receiver is not None:
-            self.message_receiver.cancel()
-        try:
-            async with asyncio.timeout(CLOSE_S):
-                await super().close()  # type: ignore[no-untyped-call]
-        except (TimeoutError, ConnectionError, aiohttp.ClientError):
-            for task in pending:
-                task.cancel()
-            await self.aiohttp_client_session.close()
-        await asyncio.wait(pending, timeout=CLOSE_S)
+            self.reason = "Slack sent a frame that is not JSON"
+            return None
+        if frame.get("type") == "disconnect":
+            self.reason = f"Slack asked to reconnect ({str(frame.get('reason'))[:40]})"
+            return None
+        return frame

@@ -8,9 +8,6 @@ Rule 3: few messages with files are processed at once, from download to storage,
 import asyncio
 from urllib.parse import urlsplit
 
-import aiohttp
-
-from holdfast.channels.download import read_body
 from holdfast.channels.slack.message import Json, string
 from holdfast.channels.slack.web import SlackWebApi
 from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
@@ -41,19 +38,7 @@ class SlackFiles:
         url = string(file, "url_private_download") or string(file, "url_private")
         if _size(file) > ATTACHMENT_BYTES_MAX or not is_slack_url(url, self._web.api_url):
             return None
-        for _ in range(TRIES_MAX):
-            try:
-                return await self._download(url)
-            except (aiohttp.ClientError, OSError):
-                continue
-        return None
-
-    async def _download(self, url: str) -> bytes | None:
-        """None if the file is refused or too large. Raises aiohttp's errors if a retry may succeed."""
-        async with self._web.session.get(url, headers=self._web.bearer, allow_redirects=False) as answer:
-            if answer.status == 429 or answer.status >= 500:
-                raise aiohttp.ClientPayloadError
-            return await read_body(answer, ATTACHMENT_BYTES_MAX) if answer.status == 200 else None
+        return await self._web.download(url, bytes_max=ATTACHMENT_BYTES_MAX, tries_max=TRIES_MAX)
 
 
 def is_slack_url(url: str, api_url: str) -> bool:

@@ -14,11 +14,11 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import count
 from typing import TypeAlias
 
-from slack_sdk.socket_mode.request import SocketModeRequest
-
 from holdfast.channels.account_watermark import AccountWatermark
+from holdfast.channels.receive import receive
 from holdfast.channels.slack.chat_queue import ChatQueues, Job
 from holdfast.channels.slack.connection import SocketModeConnection
 from holdfast.channels.slack.conversations import read_each
@@ -31,7 +31,7 @@ from holdfast.channels.slack.web import SlackFailure, SlackWebApi
 from holdfast.inbox.channel import ChannelSetup, Intake
 from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel import log
-from holdfast.kernel.errors import HoldfastError, Remedy
+from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Task
 
@@ -86,8 +86,8 @@ class SlackReader:
         await self.catch_up()
         keeping = self._setup.tasks.start(self._watermark.keep(self._has_read_all), name="slack watermark")
         try:
-            while (request := await connection.next()) is not None:
-                await self._envelope(connection, request)
+            while (envelope := await connection.next()) is not None:
+                await self._envelope(connection, envelope)
         finally:
             keeping.cancel()
 
@@ -164,16 +164,16 @@ class SlackReader:
             log.warning("update.postponed", reason="not durable in time")
         return is_durable
 
-    async def _envelope(self, connection: SocketModeConnection, request: SocketModeRequest) -> None:
-        event = mapping(request.payload, "event") if request.type == "events_api" else {}
+    async def _envelope(self, connection: SocketModeConnection, envelope: Json) -> None:
+        event = mapping(mapping(envelope, "payload"), "event") if envelope.get("type") == "events_api" else {}
         message = read_event(event, self._me)
         if message is None:
-            await connection.acknowledge(request)
+            await connection.acknowledge(envelope)
             return
 
         async def take() -> None:
             await self._take(message, event)
-            await connection.acknowledge(request)
+            await connection.acknowledge(envelope)
 
         await self._put(message.chat, take)
 
@@ -232,25 +232,16 @@ class SlackReader:
         files = mappings(raw, "files") if message.change is MessageChange.NEW else ()
         async with self._files.gate if files else nullcontext():
             completed = await self._completed(message, files)
-            attempt = 0
-            while (error := await self._received(completed)) is not None:
-                postponed()
-                attempt += 1
-                await self._pause(error, attempt, chat=message.chat)
+            for attempt in count(1):
+                try:
+                    await receive(self._intake, completed)
+                    break
+                except HoldfastError as error:
+                    postponed()
+                    await self._pause(error.code, attempt, chat=message.chat)
         self._taken[key] = None
         if len(self._taken) > TAKEN_MAX:
             self._taken.popitem(last=False)
-
-    async def _received(self, message: ChatMessage) -> str | None:
-        """The code of an error worth a retry. None once the message is durable, or if only its sender could correct it:
-        retrying would block the messages behind it."""
-        try:
-            await self._intake.receive(message)
-        except HoldfastError as error:
-            if error.remedy is not Remedy.CORRECT:
-                return error.code
-            log.warning("channel.skipped", account=message.account, event_id=message.event_id, why=error.code)
-        return None
 
     async def _completed(self, message: ChatMessage, files: tuple[Json, ...]) -> ChatMessage:
         """The message with readable text, the sender's name and the files."""

@@ -13,9 +13,10 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.channels.settings import check_unused, check_url, invalid, read_secret, read_settings
+from holdfast.channels.settings import check_unused, check_url, invalid, read_secret
 from holdfast.inbox.channel import ChannelSetup
 from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.settings_table import read_table
 
 API_URL = "https://slack.com/api"
 HINTS = {"mode": 'it must be "socket" or "http"', "stream": "it must be true or false"}
@@ -49,7 +50,7 @@ class SlackSettings:
 
 def read_slack(setup: ChannelSetup) -> SlackSettings:
     """Read the channel's table. Raises `ConfigInvalid`, which never contains a secret."""
-    table = read_settings(setup, SlackTable, HINTS)
+    table = read_table(setup.name, setup.settings, SlackTable, HINTS)
     token = read_secret(setup, table.token_env, table.token_file)
     api_url = check_url(setup, table.api_url, plain_http=table.send_key_over_plain_http)
     if table.mode == "http":

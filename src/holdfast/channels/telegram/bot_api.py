@@ -1,37 +1,29 @@
 """The Bot API over HTTP. Each method makes one call; a call that fails raises `BotApiError`.
 
-Rule 1: no call is repeated here and no redirect is followed: either could post a message twice or elsewhere.
-Rule 2: only a failure to connect (name, refusal, TLS, no free connection in the pool) proves that nothing was sent. The
-        server may close a kept-alive connection while a request is on its way, so no other error proves anything.
-Rule 3: an answer is checked for the fields that are used, and only for those: a field that is newer than this code must
+Rule 1: an answer is checked for the fields that are used, and only for those: a field that is newer than this code must
         not cost a message or a receipt.
-Rule 4: requests go to httpx's transport, not to its client. The client logs every URL, and each URL holds the token. It
-        would also send them through a proxy named in the environment.
+Rule 2: every URL holds the token, so no error of httpx is passed on.
 """
 
-import asyncio
 import json
-from contextlib import aclosing
 from typing import Any, TypeVar
 
 import httpx
 import msgspec
 
+from holdfast.channels.http import FAILED, NOT_SENT, HttpConnections
 from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
 from holdfast.channels.telegram.wire import ApiAnswer, BotAccount, File
 from holdfast.kernel.vendor_error import vendor_error
 
-CONNECT_S = 10.0
 CALL_S = 30.0
 DOWNLOAD_S = 20.0
 MEMBER_S = 5.0  # a command waits no longer for the rank of its sender
 POLL_EXTRA_S = 10  # beyond the time that a long poll may wait
-KEEP_ALIVE_S = 15.0
 UPDATES_MAX = 100
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 # Reactions, joins, queries and the like hold no text for an agent. Telegram does not report deletions to bots.
 ALLOWED_UPDATES = ["message", "edited_message", "channel_post", "edited_channel_post"]
-NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 REFUSALS = {
     **dict.fromkeys((400, 403, 413), BotApiErrorKind.REFUSED),
     **dict.fromkeys((401, 404), BotApiErrorKind.STRANGER),
@@ -47,7 +39,7 @@ class BotApi:
     def __init__(self, token: str, api_url: str) -> None:
         self._token = token
         self._api_url = api_url
-        self._transport = httpx.AsyncHTTPTransport(limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_S))
+        self._http = HttpConnections()
 
     async def me(self) -> BotAccount:
         return await self._call("getMe", BotAccount)
@@ -103,7 +95,7 @@ class BotApi:
         return body if response.status_code == 200 else None
 
     async def close(self) -> None:
-        await self._transport.aclose()
+        await self._http.close()
 
     async def _call(self, method: str, shape: type[T], *, total_s: float | None = None, **fields: object) -> T:
         form = {name: _encoded(value) for name, value in fields.items() if value is not None}
@@ -123,28 +115,14 @@ class BotApi:
         self, request: httpx.Request, total_s: float, bytes_max: int
     ) -> tuple[httpx.Response, bytes | None]:
         """The response and its body, or None for a body larger than `bytes_max`."""
-        request.extensions["timeout"] = {"connect": CONNECT_S, "pool": CONNECT_S}
         try:
-            async with (
-                asyncio.timeout(total_s),
-                aclosing(await self._transport.handle_async_request(request)) as response,
-            ):
-                return response, await _read(response, bytes_max)
-        except (httpx.HTTPError, OSError) as error:
+            return await self._http.exchange(request, total_s, bytes_max)
+        except FAILED as error:
             raise translated(error) from None  # an error of httpx may hold the URL
 
 
 def _encoded(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-async def _read(response: httpx.Response, bytes_max: int) -> bytes | None:
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > bytes_max:
-            return None
-    return bytes(body)
 
 
 def _result(status: int, body: bytes | None) -> object:
@@ -176,7 +154,7 @@ def _decoded(body: bytes) -> ApiAnswer | None:
 
 
 def translated(error: Exception) -> BotApiError:
-    """A transport error by what it proves. A `TimeoutError` of the whole call is an `OSError`."""
+    """A transport error by what it proves."""
     name = type(error).__name__
     if isinstance(error, NOT_SENT):
         return BotApiError(BotApiErrorKind.UNREACHABLE, f"Telegram cannot be reached ({name})")

@@ -75,12 +75,14 @@ def _moved(message: TelegramMessage) -> tuple[str, str] | None:
 
 
 def _read_message(update_id: int, message: TelegramMessage, me: BotAccount) -> IncomingUpdate:
-    chat_type, sender = CHAT_TYPES.get(message.chat.type), _sender(message)
-    if chat_type is None or sender is None:
+    chat_type, named = CHAT_TYPES.get(message.chat.type), _sender(message)
+    if chat_type is None or named is None:
         return IncomingUpdate(id=update_id, skipped="a chat of another kind" if chat_type is None else "no sender")
-    content, file = MessageText(message, me), file_of(message)
+    sender, sender_name = named
+    content = MessageText(message, me)
+    file_id, attachment = file_of(message) or ("", None)
     text = content.text() or _described(message)
-    if not text and file is None:
+    if not text and attachment is None:
         return IncomingUpdate(id=update_id, skipped="neither text nor a file")
     read = ChatMessage(
         account=f"telegram:{me.id}",
@@ -88,14 +90,14 @@ def _read_message(update_id: int, message: TelegramMessage, me: BotAccount) -> I
         chat=str(message.chat.id),
         chat_type=chat_type,
         thread=str(message.message_thread_id) if message.is_topic_message and message.message_thread_id else None,
-        sender=sender[0],
-        sender_name=clean(sender[1])[:NAME_CHARS_MAX],
+        sender=sender,
+        sender_name=clean(sender_name)[:NAME_CHARS_MAX],
         text=text,
         addressed=content.addressed(),
         human=_is_human(message),
-        attachments=() if file is None else (file[1],),
+        attachments=() if attachment is None else (attachment,),
     )
-    return IncomingUpdate(id=update_id, message=read, file_id="" if file is None else file[0])
+    return IncomingUpdate(id=update_id, message=read, file_id=file_id)
 
 
 def _sender(message: TelegramMessage) -> tuple[str, str] | None:

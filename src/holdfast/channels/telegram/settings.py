@@ -15,8 +15,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from holdfast.channels.settings import check_unused, check_url, invalid, read_secret, read_settings
+from holdfast.channels.settings import check_unused, check_url, invalid, read_secret
 from holdfast.inbox.channel import ChannelSetup
+from holdfast.kernel.settings_table import read_table
 
 OFFICIAL = "https://api.telegram.org"
 WEBHOOK_ONLY = ("webhook_url", "webhook_secret_env", "webhook_secret_file")
@@ -62,7 +63,7 @@ HINTS = {
 
 def read_telegram(setup: ChannelSetup) -> TelegramSettings:
     """Read the channel's table. Raises `ConfigInvalid`, which never contains a secret."""
-    table = read_settings(setup, TelegramTable, HINTS)
+    table = read_table(setup.name, setup.settings, TelegramTable, HINTS)
     token = read_secret(setup, table.token_env, table.token_file)
     token_from = f"token_env ({table.token_env})" if table.token_env is not None else "token_file"
     if not _TOKEN.match(token):

@@ -58,32 +58,29 @@ class McpTools:
     def origin(self, agent: AgentName, name: str) -> Hashable | None:
         """The identity of the program or URL, and the server's own name of the tool."""
         del agent
-        found = self._find(name)
-        return None if found is None else ("mcp", found[0].settings.identity, found[1].tool)
+        server, offer = self._find(name)
+        return None if server is None or offer is None else ("mcp", server.settings.identity, offer.tool)
 
     def is_idempotent(self, name: str) -> bool:
-        found = self._find(name)
-        return found is not None and found[1].idempotent
+        _, offer = self._find(name)
+        return offer is not None and offer.idempotent
 
     def needs_approval(self, agent: AgentName, name: str) -> bool:
         del agent
-        found = self._find(name)
-        return found is not None and found[1].dangerous
+        _, offer = self._find(name)
+        return offer is not None and offer.dangerous
 
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
-        found = self._find(name)
-        if found is None:
+        server, offer = self._find(name)
+        if server is None or offer is None:
             return no_such_tool(name, self.specs(context.agent), self.outages())
         try:
             values = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             return ToolOutcome(f"The arguments of {name} are not usable: {error}", ok=False)
-        server, offer = found
         outcome = await server.call(offer.tool, values)
         return replace(outcome, text=storable(outcome.text)[:RESULT_CHARS_MAX])
 
-    def _find(self, name: str) -> tuple[McpServer, OfferedTool] | None:
-        for server in self._servers:
-            if name in server.offered:
-                return server, server.offered[name]
-        return None
+    def _find(self, name: str) -> tuple[McpServer | None, OfferedTool | None]:
+        found = ((server, server.offered[name]) for server in self._servers if name in server.offered)
+        return next(found, (None, None))
