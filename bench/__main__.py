@@ -61,8 +61,8 @@ def rounded(found: Any) -> Any:  # noqa: ANN401 - JSON values
     return float(f"{found:.5g}") if isinstance(found, float) else found
 
 
-def write_page(results: Path) -> None:
-    found = json.loads(results.read_text())
+def write_page() -> None:
+    found = json.loads(RESULTS.read_text())
     PAGE.write_text(page(found))
     CHART.write_text(chart(found))
 
@@ -80,14 +80,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one short repetition of small sizes; nothing is written")
     parser.add_argument("--repetitions", type=int, help=f"{REPETITIONS} unless --quick")
     parser.add_argument("--folder", type=Path, help="where stores are made: a folder on the disk to measure")
-    parser.add_argument("--output", type=Path, help="the file of results; also writes those of a quick run")
+    parser.add_argument(
+        "--output", type=Path, help="write the results here, those of a quick run too, and not the page"
+    )
     parser.add_argument("--page", action="store_true", help="only write the page and the chart from the results")
     options = parser.parse_args()
     if not options.page:
         found = measure(options)
         print(page(found))
-    if not options.quick or options.output:
-        write_page(options.output or RESULTS)
+    if options.page or not (options.quick or options.output):
+        write_page()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from bench.figures import Spread, number, spread
 from bench.plan import SECTIONS
 
 CHARTED = {"append": "turns/s", "e2e": "messages/s", "jobs": "jobs/s"}
-WIDTH, LEFT, RIGHT, ROW, GAP, TOP = 900, 260, 90, 16, 22, 30
+WIDTH, LEFT, RIGHT, ROW, GAP, TOP = 900, 260, 90, 16, 22, 36
 OURS, THEIRS, LINE, INK = "#1f5fa8", "#b8b8b8", "#333333", "#222222"
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from bench.figures import FIGURES, Spread, number, ratio, spread
 from bench.goals import goals
-from bench.plan import SECTIONS, Cell, Section
+from bench.plan import SECTIONS
+from bench.section import Cell, Section
 
 QUICK = (
     "> **A quick run, not a result.** These figures come from `make bench ARGS=--quick`: one short repetition of\n"

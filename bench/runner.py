@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.plan import HERMES, OURS, PEERS, Cell, Contestant, Section
 from bench.postgres import PostgresMissing, Server, server
+from bench.section import HERMES, OURS, PEERS, Cell, Contestant, Section
 from bench.work import Task
 
 ROOT = Path(__file__).parents[1]

@@ -59,6 +59,9 @@ class Conversations(ABC):
     async def prepare(self, names: Sequence[str], messages: int) -> None:
         """Give each conversation that many earlier messages. Nothing of this is measured."""
 
+    async def meet(self, name: str) -> None:  # noqa: B027 - most contestants need nothing
+        """Open a conversation before the measurement, as a process that has been running has it open."""
+
     @abstractmethod
     async def turn(self, name: str, n: int) -> None:
         """One unit of the measured work. It is durable on return."""
@@ -107,6 +110,15 @@ async def in_parallel(jobs: Iterable[Coroutine[Any, Any, None]], at_once: int = 
     await asyncio.gather(*(work() for _ in range(at_once)))
 
 
+def first_names(load: Load, repetition: str) -> list[str]:
+    """The conversations that are met before the measurement. Those that replace them later are new."""
+    if load.history:
+        return prepared_names(load)
+    places = [schedule(load, repetition, worker) for worker in range(load.at_once)]
+    rounds = 1 if load.at_once == 1 else -(-load.conversations // load.at_once)
+    return list(dict.fromkeys(place(turn) for turn in range(rounds) for place in places))
+
+
 async def drive(made: Conversations, task: Task) -> dict[str, float]:
     """Prepare, or measure turns from `at_once` workers for some seconds."""
     await made.open()
@@ -119,6 +131,8 @@ async def drive(made: Conversations, task: Task) -> dict[str, float]:
     await made.settle()
     if task.option("disk"):
         return await _disk(made, task)
+    for name in first_names(task.load, str(task.repetition)):
+        await made.meet(name)
     cpu, started = cpu_s(), time.perf_counter()
     took = await _turns(made, task, task.load.seconds, task.load.turns_max)
     wall = time.perf_counter() - started

@@ -17,13 +17,15 @@ import pytest
 
 from bench.__main__ import CHART, PAGE, RESULTS, write
 from bench.chart import chart
+from bench.conversation_plan import APPEND
 from bench.figures import Goal, Spread, ratio, spread
 from bench.goals import goals
 from bench.page import page
-from bench.plan import APPEND, OURS, PEERS, REPETITIONS, SECTIONS, Cell, Contestant, chosen
+from bench.plan import REPETITIONS, SECTIONS, chosen
 from bench.postgres import Trips, counting
 from bench.runner import Machine, run_cells, run_section
-from bench.work import Load, schedule
+from bench.section import OURS, PEERS, Cell, Contestant
+from bench.work import Load, first_names, schedule
 
 BENCH = Path(__file__).parents[1] / "bench"
 MODULES = [path for path in sorted(BENCH.rglob("*.py")) if path.parent.name != "peers"]
@@ -107,6 +109,13 @@ def test_one_worker_stays_in_a_prepared_conversation_before_it_takes_the_next():
     place = schedule(Load(history=100, conversations=3, turns_each=4), "0", 0)
     used = [place(turn) for turn in range(12)]
     assert used == ["s0"] * 4 + ["s1"] * 4 + ["s2"] * 4
+
+
+@pytest.mark.parametrize("load", [Load(), Load(conversations=100, at_once=64), Load(history=10, conversations=7)])
+def test_the_first_conversations_are_met_before_they_are_measured(load):
+    met = first_names(load, "0")
+    assert len(met) == len(set(met)) == load.conversations
+    assert {schedule(load, "0", worker)(0) for worker in range(load.at_once)} <= set(met)
 
 
 # --- the run -------------------------------------------------------------------------------------
@@ -205,7 +214,7 @@ COLOURS = {"#1f5fa8", "#b8b8b8"}
 
 def test_the_chart_is_well_formed_and_its_rows_do_not_overlap():
     root = ElementTree.fromstring(chart(json.loads(RESULTS.read_text())))
-    bars = [(float(one.get("y")), float(one.get("height"))) for one in root.iter() if one.get("fill") in COLOURS]
+    bars = [(float(one.attrib["y"]), float(one.attrib["height"])) for one in root.iter() if one.get("fill") in COLOURS]
     assert bars
     assert all(upper + height <= lower for (upper, height), (lower, _) in pairwise(bars))
 

@@ -109,6 +109,10 @@ class Append(Holdfast):
         if messages > 2 * texts.TAIL:
             await self.compress(name)
 
+    async def meet(self, name: str) -> None:
+        if self.task.load.history:
+            await self.runtime.context(SessionId(name))
+
     async def turn(self, name: str, n: int) -> None:
         await self.record(name, f"r{self.task.repetition}t{n}{name}", SAID, "user")
         assert (await self.runtime.context(SessionId(name))).entries

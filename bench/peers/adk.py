@@ -75,9 +75,12 @@ class Sessions(Conversations):
     async def read(self, name: str) -> Any:  # noqa: ANN401 - a Session
         return await self.service.get_session(app_name=APP, user_id=USER, session_id=name, config=RECENT)
 
-    async def turn(self, name: str, n: int) -> None:
+    async def meet(self, name: str) -> None:
         if name not in self._known:
             self._known[name] = await (self.read(name) if self.task.load.history else self.create(name))
+
+    async def turn(self, name: str, n: int) -> None:
+        await self.meet(name)
         session = self._known[name]
         for role, author, text in (("user", USER, texts.USER), ("model", APP, texts.ASSISTANT)):
             event = Event(author=author, content=content(role, text), invocation_id=f"m{n}")
@@ -112,8 +115,7 @@ class Answers(Sessions):
         await self.fill(names, messages, texts.message)
 
     async def turn(self, name: str, n: int) -> None:
-        if name not in self._known and not self.task.load.history:
-            await self.create(name)
+        await self.meet(name)
         said = content("user", texts.message(n))
         last = None
         async for event in self._runner.run_async(

@@ -21,11 +21,14 @@ class Sessions(Conversations):
             self._db.create_session(name, "bench")
             self._db.replace_messages(name, said * (messages // 2))
 
-    async def turn(self, name: str, n: int) -> None:
-        del n
+    async def meet(self, name: str) -> None:
         if name not in self._known and not self.task.load.history:
             self._db.create_session(name, "bench")
             self._known.add(name)
+
+    async def turn(self, name: str, n: int) -> None:
+        del n
+        await self.meet(name)
         self._db.append_message(name, "user", texts.USER)
         self._db.append_message(name, "assistant", texts.ASSISTANT)
         assert self._db.get_messages_as_conversation(name)[-texts.TAIL :]

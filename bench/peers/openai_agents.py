@@ -45,6 +45,9 @@ class Sqlite(Conversations):
             self._open[name] = SQLiteSession(name, self._path, session_settings=settings)
         return self._open[name]
 
+    async def meet(self, name: str) -> None:
+        await self.session(name).get_items(limit=1)
+
     async def prepare(self, names: Sequence[str], messages: int) -> None:
         fill(self._path, names, PAIR * (messages // 2))
 
@@ -68,6 +71,9 @@ class SqlAlchemy(Conversations):
         if name not in self._open:
             self._open[name] = SQLAlchemySession(name, engine=self._engine, create_tables=True)
         return self._open[name]
+
+    async def meet(self, name: str) -> None:
+        await self.session(name).get_items(limit=1)
 
     async def prepare(self, names: Sequence[str], messages: int) -> None:
         for name in names:
