@@ -1,6 +1,6 @@
 """`make bench`: measures Holdfast beside its peers and writes the results, the page and the chart.
 
-make bench                                   # everything: about an hour on quiet cores
+make bench                                   # everything: an hour or two on quiet cores, 20 GB of disk
 make bench ARGS="--quick"                    # everything, small: about two minutes; nothing is written
 make bench ARGS="--only e2e --only append"   # some sections; the results of the others are kept
 """
