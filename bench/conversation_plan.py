@@ -178,6 +178,7 @@ def growth_cell(remembered: int, **load: Any) -> Cell:  # noqa: ANN401
     made = Load(
         conversations=12,
         at_once=12,
+        turns_each=1,
         turns_max=120,
         options={"remembered": remembered, "sender": "ada"},
         **load,
@@ -195,8 +196,8 @@ SECTION_GROWTH = Section(
     name="growth",
     compares_cells=True,
     title="Answering as memory grows",
-    work="One person, with that many remembered turns, in twelve new conversations at once. `recalled` is the share "
-    "of turns to which memory contributed something: a turn whose search fails or takes too long goes on without it.",
+    work="One person with that many remembered turns, twelve messages at once, each in a new conversation. Memory has "
+    "lines for every message; a turn whose search fails or takes too long goes on without them and is cheaper.",
     figures=("cpu_ms", "per_s", "p50_ms", "p99_ms", "recalled"),
     cells=tuple(growth_cell(remembered) for remembered in (250, 3_000, 100_000)),
     quick_cells=tuple(growth_cell(remembered, seconds=QUICK_SECONDS) for remembered in (50, 250)),

@@ -19,7 +19,7 @@ FIGURES = {
     "refused": "refused",
     "cpu_share": "cores",
     "answered": "answered",
-    "recalled": "recalled",
+    "recalled": "share of turns that recalled",
     "first_answer_s": "first answer, s",
     "bytes_per_session": "bytes per session",
     "resident_mb": "resident MB",

@@ -109,6 +109,9 @@ def goals() -> Iterator[Goal]:
     for section, cell, who, figure, gate, stretch, unit in ALONE:
         text = f"{section}, {cell}: {FIGURES[figure]}"
         yield Goal(text=text, section=section, figure=figure, of=(cell, who), gate=gate, stretch=stretch, unit=unit)
+    for cell in ("250 remembered turns", "3,000 remembered turns", "100,000 remembered turns"):
+        text, of = f"growth, {cell}: {FIGURES['recalled']}", (cell, MEMORY)
+        yield Goal(text=text, section="growth", figure="recalled", of=of, gate=0.95, is_floor=True)
     text = "providers, 64 conversations, 0 earlier: p50 beside three providers against none"
     cell = "64 conversations, 0 earlier"
     of, against = (cell, "beside three providers"), (cell, "no provider")

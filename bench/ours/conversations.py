@@ -6,7 +6,7 @@ from typing import Any
 
 import holdfast
 from bench import texts
-from bench.work import Conversations, in_parallel
+from bench.work import Conversations, in_parallel, schedule
 from holdfast.kernel.ids import Principal, SessionId
 from holdfast.sessions.compression import Thresholds
 from holdfast.turns.journal import AssistantSaid, Recalled, UserSaid
@@ -172,12 +172,17 @@ class AnswersWithMemory(Answers):
         await self.runtime.backfill(INDEX)
 
     async def check(self) -> dict[str, float]:
-        """The share of recent turns that recalled something: a turn goes on without memory if its search fails."""
+        """The share of turns that recalled something, where each turn begins a conversation and memory has an answer.
+
+        A turn goes on without memory if its search fails or takes too long.
+        """
+        load, turns, recalls = self.task.load, 0, 0
         if not self.task.option("remembered"):
             return {}
-        turns = recalls = 0
-        for session in await self.runtime.sessions(limit=self.task.load.conversations):
-            bodies = [view.entry.body for view in await self.runtime.history(session.id, limit=1_000)]
-            turns += sum(isinstance(body, UserSaid) for body in bodies)
-            recalls += sum(isinstance(body, Recalled) for body in bodies)
+        places = [schedule(load, str(self.task.repetition), worker) for worker in range(load.at_once)]
+        for name in {place(turn) for place in places for turn in range(load.turns_max // load.at_once)}:
+            for session in await self.runtime.sessions(chat=name):
+                bodies = [view.entry.body for view in await self.runtime.history(session.id)]
+                turns += sum(isinstance(body, UserSaid) for body in bodies)
+                recalls += sum(isinstance(body, Recalled) for body in bodies)
         return {"recalled": recalls / turns}
