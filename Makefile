@@ -15,6 +15,8 @@ sum = $(shell cat $(1) pyproject.toml | cksum | tr ' ' -)
 BASE := $(VENV)/.base-$(call sum,requirements/base.txt)
 HINDSIGHT := .venv-hindsight/.server-$(call sum,requirements/hindsight-server.txt)
 AUDIT := .venv-audit/.ready-$(call sum,requirements/audit.txt)
+BENCH := .venv-bench/.ready-$(call sum,requirements/bench.txt)
+BENCH_HERMES := .venv-bench-hermes/.ready-$(call sum,requirements/bench-hermes.txt)
 DEV := $(VENV)/.dev-$(call sum,requirements/dev.txt requirements/encryption.txt)
 
 ifneq ($(UV),)
@@ -93,7 +95,7 @@ build: $(DEV) $(AUDIT) ## the wheel, and beside it the list of what it is locked
 sim: $(DEV) ## simulate 2000 random histories (ARGS="--seed 7")
 	$(BIN)/holdfast sim --histories 2000 $(ARGS)
 
-bench: $(DEV) ## measure side by side with peers
+bench: $(DEV) $(BENCH) $(BENCH_HERMES) ## measure beside peers: an hour, or two minutes with ARGS="--quick" (ARGS="--only e2e")
 	$(BIN)/python -m bench $(ARGS)
 
 walk: $(DEV) ## print the way of one message through the code, and how long it is
@@ -113,10 +115,12 @@ lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	$(LOCK) --upgrade --group dev --all-extras --output-file requirements/dev.txt
 	$(LOCK) --upgrade --extra models --constraint requirements/dev.txt --output-file requirements/base.txt
 	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements/audit.txt
+	$(COMPILE) --upgrade --group pyproject.toml:bench --output-file requirements/bench.txt
+	$(COMPILE) --upgrade --group pyproject.toml:bench-hermes --output-file requirements/bench-hermes.txt
 	$(COMPILE) --upgrade --group pyproject.toml:encryption --constraint requirements/dev.txt --output-file requirements/encryption.txt
 
 clean: ## remove .venv, caches and built files
-	rm -rf $(VENV) .venv-audit .venv-hindsight .mutation build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-audit .venv-bench .venv-bench-hermes .venv-hindsight .mutation build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -148,6 +152,19 @@ $(HINDSIGHT): $(DEV)
 	.venv-hindsight/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
 		-r requirements/hindsight-server.txt
 	@touch $@
+
+# Peers have environments of their own. One that cannot be made is missing in the benchmark, which says so.
+define make_peers
+	@rm -rf $(1) && $(BIN)/python -m venv $(1) && $(if $(UV),$(UV) pip install --quiet --python $(1)/bin/python,\
+		$(1)/bin/python -m pip install --quiet --disable-pip-version-check) --no-deps --require-hashes -r $(2) \
+		&& touch $(3) || { rm -rf $(1); echo "$(1) could not be made: its peers are not measured"; }
+endef
+
+$(BENCH): | $(DEV)
+	$(call make_peers,.venv-bench,requirements/bench.txt,$@)
+
+$(BENCH_HERMES): | $(DEV)
+	$(call make_peers,.venv-bench-hermes,requirements/bench-hermes.txt,$@)
 
 # The auditor is not audited together with what it looks at.
 $(AUDIT): | $(BIN)/python

@@ -1,1 +1,1 @@
-"""Side by side with peers: the same work, the same durability, ratios within one run."""
+"""Benchmarks beside peers: the same work in one run, repeated and interleaved. `make bench` runs them."""

@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 BASE = ROOT / "requirements" / "base.txt"
 DEV = ROOT / "requirements" / "dev.txt"
 AUDIT = ROOT / "requirements" / "audit.txt"
+BENCH = ROOT / "requirements" / "bench.txt"
+BENCH_HERMES = ROOT / "requirements" / "bench-hermes.txt"
 ENCRYPTION = ROOT / "requirements" / "encryption.txt"
 LINE = re.compile(r"[a-z0-9.-]+==[\w.]+( ; [\w\s.'<>=!()]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
 
@@ -51,7 +53,7 @@ def project():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("lock", [BASE, DEV, AUDIT, ENCRYPTION], ids=lambda lock: lock.stem)
+@pytest.mark.parametrize("lock", [BASE, DEV, AUDIT, BENCH, BENCH_HERMES, ENCRYPTION], ids=lambda lock: lock.stem)
 def test_a_lock_holds_names_versions_and_hashes_and_nothing_else(lock):
     odd = [line for line in lock.read_text(encoding="utf-8").splitlines() if not LINE.fullmatch(line)]
     assert odd == []
@@ -72,6 +74,11 @@ def test_the_dev_lock_holds_the_tools_and_every_extra(project):
 
 def test_the_audit_lock_holds_the_auditor(project):
     assert names(project["dependency-groups"]["audit"]) <= set(pins(AUDIT))
+
+
+def test_the_bench_locks_hold_the_peers(project):
+    assert names(project["dependency-groups"]["bench"]) <= set(pins(BENCH))
+    assert names(project["dependency-groups"]["bench-hermes"]) <= set(pins(BENCH_HERMES))
 
 
 def test_the_encryption_lock_holds_the_library_that_takes_the_place_of_apsw_and_not_apsw(project):

@@ -1,0 +1,1 @@
+"""Holdfast as a contestant, through its public interface: `holdfast.open`, `Runtime` and `holdfast up`."""
