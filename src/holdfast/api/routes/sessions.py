@@ -91,7 +91,7 @@ async def get_operations(request: Request, settings: Settings) -> Response:
         after=query.text("after") or "",
         limit=query.number("limit", OPERATIONS_DEFAULT, most=OPERATIONS_MAX),
     )
-    return answer(shapes.Operations(operations=[shapes.operation_view(one) for one in found]))
+    return answer(shapes.operations_view(found))
 
 
 async def get_deliveries(request: Request, settings: Settings) -> Response:

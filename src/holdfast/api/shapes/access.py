@@ -1,10 +1,11 @@
 """The JSON shapes of pairing requests, links and moved addresses."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from holdfast.api.shapes.view import list_of, view_of
 from holdfast.inbox.access import PairingView, spelt
 from holdfast.inbox.address import PART_CHARS_MAX
 from holdfast.inbox.identity import Link, Moved
@@ -99,30 +100,8 @@ class MovedOut(AccessShape, frozen=True, kw_only=True):
     refused: list[str]
 
 
-def pair_view(one: PairingView) -> PairOut:
-    return PairOut(
-        code=spelt(one.code),
-        agent=one.agent,
-        channel=one.channel,
-        principal=one.principal,
-        name=one.name,
-        state=one.state.value,
-        asked_at=one.asked_at,
-        decided_at=one.decided_at,
-    )
-
-
-def pairs_view(found: Iterable[PairingView]) -> PairsOut:
-    return PairsOut(pairs=[pair_view(one) for one in found])
-
-
-def link_view(one: Link) -> LinkOut:
-    return LinkOut(principal=one.principal, person=one.person, at=one.at)
-
-
-def links_view(found: Iterable[Link]) -> LinksOut:
-    return LinksOut(links=[link_view(one) for one in found])
-
-
-def moved_view(moved: Moved) -> MovedOut:
-    return MovedOut(aliases=list(moved.aliases), refused=list(moved.refused))
+pair_view: Callable[[PairingView], PairOut] = view_of(PairOut, code=lambda one: spelt(one.code))
+pairs_view = list_of(PairsOut, pair_view)
+link_view: Callable[[Link], LinkOut] = view_of(LinkOut)
+links_view = list_of(LinksOut, link_view)
+moved_view: Callable[[Moved], MovedOut] = view_of(MovedOut)

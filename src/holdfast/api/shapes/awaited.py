@@ -1,7 +1,10 @@
 """The JSON shape of an approval that a message waits for."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
+from holdfast.api.shapes.view import view_of
 from holdfast.turns.approval import OpenQuestion
 
 
@@ -19,5 +22,4 @@ class Awaited(Struct, frozen=True, kw_only=True):
     cut: bool = False
 
 
-def awaited_view(asked: OpenQuestion) -> Awaited:
-    return Awaited(approval=asked.id, tool=asked.tool, text=asked.text, due_at=asked.due_at, cut=asked.cut)
+awaited_view: Callable[[OpenQuestion], Awaited] = view_of(Awaited, approval="id")

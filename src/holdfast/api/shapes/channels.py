@@ -1,10 +1,12 @@
 """The JSON shapes of channel status."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
+
+import msgspec
 
 from holdfast.api.shapes.shapes import Shape
-from holdfast.inbox.channel_status import ChannelStatus, ConnectionState
-from holdfast.kernel.ids import AgentName, Instant
+from holdfast.api.shapes.view import list_of, view_of
+from holdfast.inbox.channel_status import ChannelStatus
 
 
 class ChannelStanding(Shape, frozen=True, kw_only=True):
@@ -24,28 +26,10 @@ class ChannelStandings(Shape, frozen=True, kw_only=True):
     channels: list[ChannelStanding]
 
 
-def standing_view(one: ChannelStatus) -> ChannelStanding:
-    return ChannelStanding(
-        agent=one.agent,
-        channel=one.channel,
-        state=one.state.value,
-        since=one.since,
-        reason=one.reason,
-        attempts=one.attempts,
-    )
-
-
-def standings_view(found: Iterable[ChannelStatus]) -> ChannelStandings:
-    return ChannelStandings(channels=[standing_view(one) for one in found])
+standing_view: Callable[[ChannelStatus], ChannelStanding] = view_of(ChannelStanding)
+standings_view = list_of(ChannelStandings, standing_view)
 
 
 def standing_of(view: ChannelStanding) -> ChannelStatus:
-    """Raises `ValueError` for an unknown state."""
-    return ChannelStatus(
-        agent=AgentName(view.agent),
-        channel=view.channel,
-        state=ConnectionState(view.state),
-        since=Instant(view.since),
-        reason=view.reason,
-        attempts=view.attempts,
-    )
+    """The status that a view was made of. Raises `ValueError` for an unknown state."""
+    return msgspec.convert(view, ChannelStatus, from_attributes=True)

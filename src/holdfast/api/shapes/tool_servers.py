@@ -1,10 +1,12 @@
 """The JSON shapes of MCP server status."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
+
+import msgspec
 
 from holdfast.api.shapes.shapes import Shape
-from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
-from holdfast.kernel.ids import AgentName, Instant
+from holdfast.api.shapes.view import list_of, view_of
+from holdfast.inbox.channel_status import ToolServerStatus
 
 
 class ToolServer(Shape, frozen=True, kw_only=True):
@@ -29,38 +31,10 @@ class ToolServers(Shape, frozen=True, kw_only=True):
     servers: list[ToolServer]
 
 
-def server_view(one: ToolServerStatus) -> ToolServer:
-    return ToolServer(
-        agent=one.agent,
-        server=one.server,
-        state=one.state.value,
-        since=one.since,
-        reason=one.reason,
-        attempts=one.attempts,
-        restarts=one.restarts,
-        tools=list(one.tools),
-        confinement=one.confinement,
-        confinement_note=one.confinement_note,
-        user=one.user,
-    )
-
-
-def servers_view(found: Iterable[ToolServerStatus]) -> ToolServers:
-    return ToolServers(servers=[server_view(one) for one in found])
+server_view: Callable[[ToolServerStatus], ToolServer] = view_of(ToolServer)
+servers_view = list_of(ToolServers, server_view)
 
 
 def server_of(view: ToolServer) -> ToolServerStatus:
-    """Raises `ValueError` for an unknown state."""
-    return ToolServerStatus(
-        agent=AgentName(view.agent),
-        server=view.server,
-        state=ConnectionState(view.state),
-        since=Instant(view.since),
-        reason=view.reason,
-        attempts=view.attempts,
-        restarts=view.restarts,
-        tools=tuple(view.tools),
-        confinement=view.confinement,
-        confinement_note=view.confinement_note,
-        user=view.user,
-    )
+    """The status that a view was made of. Raises `ValueError` for an unknown state."""
+    return msgspec.convert(view, ToolServerStatus, from_attributes=True)
