@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, Iterable
 
 from msgspec import Struct
 
+from holdfast.api.auth.viewer import Viewer
 from holdfast.api.shapes.shapes import ErrorDetail
 from holdfast.inbox.message import UNFINISHED
 from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.ids import MessageId
 from holdfast.kernel.notifier import Event, Feed
-from holdfast.runtime.runtime import Runtime
 
 LOOK_EVERY_MS = 1_000  # another process may answer
 VOIDING = frozenset({"turn.restarted", "turn.called"})  # text before a tool call is not part of the reply
@@ -114,10 +114,10 @@ def live_frames(event: Event) -> Iterable[Frame] | None:
     return None
 
 
-async def follow_message(service: Runtime, message: MessageId, feed: Feed) -> AsyncGenerator[Frame]:
+async def follow_message(viewer: Viewer, message: MessageId, feed: Feed) -> AsyncGenerator[Frame]:
     """The frames of one message until it ends; the last one is its `Replied`. Closes the feed."""
     try:
-        trace, told = await service.trace(message), ""
+        trace, told = await viewer.trace(message), ""
         yield State(message=message, state=trace.state.value)
         while trace.state in UNFINISHED:
             if (asked := question_of(trace, told)) is not None:
@@ -126,7 +126,7 @@ async def follow_message(service: Runtime, message: MessageId, feed: Feed) -> As
             event = await feed.next_within(LOOK_EVERY_MS)
             frames = live_frames(event) if event is not None else None
             if frames is None:
-                trace = await service.trace(message)
+                trace = await viewer.trace(message)
             for frame in frames or ():
                 yield frame
         yield reply_of(trace)
