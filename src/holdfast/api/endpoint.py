@@ -7,7 +7,7 @@ headers of its own; it raises its errors. A streaming handler returns an `EventS
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_type_hints
 
 import msgspec
 from starlette.requests import Request
@@ -104,7 +104,7 @@ class Endpoint:
     query: Mapping[str, str | Param] = field(default_factory=dict)
     any_query: bool = False  # the query is not read
     path_schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of parameters that are not plain ids
-    errors: tuple[int, ...] = ()  # beyond those of every endpoint of its kind
+    errors: tuple[int, ...] = ()  # beyond those of its kind: a parameter of the path may name nothing
     media_type: str = JSON  # of a successful response
     also: str | None = None  # a second media type that a client can request with Accept
     act: Act | None = None  # the privileged act of this endpoint; a refused attempt is recorded under its name
@@ -117,21 +117,23 @@ class Endpoint:
 def route(
     at: str,
     scope: Need,
-    *answers: type[msgspec.Struct] | None,
+    *,
     status: int = 200,
+    answers: Mapping[int, type[msgspec.Struct] | None] | None = None,
     **more: Any,  # noqa: ANN401 - the other fields of an endpoint
 ) -> Callable[[Handler], Endpoint]:
-    """Make an endpoint of a handler, such as `GET /v1/sessions`. The handler's docstring is the summary.
+    """Make an endpoint of a handler, such as `GET /v1/sessions`.
 
-    `answers` is the shape of a successful answer. Several answers with a status each are passed by name.
+    The handler's docstring is the summary. The shape that it returns is the answer, with `status`; a handler that
+    returns a response states its shapes in `answers`.
     """
     method, _, path = at.partition(" ")
-    if answers:
-        more["answers"] = {status: answers[0]}
 
     def make(handler: Handler) -> Endpoint:
         summary = " ".join((handler.__doc__ or "").split()).removesuffix(".")
-        return Endpoint(method=method, path=path, scope=scope, handler=handler, summary=summary, **more)
+        shape = get_type_hints(handler)["return"]
+        said = answers or {status: None if shape is Response else shape}
+        return Endpoint(method=method, path=path, scope=scope, handler=handler, summary=summary, answers=said, **more)
 
     return make
 

@@ -33,7 +33,7 @@ ERRORS = {
 }
 
 
-@route(f"GET {PATH}", ANY, None)
+@route(f"GET {PATH}", ANY)
 async def get_document(_call: HttpCall) -> Response:
     """This document."""
     raise InvariantBroken("the document was not made")
@@ -103,6 +103,8 @@ def _responses(one: Endpoint) -> dict[str, Any]:
     guarded = {400, 429, 500, 503} if one.is_open else {400, 401, 403, 429, 500, 503}
     if one.body is not None:
         guarded |= {408, 413, 415}
+    if "{" in one.path:
+        guarded |= {404}
     for status in sorted({*one.errors} | guarded):
         error = {"description": ERRORS[status], "content": {JSON: {"schema": _schema(ErrorReport)}}}
         responses.setdefault(str(status), error)

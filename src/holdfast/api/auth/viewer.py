@@ -47,7 +47,7 @@ from holdfast.runtime.views import Health, Prompt
 from holdfast.sessions.compression import Operation, Summary
 from holdfast.sessions.conversation import ChatLine
 from holdfast.sessions.conversation_sql import read_conversation
-from holdfast.sessions.history_sql import find_mailbox, read_session, read_snapshot, trace_message
+from holdfast.sessions.history_sql import find_mailbox, list_operations, read_session, read_snapshot, trace_message
 from holdfast.sessions.session import Session, no_place_after
 from holdfast.turns.approval import ApprovalView, Decision
 from holdfast.turns.journal import AssistantSaid, EntryView, Recalled, ToolReturned, ToolStarted
@@ -306,7 +306,7 @@ class Viewer:
                 raise InvalidInput("this token is for some agents only: say whose operations, with `session`")
         else:
             await self._check_session(session)
-        return await self._runtime.operations(session=session, after=after, limit=limit)
+        return await self._runtime.db.read(list_operations(session=session, after=after, limit=limit))
 
     # --- memory
 

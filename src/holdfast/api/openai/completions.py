@@ -59,7 +59,7 @@ class CompletionRequest(Struct, frozen=True):
 @route(
     "POST /v1/chat/completions",
     Scope.SEND,
-    Completion,
+    answers={200: Completion},
     body=CompletionRequest,
     decodes=False,
     also=EVENTS,
@@ -114,6 +114,3 @@ async def _chunks(model: str, taken: TakenMessage, viewer: Viewer, *, has_usage:
     if has_usage:
         yield chunk(usage=usage_of(await viewer.trace(taken.message)))
     yield DONE
-
-
-ENDPOINTS = (post_completion,)

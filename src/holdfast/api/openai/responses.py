@@ -60,7 +60,7 @@ class ResponseRequest(Struct, frozen=True):
 @route(
     "POST /v1/responses",
     Scope.SEND,
-    ResponseObject,
+    answers={200: ResponseObject},
     body=ResponseRequest,
     decodes=False,
     also=EVENTS,
@@ -85,7 +85,7 @@ async def post_response(call: HttpCall) -> Response:
     return answer(_response(await over(taken, call.viewer), wanted.previous_response_id, is_answer=True))
 
 
-@route("GET /v1/responses/{response}", Scope.READ, ResponseObject, errors=(404,))
+@route("GET /v1/responses/{response}", Scope.READ)
 async def get_response(call: HttpCall) -> ResponseObject:
     """OpenAI-compatible: the current state of a response."""
     return _response(await _found(call.request.path_params["response"], call.viewer))
@@ -174,6 +174,3 @@ async def _events(wanted: ResponseRequest, taken: TakenMessage, viewer: Viewer) 
     yield sequence.event("response.output_item.done", output_index=0, item=_output(taken.message, shown))
     ended = _response(await viewer.trace(taken.message), previous, is_answer=True)
     yield sequence.event("response.failed" if ended.error else "response.completed", response=ended)
-
-
-ENDPOINTS = (post_response, get_response)

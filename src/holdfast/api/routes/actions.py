@@ -18,7 +18,7 @@ QUERY: dict[str, str | Param] = {
 }
 
 
-@route("GET /v1/actions", Scope.ADMIN, ActionList, query=QUERY)
+@route("GET /v1/actions", Scope.ADMIN, query=QUERY)
 async def get_actions(call: HttpCall) -> ActionList:
     """The audit trail: actor, act, subject, time and origin, newest first."""
     asked = call.query
@@ -27,6 +27,3 @@ async def get_actions(call: HttpCall) -> ActionList:
     )
     found = await call.viewer.whole("actions").actions.list(wanted, after=asked["after"], limit=asked["limit"])
     return actions_view(found, asked["limit"])
-
-
-ENDPOINTS = (get_actions,)

@@ -38,14 +38,14 @@ QUERY = {
 }
 
 
-@route("GET /v1/approvals", Scope.READ, ApprovalList, query=QUERY)
+@route("GET /v1/approvals", Scope.READ, query=QUERY)
 async def get_approvals(call: HttpCall) -> ApprovalList:
     """Tool calls that wait for a human."""
     is_all = call.query["state"] == "all"
     return approvals_view(await call.viewer.approvals(decided=is_all, limit=call.query["limit"]))
 
 
-@route("GET /v1/approvals/{approval}", Scope.READ, WholeApproval, errors=(404,))
+@route("GET /v1/approvals/{approval}", Scope.READ)
 async def get_approval(call: HttpCall) -> WholeApproval:
     """One tool call that waits or waited for a human, with all of its arguments and their digest."""
     return whole_approval_view(await call.viewer.approval(ApprovalId(call.id("approval"))))
@@ -57,7 +57,7 @@ async def get_approval(call: HttpCall) -> WholeApproval:
     answers={200: PendingApproval, 409: PendingApproval},
     body=ApprovalDecision,
     act=Act.APPROVAL_DECIDED,
-    errors=(404, 409, 422),
+    errors=(409, 422),
 )
 async def post_approval(call: HttpCall) -> Response:
     """Approve or deny a tool call; 409 with its state if it was decided otherwise or the decision is too late, 409 with
@@ -69,6 +69,3 @@ async def post_approval(call: HttpCall) -> Response:
     wanted = DECISIONS[said.decision]
     found = await call.viewer.decide(approval, wanted, reason=said.reason, digest=said.digest)
     return answer(approval_view(found), 200 if found.decision is wanted else 409)
-
-
-ENDPOINTS = (get_approvals, get_approval, post_approval)

@@ -27,10 +27,8 @@ HARMLESS = {**PRIVATE, "Content-Security-Policy": "default-src 'none'; sandbox"}
 @route(
     "GET /v1/attachments/{hash}",
     Scope.READ,
-    None,
     media_type=OCTETS,
     path_schemas={"hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
-    errors=(404,),
 )
 async def get_attachment(call: HttpCall) -> Response:
     """An attachment of a message as a download; the message lists the hashes of its attachments."""
@@ -46,6 +44,3 @@ async def get_attachment(call: HttpCall) -> Response:
 def _proven_type(body: bytes) -> str:
     """The image type that the first bytes prove; any other attachment has a generic type."""
     return next((media_type for magic, media_type in IMAGES.items() if body.startswith(magic)), OCTETS)
-
-
-ENDPOINTS = (get_attachment,)

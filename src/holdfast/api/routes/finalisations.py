@@ -15,23 +15,13 @@ QUERY = {
 }
 
 
-@route("GET /v1/finalisations", Scope.READ, FinalisationsOut, query=QUERY)
+@route("GET /v1/finalisations", Scope.READ, query=QUERY)
 async def get_finalisations(call: HttpCall) -> FinalisationsOut:
     """Ended epochs and the progress of their extraction, newest first."""
     return finalisations_view(await call.viewer.whole("finalisations").finalisations.list(**call.query))
 
 
-@route(
-    "POST /v1/finalisations/{finalisation}/retry",
-    Scope.OPERATE,
-    FinalisationOut,
-    status=202,
-    act=Act.FINALISATION_RETRIED,
-    errors=(404,),
-)
+@route("POST /v1/finalisations/{finalisation}/retry", Scope.OPERATE, status=202, act=Act.FINALISATION_RETRIED)
 async def post_retry(call: HttpCall) -> FinalisationOut:
     """Retry an extraction that has no attempts left."""
     return finalisation_view(await call.viewer.whole("finalisations").finalisations.retry(call.id("finalisation")))
-
-
-ENDPOINTS = (get_finalisations, post_retry)

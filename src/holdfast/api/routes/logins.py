@@ -52,70 +52,6 @@ class LoggedOut(Shape, frozen=True, kw_only=True):
     ok: bool = True
 
 
-@route(
-    "POST /v1/login",
-    OPEN,
-    Me,
-    body=LoginWish,
-    body_bytes_max=LOGIN_BYTES_MAX,
-    act=Act.LOGIN,
-    errors=(401, 403),
-)
-async def post_login(call: HttpCall) -> Response:
-    """Exchange a one-time code or a token for a cookie."""
-    wish, scope, logins = call.body, call.request.scope, call.settings.logins
-    if (wish.code is None) == (wish.token is None):
-        raise InvalidInput("say how to log in: either with a code or with a token")
-    guard: Guard = scope["guard"]
-    guard.check_origin(scope)
-    client = guard.client_of(scope)
-    by_token = await guard.by_secret(wish.token, client) if wish.token is not None else None
-    token = (by_token or guard.by_code(wish.code or "", client)).token
-    with acting_as(caller_as_actor(Caller(token), acting().origin)):
-        cookie, lasts_ms = await logins.begin(token, replaces=guard.cookie_of(scope))
-    kept = set_cookie(guard.cookie_name(scope), cookie, lasts_ms)
-    return answer(_me(call.viewer.logged_in(token), logins, cookie), 200, {"Set-Cookie": kept})
-
-
-@route("POST /v1/logout", ANY, LoggedOut, act=Act.LOGOUT)
-async def post_logout(call: HttpCall) -> Response:
-    """End this browser's login, in every process and on every open connection."""
-    guard: Guard = call.request.scope["guard"]
-    await call.settings.logins.end(call.caller.cookie, LoginEnd.LOGOUT)
-    return answer(LoggedOut(), 200, {"Set-Cookie": clear_cookie(guard.cookie_name(call.request.scope))})
-
-
-@route("GET /v1/me", ANY, Me)
-async def get_me(call: HttpCall) -> Me:
-    """Rights of the caller."""
-    return _me(call.viewer, call.settings.logins, call.caller.cookie)
-
-
-def _me(viewer: Viewer, logins: Logins, cookie: str) -> Me:
-    token = viewer.token
-    return Me(
-        token=token.id,
-        label=token.label,
-        scopes=sorted(scope.value for scope in Scope if token.may(scope)),
-        agents=list(viewer.agents()),
-        sender=token.binding.sender,
-        chats=sorted(token.binding.chats),
-        relay=token.may(Scope.SEND) and not token.binding.is_bound,
-        csrf=logins.csrf(cookie) if cookie else None,
-    )
-
-
-@route("GET /metrics", Scope.READ, None, media_type="text/plain")
-async def get_metrics(call: HttpCall) -> Response:
-    """Prometheus metrics."""
-    gauges = await call.viewer.whole("gauges").db.read(read_gauges())
-    present = Present(gauges, await call.viewer.health())
-    return Response(call.settings.metrics.render(present), media_type=MEDIA_TYPE, headers=PRIVATE)
-
-
-# --- the page --------------------------------------------------------------------------------------
-
-
 @cache
 def page() -> tuple[bytes, dict[str, str]]:
     """The page and its headers: only its own script and style run, and it loads nothing from other hosts."""
@@ -141,11 +77,69 @@ def _hash(block: str) -> str:
     return f"'sha256-{b64encode(hashlib.sha256(block.encode()).digest()).decode()}'"
 
 
-@route("GET /", OPEN, None, media_type="text/html")
+@route("GET /", OPEN, media_type="text/html")
 async def get_page(_call: HttpCall) -> Response:
     """A page to chat with the agents."""
     text, headers = page()
     return Response(text, media_type="text/html; charset=utf-8", headers=headers)
 
 
-ENDPOINTS = (get_page, post_login, post_logout, get_me, get_metrics)
+@route(
+    "POST /v1/login",
+    OPEN,
+    answers={200: Me},
+    body=LoginWish,
+    body_bytes_max=LOGIN_BYTES_MAX,
+    act=Act.LOGIN,
+    errors=(401, 403),
+)
+async def post_login(call: HttpCall) -> Response:
+    """Exchange a one-time code or a token for a cookie."""
+    wish, scope, logins = call.body, call.request.scope, call.settings.logins
+    if (wish.code is None) == (wish.token is None):
+        raise InvalidInput("say how to log in: either with a code or with a token")
+    guard: Guard = scope["guard"]
+    guard.check_origin(scope)
+    client = guard.client_of(scope)
+    by_token = await guard.by_secret(wish.token, client) if wish.token is not None else None
+    token = (by_token or guard.by_code(wish.code or "", client)).token
+    with acting_as(caller_as_actor(Caller(token), acting().origin)):
+        cookie, lasts_ms = await logins.begin(token, replaces=guard.cookie_of(scope))
+    kept = set_cookie(guard.cookie_name(scope), cookie, lasts_ms)
+    return answer(_me(call.viewer.logged_in(token), logins, cookie), 200, {"Set-Cookie": kept})
+
+
+@route("POST /v1/logout", ANY, answers={200: LoggedOut}, act=Act.LOGOUT)
+async def post_logout(call: HttpCall) -> Response:
+    """End this browser's login, in every process and on every open connection."""
+    guard: Guard = call.request.scope["guard"]
+    await call.settings.logins.end(call.caller.cookie, LoginEnd.LOGOUT)
+    return answer(LoggedOut(), 200, {"Set-Cookie": clear_cookie(guard.cookie_name(call.request.scope))})
+
+
+@route("GET /v1/me", ANY)
+async def get_me(call: HttpCall) -> Me:
+    """Rights of the caller."""
+    return _me(call.viewer, call.settings.logins, call.caller.cookie)
+
+
+def _me(viewer: Viewer, logins: Logins, cookie: str) -> Me:
+    token = viewer.token
+    return Me(
+        token=token.id,
+        label=token.label,
+        scopes=sorted(scope.value for scope in Scope if token.may(scope)),
+        agents=list(viewer.agents()),
+        sender=token.binding.sender,
+        chats=sorted(token.binding.chats),
+        relay=token.may(Scope.SEND) and not token.binding.is_bound,
+        csrf=logins.csrf(cookie) if cookie else None,
+    )
+
+
+@route("GET /metrics", Scope.READ, media_type="text/plain")
+async def get_metrics(call: HttpCall) -> Response:
+    """Prometheus metrics."""
+    gauges = await call.viewer.whole("gauges").db.read(read_gauges())
+    present = Present(gauges, await call.viewer.health())
+    return Response(call.settings.metrics.render(present), media_type=MEDIA_TYPE, headers=PRIVATE)

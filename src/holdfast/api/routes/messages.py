@@ -73,7 +73,7 @@ async def _send_and_stream(new: shapes.NewMessage, how: Sending, call: HttpCall)
     return EventStream(pieces(), call.settings.tasks, status_code=status)
 
 
-@route("GET /v1/conversation", Scope.READ, Conversation, query=CONVERSATION_QUERY, errors=(404,))
+@route("GET /v1/conversation", Scope.READ, query=CONVERSATION_QUERY, errors=(404,))
 async def get_conversation(call: HttpCall) -> Conversation:
     """A chat as its participants saw it: messages, commands, questions and replies, in order."""
     asked, agent = call.query, agent_name(call.query["agent"] or call.viewer.default_agent)
@@ -84,19 +84,16 @@ async def get_conversation(call: HttpCall) -> Conversation:
     return conversation_view(await call.viewer.conversation(str(address), before=before, limit=limit), limit)
 
 
-@route("GET /v1/messages/{message}", Scope.READ, shapes.MessageStatus, errors=(404,))
+@route("GET /v1/messages/{message}", Scope.READ)
 async def get_message(call: HttpCall) -> shapes.MessageStatus:
     """The state of a message, with its reply and deliveries."""
     return shapes.message_view(await call.viewer.trace(MessageId(call.id("message"))))
 
 
-@route("GET /v1/messages/{message}/stream", Scope.READ, None, media_type=EVENTS, errors=(404,))
+@route("GET /v1/messages/{message}/stream", Scope.READ, media_type=EVENTS)
 async def stream_message(call: HttpCall) -> Response:
     """The further events of a message as server-sent events, until its `reply`; a new request resumes."""
     message = MessageId(call.id("message"))
     await call.viewer.trace(message)  # raises before the stream starts
     feed = call.viewer.listen(message=message)
     return EventStream(events_of(follow_message(call.viewer, message, feed)), call.settings.tasks)
-
-
-ENDPOINTS = (post_message, get_conversation, get_message, stream_message)

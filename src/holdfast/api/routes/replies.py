@@ -18,16 +18,13 @@ QUERY = {
 }
 
 
-@route("GET /v1/replies", Scope.READ, OutgoingReplies, query=QUERY)
+@route("GET /v1/replies", Scope.READ, query=QUERY)
 async def get_replies(call: HttpCall) -> OutgoingReplies:
     """Replies to platforms, pending and settled, newest first."""
     return replies_view(await call.viewer.overview("replies").replies(**call.query), call.query["limit"])
 
 
-@route("POST /v1/replies/{reply}/resend", Scope.OPERATE, OutgoingReply, status=202, act=Act.REPLY_RESENT, errors=(404,))
+@route("POST /v1/replies/{reply}/resend", Scope.OPERATE, status=202, act=Act.REPLY_RESENT)
 async def post_resend(call: HttpCall) -> OutgoingReply:
     """Resend an uncertain or failed reply; the platform may then show it twice."""
     return reply_view(await call.viewer.overview("replies").resend(ReplyId(call.id("reply"))))
-
-
-ENDPOINTS = (get_replies, post_resend)

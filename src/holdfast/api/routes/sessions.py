@@ -45,7 +45,6 @@ async def readyz(call: HttpCall) -> Response:
 @route(
     "GET /v1/sessions",
     Scope.READ,
-    shapes.Sessions,
     query={
         "agent": "only the sessions of this agent",
         "chat": "only the sessions of this chat (of the agent `main`, unless `agent` says otherwise)",
@@ -62,35 +61,27 @@ async def get_sessions(call: HttpCall) -> shapes.Sessions:
 @route(
     "GET /v1/sessions/{session}/entries",
     Scope.READ,
-    shapes.Entries,
     query={"after": Param("the last seq of the page before", NUMBER, default=0), "limit": _limit(200)},
-    errors=(404,),
 )
 async def get_entries(call: HttpCall) -> shapes.Entries:
     """A page of a session's journal."""
     return shapes.entries_view(await call.viewer.history(_session(call), **call.query))
 
 
-@route("GET /v1/sessions/{session}/context", Scope.READ, shapes.SessionContext, errors=(404,))
+@route("GET /v1/sessions/{session}/context", Scope.READ)
 async def get_context(call: HttpCall) -> shapes.SessionContext:
     """The context that the model would get now."""
     return shapes.context_view(await call.viewer.prompt(_session(call)))
 
 
-@route(
-    "GET /v1/sessions/{session}/snapshots/{n}",
-    Scope.READ,
-    shapes.Snapshot,
-    path_schemas={"n": NUMBER},
-    errors=(404,),
-)
+@route("GET /v1/sessions/{session}/snapshots/{n}", Scope.READ, path_schemas={"n": NUMBER})
 async def get_snapshot(call: HttpCall) -> shapes.Snapshot:
     """The entries and the summary of a compression, named `<session>.snapshot.<n>`."""
     n = whole_number("the snapshot", call.request.path_params["n"])
     return shapes.snapshot_view(*await call.viewer.snapshot(_session(call), n))
 
 
-@route("POST /v1/sessions/{session}/compress", Scope.OPERATE, shapes.OperationStarted, status=202, errors=(404, 409))
+@route("POST /v1/sessions/{session}/compress", Scope.OPERATE, status=202, errors=(409,))
 async def post_compress(call: HttpCall) -> shapes.OperationStarted:
     """Start a compression in the background; the session keeps its id."""
     return shapes.OperationStarted(operation=(await call.viewer.begin_compression(_session(call))).id)
@@ -99,7 +90,6 @@ async def post_compress(call: HttpCall) -> shapes.OperationStarted:
 @route(
     "GET /v1/operations",
     Scope.READ,
-    shapes.Operations,
     query={
         "session": "only the operations of this session",
         "after": Param("the last operation of the page before", default=""),
@@ -114,7 +104,6 @@ async def get_operations(call: HttpCall) -> shapes.Operations:
 @route(
     "GET /v1/deliveries",
     Scope.READ,
-    memory.Deliveries,
     query={
         "provider": "only those for this provider",
         "state": Param("only those in this state", {"type": "string", "enum": STATES}, parse=delivery_state),
@@ -128,14 +117,7 @@ async def get_deliveries(call: HttpCall) -> memory.Deliveries:
     return memory.deliveries_view(found, call.query["limit"])
 
 
-@route(
-    "POST /v1/deliveries/{delivery}/replay",
-    Scope.OPERATE,
-    memory.Replayed,
-    status=202,
-    act=Act.DELIVERY_REPLAYED,
-    errors=(404,),
-)
+@route("POST /v1/deliveries/{delivery}/replay", Scope.OPERATE, status=202, act=Act.DELIVERY_REPLAYED)
 async def post_replay(call: HttpCall) -> memory.Replayed:
     """Put a parked delivery back on its lane, marked as late."""
     delivery = DeliveryId(call.id("delivery"))
@@ -145,7 +127,6 @@ async def post_replay(call: HttpCall) -> memory.Replayed:
 @route(
     "GET /v1/recall",
     Scope.READ,
-    memory.Memories,
     query={
         "q": Param("what to look for", {"type": "string", "minLength": 1, "maxLength": 10_000}, required=True),
         "agent": "whose memory; `main` unless said",
@@ -164,37 +145,14 @@ async def get_recall(call: HttpCall) -> memory.Memories:
 
 
 @route(
-    "POST /v1/forget",
-    Scope.OPERATE,
-    forget.ForgetReport,
-    status=202,
-    body=forget.ForgetWish,
-    act=Act.PERSON_FORGOTTEN,
-    errors=(404, 409),
+    "POST /v1/forget", Scope.OPERATE, status=202, body=forget.ForgetWish, act=Act.PERSON_FORGOTTEN, errors=(404, 409)
 )
 async def post_forget(call: HttpCall) -> forget.ForgetReport:
     """Forget a person or a session, here and at every memory provider; pending until each has erased it."""
     return forget.forget_view(await call.viewer.forget(**structs.asdict(call.body)))
 
 
-@route("GET /v1/forget/{forget}", Scope.READ, forget.ForgetReport, errors=(404,))
+@route("GET /v1/forget/{forget}", Scope.READ)
 async def get_forget(call: HttpCall) -> forget.ForgetReport:
     """The progress of a request to forget, with its receipts."""
     return forget.forget_view(await call.viewer.forget_status(call.request.path_params["forget"]))
-
-
-ENDPOINTS = (
-    healthz,
-    readyz,
-    get_sessions,
-    get_entries,
-    get_context,
-    get_snapshot,
-    post_compress,
-    get_operations,
-    get_deliveries,
-    post_replay,
-    get_recall,
-    post_forget,
-    get_forget,
-)

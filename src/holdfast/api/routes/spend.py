@@ -10,10 +10,7 @@ QUERY = {
 }
 
 
-@route("GET /v1/spend", Scope.READ, Spending, query=QUERY)
+@route("GET /v1/spend", Scope.READ, query=QUERY)
 async def get_spend(call: HttpCall) -> Spending:
     """The cost of models, by agent, model and task."""
     return spending_view(await call.viewer.overview("spend").spend(**call.query), call.query["days"])
-
-
-ENDPOINTS = (get_spend,)

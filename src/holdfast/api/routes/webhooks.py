@@ -12,7 +12,7 @@ from holdfast.inbox.address import agent_name
 from holdfast.inbox.channel import WebhookAnswer, WebhookRequest
 
 
-@route("POST /v1/hooks/{agent}/{channel}", OPEN, None, any_query=True, errors=(401, 404, 408, 413, 415))
+@route("POST /v1/hooks/{agent}/{channel}", OPEN, any_query=True, errors=(401, 408, 413, 415))
 async def post_hook(call: HttpCall) -> Response:
     """Receive an event of a chat platform, signed by the platform."""
     # Acknowledged after the channel has made the event durable or has decided to drop it.
@@ -47,6 +47,3 @@ class NoHooks:
 
     async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:  # noqa: ARG002
         return None
-
-
-ENDPOINTS = (post_hook,)
