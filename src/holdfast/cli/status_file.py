@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.api.shapes.channels import ChannelStanding, standing_of, standing_view
-from holdfast.api.shapes.tool_servers import ToolServer, server_of, server_view
 from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
 
 if TYPE_CHECKING:
@@ -28,8 +26,8 @@ FILE = "channels.json"
 
 class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None
-    channels: list[ChannelStanding]
-    servers: list[ToolServer] = []
+    channels: list[ChannelStatus]
+    servers: list[ToolServerStatus] = []
 
 
 class StatusFile:
@@ -81,8 +79,8 @@ class StatusFile:
 
         page = StatusPage(
             owner=owner_of(self._folder),
-            channels=[standing_view(one) for one in self._registry.statuses()],
-            servers=[server_view(one) for one in self._runtime.tool_servers()],
+            channels=list(self._registry.statuses()),
+            servers=list(self._runtime.tool_servers()),
         )
         draft = self._file.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
@@ -95,13 +93,13 @@ class StatusFile:
 def read_channels(folder: Path) -> Sequence[ChannelStatus] | None:
     """The status of the channels; None if no process serves the folder."""
     page = _page(folder)
-    return None if page is None else [standing_of(one) for one in page.channels]
+    return None if page is None else page.channels
 
 
 def read_servers(folder: Path) -> Sequence[ToolServerStatus] | None:
     """The status of the MCP servers; None if no process serves the folder."""
     page = _page(folder)
-    return None if page is None else [server_of(one) for one in page.servers]
+    return None if page is None else page.servers
 
 
 def _page(folder: Path) -> StatusPage | None:
@@ -111,7 +109,6 @@ def _page(folder: Path) -> StatusPage | None:
     owner = served_by(folder)
     try:
         page = msgspec.json.decode((folder / FILE).read_bytes(), type=StatusPage)
-        _ = [standing_of(one) for one in page.channels], [server_of(one) for one in page.servers]
     except (OSError, ValueError):  # the file is missing or malformed
         return None
     return page if owner is not None and page.owner == owner else None

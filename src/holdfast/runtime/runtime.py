@@ -181,15 +181,14 @@ class Runtime:
         """
         address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
         event_id = id if id is not None else self._new_id("ext")
-        human, hop = origin.human, origin.hop
         who = sender if sender is not None else sender_of_chat(chat)
         received = Received(
             address=address,
             event_id=event_id,
             sender=who,
             text=text,
-            human=human,
-            hop=hop,
+            human=origin.human,
+            hop=origin.hop,
             where=locate(directory),
             trusted=trusted,
             token=origin.token,

@@ -61,16 +61,6 @@ class OpenAiRequest:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """The question in the body of a request."""
-
-    agent: str
-    chat: str  # empty: a new chat for this request
-    user: str | None
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class TakenMessage:
     """The durable message, and a feed that was opened before it."""
@@ -104,16 +94,16 @@ def chat_of(call: HttpCall, user: str | None) -> str:
     return token.binding.usual_chat(f"token-{token.id}")
 
 
-async def take(call: HttpCall, body: bytes, question: Question) -> TakenMessage:
-    """Make the question durable, or find it if it is already being answered."""
+async def take(call: HttpCall, body: bytes, *, agent: str, chat: str, user: str | None, text: str) -> TakenMessage:
+    """Make a question durable, or find it if it is already being answered. An empty chat is a new one."""
     viewer, caller, headers = call.viewer, call.caller, call.request.headers
-    named = headers.get(SENDER_HEADER) or question.user or None
-    sender = await caller.speak_as(named, question.chat, viewer)  # empty: it follows from the chat
+    named = headers.get(SENDER_HEADER) or user or None
+    sender = await caller.speak_as(named, chat, viewer)  # empty: it follows from the chat
     asked = OpenAiRequest(
-        agent=question.agent,
-        chat=question.chat,
+        agent=agent,
+        chat=chat,
         sender=sender,
-        text=question.text,
+        text=text,
         key=headers.get("idempotency-key", ""),
         body_hash=_digest(caller.token.id.encode(), sender.encode(), body),
         origin=origin_of(call),

@@ -14,7 +14,6 @@ from holdfast.api.errors import UnsupportedParameter
 from holdfast.api.openai.asking import (
     InputItem,
     Name,
-    Question,
     TakenMessage,
     chat_of,
     last_words,
@@ -74,10 +73,8 @@ async def post_completion(call: HttpCall) -> Response:
     if wanted.n not in {None, 1}:
         raise UnsupportedParameter(f"n is {wanted.n}: an agent gives one answer to a question; leave n out")
     agent = call.viewer.default_agent if wanted.model is None else wanted.model
-    question = Question(
-        agent=agent, chat=chat_of(call, wanted.user), user=wanted.user, text=last_words(wanted.messages)
-    )
-    taken = await take(call, body, question)
+    chat = chat_of(call, wanted.user)
+    taken = await take(call, body, agent=agent, chat=chat, user=wanted.user, text=last_words(wanted.messages))
     wanted, body = structs.replace(wanted, messages=[]), b""  # frees memory while the answer is awaited
     call.request.scope["opened"].free()
     if wanted.stream:

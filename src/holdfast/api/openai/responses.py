@@ -18,7 +18,6 @@ from holdfast.api.openai.asking import (
     CHAT_HEADERS,
     InputItem,
     Name,
-    Question,
     TakenMessage,
     chat_of,
     last_words,
@@ -71,13 +70,7 @@ async def post_response(call: HttpCall) -> Response:
     body = await read_body(call.request, call.settings.body_bytes_max)
     wanted = decode(body, ResponseRequest)
     agent, chat = await _place(call, wanted)
-    question = Question(
-        agent=agent,
-        chat=chat,
-        user=wanted.user,
-        text=wanted.input if isinstance(wanted.input, str) else last_words(wanted.input),
-    )
-    taken = await take(call, body, question)
+    taken = await take(call, body, agent=agent, chat=chat, user=wanted.user, text=_text(wanted))
     wanted, body = structs.replace(wanted, input=""), b""  # frees memory while the answer is awaited
     call.request.scope["opened"].free()
     if wanted.stream:
@@ -89,6 +82,10 @@ async def post_response(call: HttpCall) -> Response:
 async def get_response(call: HttpCall) -> ResponseObject:
     """OpenAI-compatible: the current state of a response."""
     return _response(await _found(call.request.path_params["response"], call.viewer))
+
+
+def _text(wanted: ResponseRequest) -> str:
+    return wanted.input if isinstance(wanted.input, str) else last_words(wanted.input)
 
 
 async def _place(call: HttpCall, wanted: ResponseRequest) -> tuple[str, str]:

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import msgspec
-
 from holdfast.api.shapes.shapes import Shape
 from holdfast.api.shapes.view import list_of, view_of
 from holdfast.inbox.channel_status import ChannelStatus
@@ -28,8 +26,3 @@ class ChannelStandings(Shape, frozen=True, kw_only=True):
 
 standing_view: Callable[[ChannelStatus], ChannelStanding] = view_of(ChannelStanding)
 standings_view = list_of(ChannelStandings, standing_view)
-
-
-def standing_of(view: ChannelStanding) -> ChannelStatus:
-    """The status that a view was made of. Raises `ValueError` for an unknown state."""
-    return msgspec.convert(view, ChannelStatus, from_attributes=True)

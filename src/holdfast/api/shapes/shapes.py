@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from holdfast.api.shapes.awaited import Awaited, awaited_view
 from holdfast.api.shapes.json_types import Name, Part
 from holdfast.api.shapes.view import each, list_of, optional, view_of
 from holdfast.inbox.address import parse
@@ -20,6 +19,7 @@ from holdfast.memory.delivery import OPEN, DeliveryView
 from holdfast.runtime.views import Health, Prompt
 from holdfast.sessions.compression import Operation, Summary, snapshot_name
 from holdfast.sessions.session import Session
+from holdfast.turns.approval import OpenQuestion
 from holdfast.turns.journal import AssistantSaid, EntryView, Observed, ToolCall, ToolReturned, ToolStarted, UserSaid
 
 ON_ITS_WAY = frozenset(state.value for state in OPEN)
@@ -98,6 +98,20 @@ class AttachmentOf(Shape, frozen=True, kw_only=True):
     name: str
     media_type: str
     bytes: int
+
+
+class Awaited(Shape, frozen=True, kw_only=True):
+    """The approval that a message waits for; `/approve <approval>` or `/deny <approval>` in its chat decides it.
+
+    If `cut` is true, `text` omits a part of the arguments. `GET /v1/approvals/{approval}` shows all of them and the
+    digest, and approving takes `/approve <approval> <digest>`.
+    """
+
+    approval: str
+    tool: str
+    text: str
+    due_at: int  # when it counts as denied
+    cut: bool = False
 
 
 class MessageStatus(Shape, frozen=True, kw_only=True):
@@ -248,6 +262,7 @@ delivery_view: Callable[[DeliveryView], Delivery] = view_of(
     scheduled_at="at",
     due_at=lambda one: one.due_at if one.state in ON_ITS_WAY else None,
 )
+awaited_view: Callable[[OpenQuestion], Awaited] = view_of(Awaited, approval="id")
 message_view: Callable[[MessageTrace], MessageStatus] = view_of(
     MessageStatus,
     id="event_id",

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import msgspec
-
 from holdfast.api.shapes.shapes import Shape
 from holdfast.api.shapes.view import list_of, view_of
 from holdfast.inbox.channel_status import ToolServerStatus
@@ -33,8 +31,3 @@ class ToolServers(Shape, frozen=True, kw_only=True):
 
 server_view: Callable[[ToolServerStatus], ToolServer] = view_of(ToolServer)
 servers_view = list_of(ToolServers, server_view)
-
-
-def server_of(view: ToolServer) -> ToolServerStatus:
-    """The status that a view was made of. Raises `ValueError` for an unknown state."""
-    return msgspec.convert(view, ToolServerStatus, from_attributes=True)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 Source: TypeAlias = str | Callable[[Any], object]  # an attribute, such as `by.label`, or a function of the value
 
 
-def view_of(shape: type[S], **sources: Source) -> Callable[[Any], S]:
+def view_of(shape: type[S], /, **sources: Source) -> Callable[[Any], S]:
     """The view of one value. `sources` has the fields that are not attributes of the same name."""
     names = [one.name for one in structs.fields(shape)]
     if unknown := sources.keys() - set(names):
