@@ -33,7 +33,7 @@ ERRORS = {
 }
 
 
-@route(f"GET {PATH}", ANY)
+@route(f"GET {PATH}", ANY, any_query=True)
 async def get_document(_call: HttpCall) -> Response:
     """This document."""
     raise InvariantBroken("the document was not made")

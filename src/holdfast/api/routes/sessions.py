@@ -16,12 +16,19 @@ from holdfast.memory.delivery import DeliveryState, delivery_state
 
 ROWS_MAX = 1_000
 STATES = [state.value for state in DeliveryState]
+TEXT = {"type": "string", "minLength": 1, "maxLength": 10_000}
 HEALTH = {200: shapes.HealthReport, 503: shapes.HealthReport}
 
 
 def _limit(default: int) -> Param:
     what = f"how many; {default} unless said, at most {ROWS_MAX}"
     return Param(what, NUMBER, default=default, most=ROWS_MAX)
+
+
+def _wanted(text: str | None) -> str:
+    if not text:
+        raise InvalidInput("the query parameter q is missing: what should be looked for?")
+    return text
 
 
 def _session(call: HttpCall) -> SessionId:
@@ -128,7 +135,7 @@ async def post_replay(call: HttpCall) -> memory.Replayed:
     "GET /v1/recall",
     Scope.READ,
     query={
-        "q": Param("what to look for", {"type": "string", "minLength": 1, "maxLength": 10_000}, required=True),
+        "q": Param("what to look for", TEXT, required=True, parse=_wanted),
         "agent": "whose memory; `main` unless said",
         "chat": Param("as if asked in this chat", default=""),
         "sender": "as if asked by this sender; the chat stands for one unless said",
@@ -138,10 +145,7 @@ async def post_replay(call: HttpCall) -> memory.Replayed:
 async def get_recall(call: HttpCall) -> memory.Memories:
     """Search the agent's memory."""
     asked = dict(call.query)
-    text = asked.pop("q")
-    if not text:
-        raise InvalidInput("the query parameter q is missing: what should be looked for?")
-    return memory.memories_view(await call.viewer.recall(text, **asked))
+    return memory.memories_view(await call.viewer.recall(asked.pop("q"), **asked))
 
 
 @route(
