@@ -5,6 +5,7 @@ test_token_matrix.py.
 """
 
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import Any, cast, get_type_hints
 
 import pytest
@@ -15,7 +16,7 @@ from holdfast.api.auth.token_binding import Binding
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import HttpCall, Settings
 from holdfast.api.errors import AuthRequired
-from holdfast.kernel.errors import ScopeRequired, TokenBound
+from holdfast.kernel.errors import MessageNotFound, ScopeRequired, TokenBound
 from holdfast.kernel.ids import TokenId
 from holdfast.runtime.runtime import Runtime
 from holdfast.store.database import Database
@@ -79,3 +80,29 @@ def test_what_concerns_all_chats_of_an_agent_is_not_for_a_bound_token():
 def test_a_route_without_a_token_is_shown_nothing(asked):
     with pytest.raises(AuthRequired):
         asked(Viewer(NO_RUNTIME, None))
+
+
+async def test_a_request_that_repeats_a_message_of_another_chat_does_not_find_it():
+    async def unanswered(*_, **__):
+        return "msg_1"
+
+    async def trace(message):
+        return SimpleNamespace(message=message, agent="main", address="agent:main:openai:dm:bob", token="")
+
+    runtime = cast("Any", SimpleNamespace(unanswered=unanswered, trace=trace))
+    with pytest.raises(MessageNotFound):
+        await Viewer(runtime, OF_A_CHAT).unanswered("", "request", agent="main", channel="openai")
+    assert await Viewer(runtime, OF_ALL).unanswered("", "request", agent="main", channel="openai") == "msg_1"
+
+
+@pytest.mark.parametrize("limit", [1, 10])
+async def test_a_bound_token_is_listed_the_approvals_of_its_chats_and_a_page_is_filled_with_them(limit):
+    chats = ["bob"] * 1_500 + ["ada", "bob", "ada"]
+    places = [SimpleNamespace(id=str(n), address=f"agent:main:http:dm:{chat}") for n, chat in enumerate(chats)]
+
+    async def listed(*, limit, **_):
+        return places[:limit]
+
+    runtime = cast("Any", SimpleNamespace(approvals=SimpleNamespace(list=listed)))
+    found = await Viewer(runtime, OF_A_CHAT).approvals(limit=limit)
+    assert [one.id for one in found] == ["1500", "1502"][:limit]
