@@ -9,6 +9,8 @@ from bench import texts
 from bench.work import Conversations, in_parallel, schedule
 from holdfast.kernel.ids import Principal, SessionId
 from holdfast.sessions.compression import Thresholds
+from holdfast.sessions.history_sql import list_operations, read_session
+from holdfast.store.gauges_sql import read_gauges
 from holdfast.turns.journal import AssistantSaid, Recalled, UserSaid
 from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta
 from holdfast.turns.turn import TurnRecord
@@ -80,12 +82,12 @@ class Holdfast(Conversations):
         feed.close()
 
     async def _operations(self, session: str) -> Sequence[Any]:
-        return await self.runtime.operations(session=SessionId(session))
+        return await self.runtime.db.read(list_operations(session=SessionId(session)))
 
     async def settle(self) -> None:
         """Wait until the turns' deliveries to memory have been settled."""
         feed = self.runtime.events()
-        while sum((await self.runtime.gauges()).deliveries.values()):
+        while sum((await self.runtime.db.read(read_gauges())).deliveries.values()):
             await feed.next_within(LOOK_MS)
         feed.close()
 
@@ -138,7 +140,7 @@ class Answers(Holdfast):
     async def _resume(self, name: str) -> None:
         await self.runtime.ask(name, f"/resume {name}-history", id="resume")
         await self.runtime.ask(name, texts.message(0), id="first")  # compresses what exceeds the window
-        assert (await self.runtime.session(SessionId(f"{name}-history"))).live
+        assert (await self.runtime.db.read(read_session(SessionId(f"{name}-history")))).live
 
     async def history(self, session: str, principal: str, messages: int) -> None:
         """Record turns of two messages each, so that memory indexes turns as they are in a conversation."""

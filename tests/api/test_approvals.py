@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.api.auth.access_token import AccessToken, Scope
-from holdfast.api.routes.approvals import AgentScopedApprovals
+from holdfast.api.auth.viewer import Viewer
 from holdfast.cli.commands import app
 from holdfast.kernel.errors import ApprovalNotFound
 from holdfast.kernel.ids import ApprovalId, MessageId, TokenId
@@ -90,9 +90,9 @@ async def test_a_token_for_some_agents_sees_and_decides_theirs_only(tmp_path):
         scopes = frozenset({Scope.OPERATE})
         others = AccessToken(id=TokenId("t"), scopes=scopes, agents=frozenset({"other"}))
         theirs = AccessToken(id=TokenId("t"), scopes=scopes, agents=frozenset({"main"}))
-        scoped = AgentScopedApprovals(live.runtime.approvals, others)
-        assert await scoped.list() == []
+        viewer = Viewer(live.runtime, others)
+        assert await viewer.approvals() == []
         with pytest.raises(ApprovalNotFound):
-            await scoped.decide(approval, Decision.APPROVED)
+            await viewer.decide(approval, Decision.APPROVED, reason="", digest="")
         assert (await live.runtime.approvals.find(approval)).decision is None
-        assert [one.id for one in await AgentScopedApprovals(live.runtime.approvals, theirs).list()] == [approval]
+        assert [one.id for one in await Viewer(live.runtime, theirs).approvals()] == [approval]

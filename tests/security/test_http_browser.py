@@ -33,7 +33,7 @@ async def server(tmp_path_factory):
 @pytest.fixture
 def live(server):
     """The one server, to a browser that has not been there yet."""
-    server.app._guard._attempts._windows.clear()
+    server.app._guard._attempts._used.clear()
     server.client.cookies.clear()
     return server
 

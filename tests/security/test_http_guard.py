@@ -8,13 +8,15 @@ import json
 import os
 import stat
 import sys
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
 
-from holdfast.api.auth.guard import ATTEMPTS_MAX, ATTEMPTS_WINDOW_MS, CLIENTS_MAX, Attempts
+from holdfast.api.auth.guard import ATTEMPTS_MAX, ATTEMPTS_WINDOW_MS, Guard, Names
 from holdfast.api.auth.operator_token import Token, load_token
-from holdfast.api.errors import TokenTooShort
+from holdfast.api.errors import TokenTooShort, TooManyAttempts
+from holdfast.api.limits.allowance import KEYS_MAX, Allowance
 from holdfast.api.request import has_lone_surrogate
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.kernel.errors import ConfigInvalid, StoreReadOnly
@@ -92,20 +94,28 @@ async def test_many_wrong_tokens_are_slowed_down_and_the_owner_is_not_locked_out
 
 
 async def test_the_count_of_wrong_tokens_ends_with_its_window():
-    clock = ManualClock()
-    attempts = Attempts(clock)
-    waits = [attempts.count("a") for _ in range(ATTEMPTS_MAX + 1)]
+    clock, unused = ManualClock(), cast("Any", None)
+    guard = Guard(unused, unused, clock, Names())
+
+    def wait_ms(client):
+        try:
+            guard.failed(client)
+        except TooManyAttempts as error:
+            return error.context["retry_after_ms"]
+        return None
+
+    waits = [wait_ms("a") for _ in range(ATTEMPTS_MAX + 1)]
     assert waits == [None] * ATTEMPTS_MAX + [ATTEMPTS_WINDOW_MS]
-    assert attempts.count("b") is None
+    assert wait_ms("b") is None
     clock.advance(ATTEMPTS_WINDOW_MS)
-    assert attempts.count("a") is None
+    assert wait_ms("a") is None
 
 
 async def test_the_count_of_wrong_tokens_has_a_limit_of_its_own():
-    attempts = Attempts(ManualClock())
-    for n in range(CLIENTS_MAX * 2):
-        attempts.count(str(n))
-    assert len(attempts._windows) == CLIENTS_MAX
+    attempts = Allowance(ManualClock(), ATTEMPTS_WINDOW_MS)
+    for n in range(KEYS_MAX * 2):
+        attempts.use(str(n), 1)
+    assert len(attempts._used) == KEYS_MAX
 
 
 @pytest.mark.parametrize("query", ["token=x", "a=1&token=", "Token=x", "access_token=x", "%74oken=x"])

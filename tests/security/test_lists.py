@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token, find_token
-from holdfast.api.auth.scoped_service import AgentScopedService
+from holdfast.api.auth.viewer import Viewer
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.inbox.access import PairingAsk
 from holdfast.inbox.access_sql import ask_pairing
@@ -200,7 +200,7 @@ async def test_another_agent_by_its_name_is_one_that_is_not_there(live, path):
 @pytest.mark.parametrize("rows_at_once", [1, 1_000])
 @pytest.mark.parametrize("path", PAGED)
 async def test_a_page_is_filled_with_the_tokens_own(live, monkeypatch, path, rows_at_once):
-    monkeypatch.setattr("holdfast.api.auth.scoped_service.PAGE", rows_at_once)
+    monkeypatch.setattr("holdfast.api.auth.overview.PAGE", rows_at_once)
     listed = list_in(await live.client.get(path, headers=BOB))
     page = list_in(await live.client.get(path, headers=BOB, params={"limit": 1}))
     assert page == listed[:1]
@@ -285,10 +285,9 @@ async def test_sessions_of_several_agents_are_one_list_by_age_and_not_by_id():
     async def sessions(*, agent, **_):
         return [SimpleNamespace(id=id_, opened_at=at) for id_, at in begun[agent]]
 
-    parts = dict.fromkeys(("approvals", "replies", "access"))
     token = AccessToken(id=TokenId("both"), scopes=frozenset(Scope), agents=frozenset(begun))
-    service = AgentScopedService(cast("Any", SimpleNamespace(**parts, sessions=sessions)), token)
-    assert [one.id for one in await service.sessions(limit=3)] == ["aa", "mm", "bb"]
+    viewer = Viewer(cast("Any", SimpleNamespace(sessions=sessions)), token)
+    assert [one.id for one in await viewer.sessions(limit=3)] == ["aa", "mm", "bb"]
 
 
 # --- what no route asks for today --------------------------------------------------------------------
@@ -304,20 +303,20 @@ async def test_what_is_forgotten_by_all_agents_is_not_for_a_token_of_one(live):
     )
 
 
-async def test_the_service_of_a_token_keeps_to_its_agents_by_itself(live):
+async def test_the_viewer_of_a_token_keeps_to_its_agents_by_itself(live):
     """Whatever a route looks up first: each question is closed on its own."""
     token = AccessToken(id=TokenId("bobs"), scopes=frozenset(Scope), agents=frozenset({OURS}))
-    service = AgentScopedService(live.runtime, token)
+    viewer = Viewer(live.runtime, token)
     ours, theirs = [sha256(f"of {agent} {n}".encode()).hexdigest() for agent, n in ((OURS, 1), (THEIRS, 0))]
-    assert await service.read_attachment(ours) is not None
-    assert await service.read_attachment(theirs) is None
-    assert await service.find_attachment(theirs, agent=THEIRS) is None
+    assert await viewer.attachment(ours) is not None
+    assert await viewer.attachment(theirs) is None
     session = (await live.runtime.sessions(agent=THEIRS))[0].id
     with pytest.raises(SessionNotFound):
-        await service.context(session)
+        await viewer.prompt(session)
     said = await live.runtime.send("elsewhere", "hello", agent=THEIRS)
-    for question in (service.message, service.trace):
+    for question in (viewer.message, viewer.trace):
         with pytest.raises(MessageNotFound):
             await question(said)
-    with pytest.raises(ScopeRequired):
-        service.listen()
+    for closed in (viewer.listen, lambda: viewer.whole("gauges")):
+        with pytest.raises(ScopeRequired):
+            closed()

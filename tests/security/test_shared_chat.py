@@ -16,8 +16,10 @@ from holdfast.kernel.ids import TokenId
 from holdfast.memory.delivery import DeliveryState
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents
-from holdfast.sessions.history_sql import list_deliveries
+from holdfast.sessions.compression import Thresholds
+from holdfast.sessions.history_sql import list_deliveries, list_operations
 from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, ModelTask
+from holdfast.turns.policy import AgentPolicy
 from tests.support.live import code_of, serve
 from tests.support.patience import within
 
@@ -96,18 +98,23 @@ async def test_a_second_account_of_the_same_person_leaves_the_chat_private(runti
 @pytest.fixture
 async def live(tmp_path, model):
     async with serve(tmp_path / "data", agents=make_agents(model=model)) as live:
-        for n, sender in enumerate(("ada", "bob"), 1):
-            token = AccessToken(
-                id=TokenId(f"tok_{n}"),
-                scopes=frozenset({Scope.SEND, Scope.READ}),
-                binding=Binding(sender=sender, chats=frozenset({"family"})),
-            )
-            await live.runtime.db.write(add_token(token, hash_token(spell_token(n))))
-        await live.runtime.ask("ada", f"My cat is called {SECRET}.", sender="ada")
-        await live.runtime.ask("ada", "/new", sender="ada")
-        await remembered(live.runtime)
-        await live.runtime.ask("family", "What do you know about my pets?", sender="ada")
+        await plant(live)
         yield live
+
+
+async def plant(live) -> None:
+    """A token of each person; what ada said in private, recalled for her in the chat of both."""
+    for n, sender in enumerate(("ada", "bob"), 1):
+        token = AccessToken(
+            id=TokenId(f"tok_{n}"),
+            scopes=frozenset({Scope.SEND, Scope.READ}),
+            binding=Binding(sender=sender, chats=frozenset({"family"})),
+        )
+        await live.runtime.db.write(add_token(token, hash_token(spell_token(n))))
+    await live.runtime.ask("ada", f"My cat is called {SECRET}.", sender="ada")
+    await live.runtime.ask("ada", "/new", sender="ada")
+    await remembered(live.runtime)
+    await live.runtime.ask("family", "What do you know about my pets?", sender="ada")
 
 
 async def test_another_persons_token_reads_what_was_said_and_not_what_the_model_was_shown(live, model):
@@ -122,3 +129,26 @@ async def test_another_persons_token_reads_what_was_said_and_not_what_the_model_
     assert SECRET not in entries.text.replace(model.said, ""), "but for what was answered there"
     context = await live.client.get(f"/v1/sessions/{session['id']}/context", headers=bob)
     assert (context.status_code, code_of(context)) == (403, "token_bound")
+
+
+async def test_another_persons_token_reads_no_recalled_words_in_a_snapshot(tmp_path, model):
+    policy = AgentPolicy(thresholds=Thresholds(context_tokens=1_000))
+    async with serve(tmp_path / "data", model=model, policy=policy) as live:
+        await plant(live)
+        session = await live.talk("Thank you.", "That is all.", chat="family", sender="ada")
+        await compressed(live.runtime, session)
+        ada, bob = ({"Authorization": f"Bearer {spell_token(n)}"} for n in (1, 2))
+        kinds = []
+        for headers in (ada, bob):
+            shown = await live.client.get(f"/v1/sessions/{session}/snapshots/1", headers=headers)
+            kinds.append({one["kind"] for one in shown.json()["entries"]})
+        assert kinds == [{"user", "assistant", "recall"}, {"user", "assistant"}]
+
+
+async def compressed(runtime, session) -> None:
+    feed = runtime.events()
+    begun = await runtime.begin_compression(session)
+    async with within(60):
+        while not any(one.id == begun.id and one.ended_at for one in await runtime.db.read(list_operations())):
+            await feed.next_within(50)
+    feed.close()

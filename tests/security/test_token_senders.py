@@ -14,8 +14,8 @@ from websockets.asyncio.client import connect
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
-from holdfast.api.auth.bound_service import BoundService
 from holdfast.api.auth.token_binding import UNSAID, Binding
+from holdfast.api.auth.viewer import Viewer
 from holdfast.inbox.address import parse
 from holdfast.kernel.errors import MessageNotFound, SessionNotFound, TokenBound
 from holdfast.kernel.ids import TokenId
@@ -291,19 +291,22 @@ async def test_a_login_keeps_the_binding_of_its_token(live):
     assert (await live.get("/v1/me")).json()["relay"] is True, "the operator's own token may do everything"
 
 
-# --- the service itself ----------------------------------------------------------------------------
+# --- the viewer itself ----------------------------------------------------------------------------
 
 
-async def test_the_service_of_a_bound_token_finds_nothing_elsewhere_whatever_a_handler_asks(live):
+async def test_the_viewer_of_a_bound_token_finds_nothing_elsewhere_whatever_a_handler_asks(live):
     """Routes of today reach some of these checks through others; each holds by itself."""
-    service, another = BoundService(live.runtime, TOKENS["sender"]), live.side.another
+    viewer, another = Viewer(live.runtime, TOKENS["sender"]), live.side.another
     with pytest.raises(MessageNotFound):
-        await service.message(another["message"])
+        await viewer.message(another["message"])
     with pytest.raises(SessionNotFound):
-        await service.context(another["session"])
-    for asked in (service.unanswered("bob", "body."), service.recall("tea", sender="bob")):
+        await viewer.prompt(another["session"])
+    for asked in (
+        viewer.unanswered("bob", "body.", agent="main", channel="openai"),
+        viewer.recall("tea", sender="bob"),
+    ):
         with pytest.raises(TokenBound):
             await asked
-    for closed in (service.listen, lambda: service.replay, lambda: service.db):
+    for closed in (viewer.listen, lambda: viewer.whole("replay"), lambda: viewer.overview("replies")):
         with pytest.raises(TokenBound):
             closed()

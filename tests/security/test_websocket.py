@@ -40,7 +40,7 @@ async def server(tmp_path_factory):
 @pytest.fixture
 def live(server):
     """The one server, without the wrong tokens of earlier tests."""
-    server.app._guard._attempts._windows.clear()
+    server.app._guard._attempts._used.clear()
     return server
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -14,13 +13,12 @@ from starlette.types import Message, Receive, Scope, Send
 from holdfast.api import openapi
 from holdfast.api.auth.access_token import Scope as TokenScope
 from holdfast.api.auth.actor import actor_of, is_refusal, subject_of
-from holdfast.api.auth.bound_service import bound
 from holdfast.api.auth.caller import Caller, Keyring
 from holdfast.api.auth.cookie import clear_cookie
 from holdfast.api.auth.guard import Guard, Names
 from holdfast.api.auth.logins import Logins
-from holdfast.api.auth.scoped_service import AgentScopedService
-from holdfast.api.endpoint import Endpoint, Settings, answer, caller_of
+from holdfast.api.auth.viewer import Viewer
+from holdfast.api.endpoint import Endpoint, HttpCall, Settings, answer
 from holdfast.api.errors import (
     AuthRequired,
     InternalError,
@@ -32,11 +30,10 @@ from holdfast.api.errors import (
     status_of,
 )
 from holdfast.api.limits.admission import Admission, Requester
-from holdfast.api.limits.chat_limit import ChatLimitedService
 from holdfast.api.limits.connections import Connections, is_loopback
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.api.metrics import Metrics, Sources
-from holdfast.api.request import check_content_type
+from holdfast.api.request import check_content_type, decode, read_body, read_query
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.api.routes.webhooks import NoHooks
 from holdfast.api.shapes.shapes import error_view
@@ -71,15 +68,14 @@ class Setup:
     sources: Sources = field(default_factory=Sources)
 
 
-def make_app(service: Runtime, setup: Setup, endpoints: Iterable[Endpoint] = ENDPOINTS) -> "HttpApp":
-    """Build the ASGI application of a service."""
+def make_app(runtime: Runtime, setup: Setup, endpoints: Iterable[Endpoint] = ENDPOINTS) -> "HttpApp":
+    """Build the ASGI application of a runtime."""
     every = tuple(endpoints)
-    logins = Logins(setup.token, service.db, setup.clock, setup.entropy)
-    guard = Guard(Keyring(setup.token, service.db, setup.clock), logins, setup.clock, setup.names)
+    logins = Logins(setup.token, runtime.db, setup.clock, setup.entropy)
+    guard = Guard(Keyring(setup.token, runtime.db, setup.clock), logins, setup.clock, setup.names)
     metrics = Metrics(setup.version, setup.sources)
-    service.tap(metrics.hear)
+    runtime.tap(metrics.hear)
     settings = Settings(
-        service=service,
         body_bytes_max=setup.body_bytes_max,
         tasks=setup.tasks,
         metrics=metrics,
@@ -91,23 +87,23 @@ def make_app(service: Runtime, setup: Setup, endpoints: Iterable[Endpoint] = END
     metrics.count_held(settings.admission.bodies, connections)
     document = answer(openapi.document(every, setup.version)).body
 
-    async def get_document(_request: Request, _settings: Settings) -> Response:
+    async def get_document(_call: HttpCall) -> Response:
         return Response(document, media_type="application/json")
 
-    table = (*every, replace(openapi.ENDPOINT, handler=get_document))
-    router = Router([_route(one, settings, guard) for one in table], redirect_slashes=False)
-    return HttpApp(router, guard, settings, _Public(table), connections)
-
-
-def _route(endpoint: Endpoint, settings: Settings, guard: Guard) -> Route:
-    return Route(endpoint.path, _Handling(endpoint, settings, guard), methods=[endpoint.method])
+    table = (*every, replace(openapi.get_document, handler=get_document))
+    handlings = [_Handling(one, runtime, settings, guard) for one in table]
+    routes = [Route(one.path, handling, methods=[one.method]) for one, handling in zip(table, handlings, strict=True)]
+    router = Router(routes, redirect_slashes=False)
+    sockets = Sockets(guard, settings, partial(viewer_for, runtime, settings.admission))
+    return HttpApp(router, guard, settings, public=_Public(table), sockets=sockets, connections=connections)
 
 
 class _Handling:
     """The ASGI application of one route. It does not catch errors: `HttpApp` answers them."""
 
-    def __init__(self, endpoint: Endpoint, settings: Settings, guard: Guard) -> None:
+    def __init__(self, endpoint: Endpoint, runtime: Runtime, settings: Settings, guard: Guard) -> None:
         self._endpoint = endpoint
+        self._runtime = runtime
         self._settings = settings
         self._guard = guard
 
@@ -124,7 +120,7 @@ class _Handling:
             return await self._respond(request)
         except HoldfastError as error:
             if self._endpoint.act is not None and is_refusal(error):
-                await self._settings.service.actions.refuse(self._endpoint.act, subject_of(request), error.code)
+                await self._runtime.actions.refuse(self._endpoint.act, subject_of(request), error.code)
             raise
 
     def _refuse_robots(self, caller: Caller) -> None:
@@ -133,30 +129,33 @@ class _Handling:
             raise RobotRefused(f"{act.stored} is for people, and this token is a program's")
 
     async def _respond(self, request: Request) -> Response:
-        settings = self._settings
-        if not self._endpoint.is_open:
-            caller = caller_of(request)  # raises unless the request is authenticated
-            if isinstance(self._endpoint.scope, TokenScope):
-                caller.require(self._endpoint.scope)
-            self._refuse_robots(caller)
-            self._guard.check_cookie_use(caller, request.scope)
-            settings = scoped(settings, caller, self._guard.client_of(request.scope))
-        if self._endpoint.body is not None:
+        endpoint, settings = self._endpoint, self._settings
+        viewer = Viewer(self._runtime, None) if endpoint.is_open else self._viewer(request)
+        if endpoint.body is not None:
             check_content_type(request)
-        response = await self._endpoint.handler(request, settings)
+        query = {} if endpoint.any_query else read_query(request, endpoint.query)
+        call = HttpCall(request, settings, viewer, query)
+        if endpoint.body is not None and endpoint.decodes:
+            body = await read_body(request, endpoint.body_bytes_max or settings.body_bytes_max)
+            call = replace(call, body=decode(body, endpoint.body))
+        found = await endpoint.handler(call)
         request.scope["opened"].free()  # a stream can run for long and no longer needs the body
-        return response
+        return found if isinstance(found, Response) else answer(found, next(iter(endpoint.answers)))
+
+    def _viewer(self, request: Request) -> Viewer:
+        """The viewer of an authenticated caller. Raises the error of the first right that the caller lacks."""
+        caller: Caller = request.scope["caller"]
+        if isinstance(self._endpoint.scope, TokenScope):
+            caller.require(self._endpoint.scope)
+        self._refuse_robots(caller)
+        self._guard.check_cookie_use(caller, request.scope)
+        return viewer_for(self._runtime, self._settings.admission, caller, self._guard.client_of(request.scope))
 
 
-def scoped(settings: Settings, caller: Caller, client: str) -> Settings:
-    """The settings with the service limited to the caller's agents, its rate of new chats, and its chats."""
-    service = settings.service
-    if caller.is_limited:
-        service = cast("Runtime", AgentScopedService(service, caller.token))
+def viewer_for(runtime: Runtime, admission: Admission, caller: Caller, client: str) -> Viewer:
+    """The runtime as a caller at an address may use it. The operator may start any number of chats."""
     who = Requester.of(client, caller)
-    if not who.is_operator:
-        service = cast("Runtime", ChatLimitedService(service, settings.admission, who))
-    return replace(settings, service=cast("Runtime", bound(service, caller.token)))
+    return Viewer(runtime, caller.token, None if who.is_operator else partial(admission.admit_chat, who))
 
 
 class _Public:
@@ -173,13 +172,20 @@ class _Public:
 
 class HttpApp:
     def __init__(
-        self, router: Router, guard: Guard, settings: Settings, public: _Public, connections: Connections
+        self,
+        router: Router,
+        guard: Guard,
+        settings: Settings,
+        *,
+        public: _Public,
+        sockets: Sockets,
+        connections: Connections,
     ) -> None:
         self._router = router
+        self._sockets = sockets
         self._guard = guard
         self._settings = settings
         self._public = public
-        self._sockets = Sockets(guard, settings, scoped)
         self.logins = settings.logins
         self.connections = connections
 

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
-from holdfast.api.endpoint import ANY, JSON, NAME, NAMES, PART, Endpoint, Param, Settings
+from holdfast.api.endpoint import ANY, JSON, NAME, NAMES, PART, Endpoint, HttpCall, Param, route
 from holdfast.api.shapes.shapes import ErrorReport
 from holdfast.kernel.errors import InvariantBroken
 
@@ -34,11 +33,10 @@ ERRORS = {
 }
 
 
-async def _unmade(_request: Request, _settings: Settings) -> Response:
+@route(f"GET {PATH}", ANY, any_query=True)
+async def get_document(_call: HttpCall) -> Response:
+    """This document."""
     raise InvariantBroken("the document was not made")
-
-
-ENDPOINT = Endpoint(method="GET", path=PATH, handler=_unmade, scope=ANY, summary="This document", answers={200: None})
 
 
 def document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
@@ -47,7 +45,7 @@ def document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
     ordered = sorted(shapes, key=lambda shape: shape.__name__)
     _, components = msgspec.json.schema_components(ordered, ref_template=REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
-    for one in (ENDPOINT, *every):
+    for one in (get_document, *every):
         paths.setdefault(one.path, {})[one.method.lower()] = _describe(one)
     return {
         "openapi": "3.1.0",
@@ -105,6 +103,8 @@ def _responses(one: Endpoint) -> dict[str, Any]:
     guarded = {400, 429, 500, 503} if one.is_open else {400, 401, 403, 429, 500, 503}
     if one.body is not None:
         guarded |= {408, 413, 415}
+    if "{" in one.path:
+        guarded |= {404}
     for status in sorted({*one.errors} | guarded):
         error = {"description": ERRORS[status], "content": {JSON: {"schema": _schema(ErrorReport)}}}
         responses.setdefault(str(status), error)

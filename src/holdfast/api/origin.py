@@ -9,11 +9,10 @@ Rule 3: a program that passes a reply on sends the `hop` that came with it, so a
 from typing import Annotated
 
 from msgspec import Meta
-from starlette.requests import Request
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.caller import Caller
-from holdfast.api.endpoint import caller_of
+from holdfast.api.endpoint import HttpCall
 from holdfast.api.request import whole_number
 from holdfast.inbox.message import Origin
 from holdfast.sessions.command_rights import Rank
@@ -22,10 +21,10 @@ HEADER = "X-Holdfast-Hop"
 Hop = Annotated[int, Meta(ge=0, le=10**15 - 1)]
 
 
-def origin_of(request: Request) -> Origin:
+def origin_of(call: HttpCall) -> Origin:
     """The origin of a request. Raises `InvalidInput` if the hop header is not a number."""
-    told = request.headers.get(HEADER)
-    return origin_by(caller_of(request), 0 if told is None else whole_number(f"the header {HEADER}", told))
+    told = call.request.headers.get(HEADER)
+    return origin_by(call.caller, 0 if told is None else whole_number(f"the header {HEADER}", told))
 
 
 def origin_by(caller: Caller, hop: int) -> Origin:

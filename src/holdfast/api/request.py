@@ -93,56 +93,59 @@ def has_lone_surrogate(body: bytes) -> bool:
     return second_at != -1
 
 
-class QueryParameters:
-    """The parameters of a query. A parameter that the route does not know is an error."""
+def read_query(request: Request, known: Mapping[str, str | Param]) -> dict[str, Any]:
+    """The value of every known parameter. A parameter that is not known, or is given twice, is an error."""
+    given = _given(request, known)
+    params = {name: Param(said) if isinstance(said, str) else said for name, said in known.items()}
+    return {name: _value(name, given.get(name, ""), param) for name, param in params.items()}
 
-    def __init__(self, request: Request, known: Collection[str] | Mapping[str, str | Param]) -> None:
-        self._known = known if isinstance(known, Mapping) else {}
-        self._values: dict[str, str] = {}
-        if not request.scope["query_string"]:
-            return
-        raw = request.scope["query_string"].decode("latin-1")
-        try:
-            pairs = parse_qsl(raw, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
-        except UnicodeDecodeError as error:
-            raise InvalidUnicode("the query is not UTF-8") from error
-        except ValueError as error:
-            raise InvalidInput(f"the query has more than {FIELDS_MAX} parameters") from error
-        self._values = dict(pairs)
-        unknown = sorted(set(self._values) - set(known))
-        if unknown:
-            wanted = ", ".join(sorted(known)) or "none"
-            raise InvalidInput(f"unknown parameter {unknown[0][:80]!r}; known are: {wanted}")
-        if len(pairs) != len(self._values):
-            raise InvalidInput("a parameter is given twice")
 
-    def text(self, name: str) -> str | None:
-        """The value; None if it is missing or empty. It is checked as an id or a name unless it has a schema."""
-        value = self._values.get(name) or None
-        if value is None:
-            return None
-        schema = self._schema(name)
-        if not schema:
-            return agent_name(value, what=name) if name in NAMES else check_part(name, value)
-        most: int = schema.get("maxLength", PART_CHARS_MAX)
-        if len(value) > most:
-            raise InvalidInput(f"{name} has {len(value)} characters; the limit is {most}")
-        return value
+def _given(request: Request, known: Collection[str]) -> Mapping[str, str]:
+    if not request.scope["query_string"]:
+        return {}
+    raw = request.scope["query_string"].decode("latin-1")
+    try:
+        pairs = parse_qsl(raw, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
+    except UnicodeDecodeError as error:
+        raise InvalidUnicode("the query is not UTF-8") from error
+    except ValueError as error:
+        raise InvalidInput(f"the query has more than {FIELDS_MAX} parameters") from error
+    values = dict(pairs)
+    unknown = sorted(set(values) - set(known))
+    if unknown:
+        wanted = ", ".join(sorted(known)) or "none"
+        raise InvalidInput(f"unknown parameter {unknown[0][:80]!r}; known are: {wanted}")
+    if len(pairs) != len(values):
+        raise InvalidInput("a parameter is given twice")
+    return values
 
-    def number(self, name: str, default: int, *, most: int | None = None) -> int:
-        """A whole number within its schema. A number above `most` becomes `most`."""
-        given = self._values.get(name, "")
-        if not given:
-            return default
-        value, schema = whole_number(name, given), self._schema(name)
-        least, highest = schema.get("minimum", 0), schema.get("maximum", value)
-        if not least <= value <= highest:
-            raise InvalidInput(f"{name} must be a whole number from {least} to {highest}, not {given[:80]}")
-        return value if most is None else min(value, most)
 
-    def _schema(self, name: str) -> Mapping[str, Any]:
-        known = self._known.get(name)
-        return known.schema if isinstance(known, Param) else {}
+def _value(name: str, given: str, param: Param) -> object:
+    if not given:
+        value = param.default
+    elif param.schema.get("type") == "integer":
+        value = _number(name, given, param)
+    else:
+        value = _text(name, given, param.schema)
+    return value if param.parse is None else param.parse(value)
+
+
+def _text(name: str, given: str, schema: Mapping[str, Any]) -> str:
+    """The text; it is checked as an id or a name unless it has a schema."""
+    if not schema:
+        return agent_name(given, what=name) if name in NAMES else check_part(name, given)
+    most: int = schema.get("maxLength", PART_CHARS_MAX)
+    if len(given) > most:
+        raise InvalidInput(f"{name} has {len(given)} characters; the limit is {most}")
+    return given
+
+
+def _number(name: str, given: str, param: Param) -> int:
+    value = whole_number(name, given)
+    least, highest = param.schema.get("minimum", 0), param.schema.get("maximum", value)
+    if not least <= value <= highest:
+        raise InvalidInput(f"{name} must be a whole number from {least} to {highest}, not {given[:80]}")
+    return value if param.most is None else min(value, param.most)
 
 
 def whole_number(name: str, text: str) -> int:

@@ -78,17 +78,12 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class HttpProtocol(HttpToolsProtocol):
-    """An HTTP connection that tracks the time and size of its head, of the rest of its body, and of its close."""
+class Counted:
+    """A connection of uvicorn that `Connections` counts and may close."""
 
-    in_head = True  # until the first head is complete, and again from the start of the next head
-    in_body = False  # from the end of a head to the end of its request
-    head_since: int | None = None
-    rest_since: int | None = None
-    closing_since: int | None = None
-    plain_bytes = 0  # received since the last complete head or body part; the parser buffers them
-    shown_bytes = 0  # of the current head
-    rest_bytes = 0  # of a body, received after its answer
+    config: uvicorn.Config
+    transport: Transport
+    client: tuple[str, int] | None
 
     @property
     def held(self) -> Connections:
@@ -105,6 +100,19 @@ class HttpProtocol(HttpToolsProtocol):
 
     def drop(self) -> None:
         self.transport.abort()
+
+
+class HttpProtocol(Counted, HttpToolsProtocol):
+    """An HTTP connection that tracks the time and size of its head, of the rest of its body, and of its close."""
+
+    in_head = True  # until the first head is complete, and again from the start of the next head
+    in_body = False  # from the end of a head to the end of its request
+    head_since: int | None = None
+    rest_since: int | None = None
+    closing_since: int | None = None
+    plain_bytes = 0  # received since the last complete head or body part; the parser buffers them
+    shown_bytes = 0  # of the current head
+    rest_bytes = 0  # of a body, received after its answer
 
     @property
     def is_answered_early(self) -> bool:
@@ -190,7 +198,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
 
 
-class SocketProtocol(WebSocketsSansIOProtocol):
+class SocketProtocol(Counted, WebSocketsSansIOProtocol):
     """A WebSocket that sends its close after buffered data, without waiting for a client that never reads.
 
     It reads nothing before the application asks for a frame, and only small frames before the client is authenticated.
@@ -199,22 +207,6 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     closing_since: int | None = None
     meter: Callable[[int], bool] | None = None  # takes the size of unfinished frames; False: too many bytes
     _is_begun = False
-
-    @property
-    def held(self) -> Connections:
-        connections: Connections = self.config.app.connections  # type: ignore[union-attr]
-        return connections
-
-    @property
-    def peer(self) -> str:
-        return self.client[0] if self.client else ""
-
-    @property
-    def has_unsent(self) -> bool:
-        return self.transport.get_write_buffer_size() > 0
-
-    def drop(self) -> None:
-        self.transport.abort()
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)

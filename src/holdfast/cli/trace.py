@@ -11,7 +11,7 @@ from holdfast.inbox.address import check_part
 from holdfast.kernel.ids import MessageId
 
 if TYPE_CHECKING:
-    from holdfast.api.shapes.awaited import Awaited
+    from holdfast.api.shapes.shapes import Awaited
 
 
 @visitor()

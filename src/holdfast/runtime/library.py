@@ -5,22 +5,19 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
-from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import StoreUnavailable
-from holdfast.kernel.ids import MessageId, SessionId
 from holdfast.kernel.notifier import Event, Feed
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.runtime.runtime import Runtime
-from holdfast.runtime.views import Delta
-from holdfast.sessions.session import Session
-from holdfast.turns.context import Context
-from holdfast.turns.journal import EntryView
+from holdfast.runtime.views import Delta, SendOptions
 from holdfast.turns.model import Model
 from holdfast.turns.policy import AgentPolicy
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _END = object()
 
@@ -70,6 +67,18 @@ def open_sync(
         loop.close()
 
 
+def waits(
+    method: Callable[Concatenate[Runtime, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["SyncRuntime", P], T]:
+    """A method of the runtime for synchronous callers: it returns when the call is complete."""
+
+    @wraps(method)
+    def wait(self: "SyncRuntime", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._do(method(self._runtime, *args, **kwargs))
+
+    return wait
+
+
 class SyncRuntime:
     """A runtime on an event loop of its own thread.
 
@@ -83,50 +92,15 @@ class SyncRuntime:
         self._is_closed = False
         self._ended: Future[None] | None = None
 
-    def send(
-        self,
-        chat: str,
-        text: str,
-        *,
-        agent: str | None = None,
-        sender: str | None = None,
-        id: str | None = None,
-        directory: Path | str | None = None,
-        trusted: bool = True,
-    ) -> MessageId:
-        return self._do(
-            self._runtime.send(chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted)
-        )
+    send = waits(Runtime.send)
+    ask = waits(Runtime.ask)
+    trace = waits(Runtime.trace)
+    sessions = waits(Runtime.sessions)
+    history = waits(Runtime.history)
+    context = waits(Runtime.context)
 
-    def ask(
-        self,
-        chat: str,
-        text: str,
-        *,
-        agent: str | None = None,
-        sender: str | None = None,
-        id: str | None = None,
-        directory: Path | str | None = None,
-        trusted: bool = True,
-    ) -> str:
-        return self._do(
-            self._runtime.ask(chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted)
-        )
-
-    def stream(
-        self,
-        chat: str,
-        text: str,
-        *,
-        agent: str | None = None,
-        sender: str | None = None,
-        id: str | None = None,
-        directory: Path | str | None = None,
-        trusted: bool = True,
-    ) -> Generator[Delta]:
-        pieces = self._runtime.stream(
-            chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted
-        )
+    def stream(self, chat: str, text: str, **how: Unpack[SendOptions]) -> Generator[Delta]:
+        pieces = self._runtime.stream(chat, text, **how)
         try:
             while isinstance(piece := self._do(_next(pieces)), Delta):
                 yield piece
@@ -137,18 +111,6 @@ class SyncRuntime:
     def events(self) -> "SyncFeed":
         """Every event of this process from now on."""
         return SyncFeed(self._do(_subscribe(self._runtime)), self._loop, self._do)
-
-    def trace(self, message: MessageId) -> MessageTrace:
-        return self._do(self._runtime.trace(message))
-
-    def sessions(self, *, agent: str | None = None, chat: str | None = None) -> Sequence[Session]:
-        return self._do(self._runtime.sessions(agent=agent, chat=chat))
-
-    def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
-        return self._do(self._runtime.history(session, after=after, limit=limit))
-
-    def context(self, session: SessionId) -> Context:
-        return self._do(self._runtime.context(session))
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         with self._closing:

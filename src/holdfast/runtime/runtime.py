@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Unpack
 
 from holdfast.audit.action import Act
 from holdfast.audit.action_log import ActionLog
@@ -17,14 +18,11 @@ from holdfast.audit.actor import acting
 from holdfast.inbox.access import PLATFORMS
 from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import Address, agent_name, check_part, sender_of_chat
-from holdfast.inbox.attachment_sql import find_attachment, read_attachment
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.inbox.directory import locate
 from holdfast.inbox.gateway import Received
-from holdfast.inbox.identity_sql import linked_principals
-from holdfast.inbox.mailbox import MailboxView
 from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Origin, accepted_message
-from holdfast.inbox.message_trace import EnclosureView, MessageTrace
+from holdfast.inbox.message_trace import MessageTrace
 from holdfast.inbox.receiver import ChannelRegistry
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, OperationBusy
@@ -49,33 +47,24 @@ from holdfast.outbox.replies import Replies
 from holdfast.runtime.parts import Parts
 from holdfast.runtime.supervisor import Supervisor
 from holdfast.runtime.temporary_lease import TemporaryLease
-from holdfast.runtime.views import Delta, Health, Prompt
-from holdfast.sessions.compression import Busy, Operation, Summary
-from holdfast.sessions.conversation import ChatLine
-from holdfast.sessions.conversation_sql import read_conversation
+from holdfast.runtime.views import Delta, Health, Prompt, SendOptions
+from holdfast.sessions.compression import Busy, Operation
 from holdfast.sessions.finalisations import Finalisations
 from holdfast.sessions.history_sql import (
-    find_mailbox,
     find_unanswered,
     list_deliveries,
     list_entries,
-    list_operations,
     list_sessions,
     read_session,
-    read_snapshot,
     trace_message,
 )
 from holdfast.sessions.session import Session
-from holdfast.store.gauges import Gauges
-from holdfast.store.gauges_sql import read_gauges
 from holdfast.store.page_check import PageCheck
 from holdfast.store.upkeep_sql import prove_write
 from holdfast.turns.approvals import Approvals
 from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.journal import EntryView
 from holdfast.turns.record_sql import record_turn
-from holdfast.turns.spend import SpendTotal
-from holdfast.turns.spend_sql import sum_spend_by_model
 from holdfast.turns.tool import Attached
 from holdfast.turns.turn import Recorded, TurnEvent, TurnRecord
 
@@ -193,15 +182,14 @@ class Runtime:
         """
         address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
         event_id = id if id is not None else self._new_id("ext")
-        human, hop = origin.human, origin.hop
         who = sender if sender is not None else sender_of_chat(chat)
         received = Received(
             address=address,
             event_id=event_id,
             sender=who,
             text=text,
-            human=human,
-            hop=hop,
+            human=origin.human,
+            hop=origin.hop,
             where=locate(directory),
             trusted=trusted,
             token=origin.token,
@@ -210,45 +198,22 @@ class Runtime:
         )
         return await self.gateway.accept(received, message=message)
 
-    async def send(
-        self,
-        chat: str,
-        text: str,
-        *,
-        agent: str | None = None,
-        sender: str | None = None,
-        id: str | None = None,
-        directory: Path | str | None = None,
-        trusted: bool = True,
-    ) -> MessageId:
+    async def send(self, chat: str, text: str, **how: Unpack[SendOptions]) -> MessageId:
         """Make one message durable and return its id. Repeating the same `id` returns the same message.
 
         The program that holds the runtime is trusted, so a chat's rate limit does not apply. A program that forwards
-        strangers' messages passes `trusted=False`. `directory` is the directory the message was written in; some
-        providers name their sessions after it.
+        strangers' messages passes `trusted=False`.
         """
-        outcome = await self.accept(chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted)
-        return accepted_message(outcome)
+        how.setdefault("trusted", True)
+        return accepted_message(await self.accept(chat, text, **how))
 
-    async def ask(
-        self,
-        chat: str,
-        text: str,
-        *,
-        agent: str | None = None,
-        sender: str | None = None,
-        id: str | None = None,
-        directory: Path | str | None = None,
-        trusted: bool = True,
-    ) -> str:
+    async def ask(self, chat: str, text: str, **how: Unpack[SendOptions]) -> str:
         """Send a message and wait for its reply."""
         wanted = self.gateway.new_message()
         feed = self._notifier.subscribe(message=wanted)  # opened before the message, so it misses no event
         try:
-            outcome = await self.accept(
-                chat, text, agent=agent, sender=sender, id=id, message=wanted, directory=directory, trusted=trusted
-            )
-            message = accepted_message(outcome)
+            how.setdefault("trusted", True)
+            message = accepted_message(await self.accept(chat, text, message=wanted, **how))
             reply = await _reply_in(feed) if message == wanted else None
         finally:
             feed.close()
@@ -275,31 +240,13 @@ class Runtime:
         finally:
             feed.close()
 
-    async def stream(
-        self,
-        chat: str,
-        text: str,
-        *,
-        agent: str | None = None,
-        sender: str | None = None,
-        id: str | None = None,
-        directory: Path | str | None = None,
-        trusted: bool = True,
-    ) -> AsyncGenerator[Delta]:
+    async def stream(self, chat: str, text: str, **how: Unpack[SendOptions]) -> AsyncGenerator[Delta]:
         """Send a message and yield its reply while it is generated; the pieces add up to the durable reply."""
+        how.setdefault("trusted", True)
         wanted = self.gateway.new_message()
         feed = self._notifier.subscribe(message=wanted)
         try:
-            outcome = await self.accept(
-                chat,
-                text,
-                agent=agent,
-                sender=sender,
-                id=id,
-                message=wanted,
-                directory=directory,
-                trusted=trusted,
-            )
+            outcome = await self.accept(chat, text, message=wanted, **how)
             message = accepted_message(outcome)
             if message != wanted:  # a repeated message keeps its earlier id
                 feed.close()
@@ -363,48 +310,6 @@ class Runtime:
         if chat is not None:
             address = str(Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat))
         return await self.db.read(list_sessions(agent=agent, address=address, after=after, limit=limit))
-
-    async def session(self, session: SessionId) -> Session:
-        """Raises `SessionNotFound`."""
-        return await self.db.read(read_session(session))
-
-    async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
-        """A summary by its public number, and the entries it covers."""
-        return await self.db.read(read_snapshot(session, n))
-
-    async def operations(
-        self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
-    ) -> Sequence[Operation]:
-        return await self.db.read(list_operations(session=session, after=after, limit=limit))
-
-    async def message(self, message: MessageId) -> MessageTrace:
-        """The trace of a message in a chat that the caller may read. Raises `MessageNotFound`."""
-        return await self.db.read(trace_message(message))
-
-    async def mailbox(self, address: str) -> MailboxView | None:
-        return await self.db.read(find_mailbox(address))
-
-    async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
-        """The newest messages of an HTTP chat before a position, with their replies, oldest first."""
-        return await self.db.read(read_conversation(address, before=before, limit=limit))
-
-    async def linked(self, principal: Principal) -> Sequence[Principal]:
-        """The accounts of the same person, this one included."""
-        return await self.db.read(linked_principals(principal))
-
-    async def find_attachment(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:
-        """The metadata of these bytes, from the newest message (of that agent) that contained them."""
-        return await self.db.read(find_attachment(hash, agent=agent))
-
-    async def read_attachment(self, hash: str) -> bytes | None:
-        return await self.db.read(read_attachment(hash))
-
-    async def spend(self, *, days: int = 1, agent: AgentName | None = None) -> Sequence[SpendTotal]:
-        return await self.db.read(sum_spend_by_model(days=days, agent=agent))
-
-    async def gauges(self) -> Gauges:
-        """The current amounts of waiting work."""
-        return await self.db.read(read_gauges())
 
     async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
         return await self.db.read(list_entries(session, after=after, limit=limit))

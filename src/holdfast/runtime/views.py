@@ -1,9 +1,21 @@
 """Views: values that the runtime returns to its callers."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
 
 from holdfast.kernel.ids import Instant
 from holdfast.turns.context import ModelMessage
+
+
+class SendOptions(TypedDict, total=False):
+    """How a program sends a message."""
+
+    agent: str | None  # the default agent unless set
+    sender: str | None  # the chat unless set
+    id: str | None  # the sender's own id of the message; repeating it is safe
+    directory: Path | str | None  # where the message was written; some providers name their sessions after it
+    trusted: bool  # exempt from the chat's rate limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from holdfast.api.auth.token_binding import UNSAID, Binding
-from holdfast.inbox.address import agent_name
-from holdfast.kernel.errors import InvalidInput
+from holdfast.inbox.address import agent_name, parse
+from holdfast.kernel.errors import AgentNotFound, InvalidInput, ScopeRequired, TokenBound
 from holdfast.kernel.ids import Instant, TokenId
 
 TOKEN_BITS = 256
@@ -78,6 +78,42 @@ class AccessToken:
 
     def sees(self, agent: str) -> bool:
         return not self.agents or agent in self.agents
+
+    def sees_chat(self, agent: str, address: str | None) -> bool:
+        """Whether what an agent has at an address exists for the token; without an address it belongs to no chat."""
+        return self.sees(agent) and self.binding.holds(address)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the token is for some agents or chats only."""
+        return bool(self.agents) or self.binding.is_bound
+
+    def check_agent(self, agent: str) -> None:
+        """Raises `AgentNotFound`."""
+        if not self.sees(agent):
+            known = ", ".join(sorted(self.agents))
+            raise AgentNotFound(f"this token knows no agent {agent[:80]!r}; it is for {known}")
+
+    def check_address(self, address: str) -> None:
+        """Raises `TokenBound` and `AgentNotFound`."""
+        place = parse(address)
+        self.binding.check_chat(place.chat)
+        self.check_agent(place.agent)
+
+    def beyond(self, what: str) -> TokenBound:
+        """The error of a bound token that asks for something outside its chats."""
+        return TokenBound(f"this concerns more than the token is for ({what}); it is for {self.binding.told}")
+
+    def check_all_chats(self, what: str) -> None:
+        """Raises `TokenBound` if the token is for some chats only."""
+        if self.binding.is_bound:
+            raise self.beyond(what)
+
+    def check_everything(self, what: str) -> None:
+        """Raises `TokenBound` and `ScopeRequired` if the token is for some chats or agents only."""
+        self.check_all_chats(what)
+        if self.agents:
+            raise ScopeRequired(f"this needs a token for all agents, not for some of them ({what})")
 
     @property
     def is_unconfirmed(self) -> bool:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, is_token
 from holdfast.api.auth.access_token_sql import find_token, get_token
+from holdfast.api.auth.viewer import Viewer
 from holdfast.api.errors import AuthRequired, TokenExpired
 from holdfast.inbox.address import check_part
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import ScopeRequired, TokenNotFound
 from holdfast.kernel.ids import Instant, Principal, TokenId
-from holdfast.runtime.runtime import Runtime
 from holdfast.store.database import Database
 
 BELIEVED_MS = 1_000
@@ -36,7 +36,7 @@ class Caller:
             held = ", ".join(sorted(one.value for one in self.token.scopes))
             raise ScopeRequired(f"this needs the scope {scope.value}; the token has: {held}", scope=scope.value)
 
-    async def speak_as(self, sender: str | None, chat: str, service: Runtime) -> str:
+    async def speak_as(self, sender: str | None, chat: str, viewer: Viewer) -> str:
         """The sender of a message in a chat. `sender` is the one that the request names; an empty chat is chosen later.
 
         Raises `TokenBound`. Raises `ScopeRequired` for a sender on another channel (named as <channel>:<id>, or by a
@@ -49,14 +49,10 @@ class Caller:
         if self.token.may(Scope.ADMIN) or binding.sender is not None:
             return who
         known = Principal(check_part("sender", who))
-        if any(":" in one for one in (known, *await service.linked(known))):
+        if any(":" in one for one in (known, *await viewer.linked(known))):
             why = f"the sender {who[:80]!r} is somebody on another channel; to speak for them needs the scope admin"
             raise ScopeRequired(why, scope=Scope.ADMIN.value)
         return who
-
-    @property
-    def is_limited(self) -> bool:
-        return bool(self.token.agents)
 
 
 class Keyring:

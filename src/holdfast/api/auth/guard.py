@@ -13,7 +13,6 @@ Rule 5: a cookie never counts for a page of another origin. A cookie request tha
 import asyncio
 import ipaddress
 import re
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -30,10 +29,10 @@ from holdfast.api.errors import (
     TokenInUrl,
     TooManyAttempts,
 )
+from holdfast.api.limits.allowance import Allowance
 from holdfast.kernel import log
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import ConfigInvalid, StoreUnavailable
-from holdfast.kernel.ids import Instant
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z|\[[0-9A-Fa-f:.]{2,45}\]\Z")
@@ -43,32 +42,12 @@ TOKEN_FIELDS = frozenset(
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 ATTEMPTS_MAX = 20
 ATTEMPTS_WINDOW_MS = 60_000
-CLIENTS_MAX = 1_000
 FORWARDED_MAX = 32
 RECHECK_EVERY_MS = 1_000
 OWN_SITES = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site of this server's page and of a typed address
 
 Headers = Iterable[tuple[bytes, bytes]]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-class Attempts:
-    """Counts of wrong tokens per client within a window. They are in memory only and may be lost."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._windows: OrderedDict[str, tuple[Instant, int]] = OrderedDict()
-
-    def count(self, client: str) -> int | None:
-        """Count one wrong token; returns the milliseconds to wait if there were too many."""
-        now = self._clock.now()
-        began, failed = self._windows.pop(client, (now, 0))
-        if not 0 <= now - began < ATTEMPTS_WINDOW_MS:
-            began, failed = now, 0
-        self._windows[client] = (began, failed + 1)
-        if len(self._windows) > CLIENTS_MAX:
-            self._windows.popitem(last=False)
-        return began + ATTEMPTS_WINDOW_MS - now if failed >= ATTEMPTS_MAX else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +84,7 @@ class Guard:
     def __init__(self, keyring: Keyring, logins: Logins, clock: Clock, names: Names) -> None:
         self._keyring = keyring
         self._logins = logins
-        self._attempts = Attempts(clock)
+        self._attempts = Allowance(clock, ATTEMPTS_WINDOW_MS)
         known = "|".join(re.escape(name) for name in (*LOOPBACK_NAMES, *names.public_hosts))
         self._hosts = re.compile(rf"({known})(:\d{{1,5}})?\Z".encode(), re.IGNORECASE)
         self._proxies = names.networks()
@@ -246,8 +225,9 @@ class Guard:
 
     def failed(self, client: str) -> None:
         """Count one wrong token or code. Raises `TooManyAttempts`."""
-        wait_ms = self._attempts.count(client)
-        if wait_ms is not None:
+        wait_ms = self._attempts.wait_ms(client, 1, ATTEMPTS_MAX)
+        self._attempts.use(client, 1)
+        if wait_ms:
             raise TooManyAttempts(f"{ATTEMPTS_MAX} wrong tokens within a minute", retry_after_ms=wait_ms)
         log.warning("auth.refused", client=client)
 

@@ -36,7 +36,7 @@ class Requester:
     def of(cls, address: str, caller: Caller | None, *, is_operator: bool = False) -> "Requester":
         if caller is None:
             return cls(client_key(address), "", is_operator)
-        admin = caller.token.may(Scope.ADMIN) and not caller.is_limited
+        admin = caller.token.may(Scope.ADMIN) and not caller.token.agents
         return cls(client_key(address), caller.token.id, is_operator or admin)
 
     def keys(self, client_max: int, token_max: int) -> list[tuple[str, int]]:

@@ -14,16 +14,14 @@ import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
-from starlette.requests import Request
 
-from holdfast.api.auth.access_token import AccessToken
-from holdfast.api.endpoint import Settings, caller_of
+from holdfast.api.auth.viewer import Viewer
+from holdfast.api.endpoint import HttpCall
 from holdfast.api.openai.wire import STARTED_AGAIN
 from holdfast.api.origin import origin_of
-from holdfast.api.request import decode
 from holdfast.api.streams.frames import DeltaFrame, HumanAsked, Replied, Restarted, follow_message
 from holdfast.inbox.address import sender_of_chat
 from holdfast.inbox.message import MessageKind, Origin, accepted_message, kind_of
@@ -63,16 +61,6 @@ class OpenAiRequest:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """The question in the body of a request."""
-
-    agent: str
-    chat: str  # empty: a new chat for this request
-    user: str | None
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class TakenMessage:
     """The durable message, and a feed that was opened before it."""
@@ -96,86 +84,86 @@ def last_words(items: list[InputItem]) -> str:
     return "\n".join(part.text for part in last.content or ())
 
 
-def chat_of(request: Request, user: str | None) -> str:
+def chat_of(call: HttpCall, user: str | None) -> str:
     """The chat that a header names, else that of `user`, else the token's usual one. Raises `TokenBound`."""
-    named = [request.headers[name] for name in CHAT_HEADERS if request.headers.get(name)]
+    headers = call.request.headers
+    named = [headers[name] for name in CHAT_HEADERS if headers.get(name)]
     if named or user:
         return (named or [user or ""])[0]
-    token = caller_of(request).token
+    token = call.caller.token
     return token.binding.usual_chat(f"token-{token.id}")
 
 
-async def take(request: Request, settings: Settings, body: bytes, question: Question) -> TakenMessage:
-    """Make the question durable, or find it if it is already being answered."""
-    service = settings.service
-    caller = caller_of(request)
-    named = request.headers.get(SENDER_HEADER) or question.user or None
-    sender = await caller.speak_as(named, question.chat, service)  # empty: it follows from the chat
+async def take(call: HttpCall, body: bytes, *, agent: str, chat: str, user: str | None, text: str) -> TakenMessage:
+    """Make a question durable, or find it if it is already being answered. An empty chat is a new one."""
+    viewer, caller, headers = call.viewer, call.caller, call.request.headers
+    named = headers.get(SENDER_HEADER) or user or None
+    sender = await caller.speak_as(named, chat, viewer)  # empty: it follows from the chat
     asked = OpenAiRequest(
-        agent=question.agent,
-        chat=question.chat,
+        agent=agent,
+        chat=chat,
         sender=sender,
-        text=question.text,
-        key=request.headers.get("idempotency-key", ""),
+        text=text,
+        key=headers.get("idempotency-key", ""),
         body_hash=_digest(caller.token.id.encode(), sender.encode(), body),
-        origin=origin_of(request),
+        origin=origin_of(call),
     )
-    wanted = service.new_message()
-    feed = service.listen(message=wanted)
+    wanted = viewer.new_message()
+    feed = viewer.listen(message=wanted)
     try:
-        async with settings.request_lock.alone(repr((asked.agent, asked.chat, asked.key or asked.body_hash))):
+        async with call.settings.request_lock.alone(repr((asked.agent, asked.chat, asked.key or asked.body_hash))):
             if not asked.chat:
-                chat = await _own_chat(asked, caller.token, settings)
+                chat = await _own_chat(asked, viewer)
                 asked = replace(asked, chat=chat, sender=sender or sender_of_chat(chat))
-            message = await _accept(asked, settings, wanted)
+            message = await _accept(asked, call, wanted)
         if kind_of(asked.text, human=asked.origin.human) is MessageKind.SIGNAL:
-            message = await _released(message, settings)
+            message = await _released(message, viewer)
     except BaseException:
         feed.close()
         raise
     if message != wanted:
         feed.close()
-        feed = service.listen(message=message)
+        feed = viewer.listen(message=message)
     return TakenMessage(message, feed)
 
 
-async def _released(message: MessageId, settings: Settings) -> MessageId:
+async def _released(message: MessageId, viewer: Viewer) -> MessageId:
     """The message whose turn this one released, if the token finds it; else this one."""
-    other = (await settings.service.trace(message)).released
+    other = (await viewer.trace(message)).released
     if other is None:
         return message
     try:
-        return (await settings.service.trace(other)).message
+        return (await viewer.trace(other)).message
     except MessageNotFound:
         return message
 
 
-async def _own_chat(asked: OpenAiRequest, token: AccessToken, settings: Settings) -> str:
+async def _own_chat(asked: OpenAiRequest, viewer: Viewer) -> str:
     """The chat of a request that names none: the chat of the request that it repeats, else a new one."""
+    token = viewer.token
     if asked.key:
         return token.binding.new_chat(f"response-{_digest(token.id.encode(), asked.key.encode())}")
-    again = await _unanswered(asked, settings)
+    again = await _unanswered(asked, viewer)
     if again is not None:
-        return (await settings.service.trace(again)).chat
-    return token.binding.new_chat(f"response-{settings.service.new_message()}")
+        return (await viewer.trace(again)).chat
+    return token.binding.new_chat(f"response-{viewer.new_message()}")
 
 
 def _digest(*parts: bytes) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
 
 
-async def _unanswered(asked: OpenAiRequest, settings: Settings) -> MessageId | None:
-    return await settings.service.unanswered(asked.chat, asked.body_hash, agent=asked.agent, channel=CHANNEL)
+async def _unanswered(asked: OpenAiRequest, viewer: Viewer) -> MessageId | None:
+    return await viewer.unanswered(asked.chat, asked.body_hash, agent=asked.agent, channel=CHANNEL)
 
 
-async def _accept(asked: OpenAiRequest, settings: Settings, wanted: MessageId) -> MessageId:
-    service = settings.service
+async def _accept(asked: OpenAiRequest, call: HttpCall, wanted: MessageId) -> MessageId:
     if not asked.key:
-        again = await _unanswered(asked, settings)
+        again = await _unanswered(asked, call.viewer)
         if again is not None:
             return again
-    with settings.metrics.accept_seconds.time():
-        outcome = await service.accept(
+    with call.settings.metrics.accept_seconds.time():
+        outcome = await call.viewer.accept(
             asked.chat,
             asked.text,
             agent=asked.agent,
@@ -189,18 +177,13 @@ async def _accept(asked: OpenAiRequest, settings: Settings, wanted: MessageId) -
     return accepted_message(outcome)
 
 
-def decode_loosely(body: bytes, shape: type[Any]) -> Any:  # noqa: ANN401
-    """Decode a body and ignore unknown fields, which clients send; known fields are checked."""
-    return decode(body, shape)
-
-
-async def over(taken: TakenMessage, settings: Settings) -> MessageTrace:
+async def over(taken: TakenMessage, viewer: Viewer) -> MessageTrace:
     """The message once it has ended or waits for a human."""
-    async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
+    async with aclosing(follow_message(viewer, taken.message, taken.feed)) as frames:
         async for frame in frames:
             if isinstance(frame, HumanAsked):
                 break
-    return await settings.service.trace(taken.message)
+    return await viewer.trace(taken.message)
 
 
 def text_of(trace: MessageTrace) -> str:
@@ -208,10 +191,10 @@ def text_of(trace: MessageTrace) -> str:
     return trace.awaiting.text if trace.awaiting else trace.reply.text if trace.reply else ""
 
 
-async def words(taken: TakenMessage, settings: Settings) -> AsyncGenerator[str]:
+async def words(taken: TakenMessage, viewer: Viewer) -> AsyncGenerator[str]:
     """The reply in pieces. The protocol cannot retract text, so a reply that starts again says so."""
     heard = ""
-    async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
+    async with aclosing(follow_message(viewer, taken.message, taken.feed)) as frames:
         async for frame in frames:
             match frame:
                 case DeltaFrame(text=text):

@@ -5,19 +5,17 @@ from contextlib import aclosing
 from typing import Annotated
 
 from msgspec import Meta, Struct, structs
-from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
-from holdfast.api.endpoint import EVENTS, Endpoint, Settings, answer
+from holdfast.api.auth.viewer import Viewer
+from holdfast.api.endpoint import EVENTS, HttpCall, answer, route
 from holdfast.api.errors import UnsupportedParameter
 from holdfast.api.openai.asking import (
     InputItem,
     Name,
-    Question,
     TakenMessage,
     chat_of,
-    decode_loosely,
     last_words,
     over,
     take,
@@ -35,7 +33,7 @@ from holdfast.api.openai.wire import (
     piece_of,
     usage_of,
 )
-from holdfast.api.request import QueryParameters, read_body
+from holdfast.api.request import decode, read_body
 from holdfast.api.streams.event_stream import EventStream
 from holdfast.inbox.message_trace import MessageTrace
 
@@ -57,23 +55,32 @@ class CompletionRequest(Struct, frozen=True):
     user: Name | None = None
 
 
-async def post_completion(request: Request, settings: Settings) -> Response:
-    QueryParameters(request, ())
-    body = await read_body(request, settings.body_bytes_max)
-    wanted: CompletionRequest = decode_loosely(body, CompletionRequest)
+@route(
+    "POST /v1/chat/completions",
+    Scope.SEND,
+    answers={200: Completion},
+    body=CompletionRequest,
+    decodes=False,
+    also=EVENTS,
+    errors=(404, 409),
+)
+async def post_completion(call: HttpCall) -> Response:
+    """OpenAI-compatible: ask an agent (`model`). Only the last of `messages` is used; the header X-Holdfast-Chat or
+    `user` names the chat.
+    """
+    body = await read_body(call.request, call.settings.body_bytes_max)
+    wanted = decode(body, CompletionRequest)
     if wanted.n not in {None, 1}:
         raise UnsupportedParameter(f"n is {wanted.n}: an agent gives one answer to a question; leave n out")
-    agent = settings.service.default_agent if wanted.model is None else wanted.model
-    question = Question(
-        agent=agent, chat=chat_of(request, wanted.user), user=wanted.user, text=last_words(wanted.messages)
-    )
-    taken = await take(request, settings, body, question)
+    agent = call.viewer.default_agent if wanted.model is None else wanted.model
+    chat = chat_of(call, wanted.user)
+    taken = await take(call, body, agent=agent, chat=chat, user=wanted.user, text=last_words(wanted.messages))
     wanted, body = structs.replace(wanted, messages=[]), b""  # frees memory while the answer is awaited
-    request.scope["opened"].free()
+    call.request.scope["opened"].free()
     if wanted.stream:
         has_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
-        return EventStream(_chunks(agent, taken, settings, has_usage=has_usage), settings.tasks)
-    trace = await over(taken, settings)
+        return EventStream(_chunks(agent, taken, call.viewer, has_usage=has_usage), call.settings.tasks)
+    trace = await over(taken, call.viewer)
     return answer(_completion(agent, trace), headers={"X-Holdfast-Message": taken.message})
 
 
@@ -88,8 +95,8 @@ def _completion(model: str, trace: MessageTrace) -> Completion:
     )
 
 
-async def _chunks(model: str, taken: TakenMessage, settings: Settings, *, has_usage: bool) -> AsyncGenerator[bytes]:
-    trace = await settings.service.trace(taken.message)
+async def _chunks(model: str, taken: TakenMessage, viewer: Viewer, *, has_usage: bool) -> AsyncGenerator[bytes]:
+    trace = await viewer.trace(taken.message)
     made = trace.accepted_at // 1000
 
     def chunk(*choices: ChunkChoice, **rest: object) -> bytes:
@@ -97,26 +104,10 @@ async def _chunks(model: str, taken: TakenMessage, settings: Settings, *, has_us
         return piece_of(found)
 
     yield chunk(ChunkChoice(delta=Piece(role="assistant", content="")))
-    async with aclosing(words(taken, settings)) as pieces:
+    async with aclosing(words(taken, viewer)) as pieces:
         async for text in pieces:
             yield chunk(ChunkChoice(delta=Piece(content=text)))
     yield chunk(ChunkChoice(delta=Piece(), finish_reason="stop"))
     if has_usage:
-        yield chunk(usage=usage_of(await settings.service.trace(taken.message)))
+        yield chunk(usage=usage_of(await viewer.trace(taken.message)))
     yield DONE
-
-
-ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint(
-        method="POST",
-        path="/v1/chat/completions",
-        handler=post_completion,
-        scope=Scope.SEND,
-        summary="OpenAI-compatible: ask an agent (`model`). Only the last of `messages` is used; the header "
-        "X-Holdfast-Chat or `user` names the chat",
-        body=CompletionRequest,
-        answers={200: Completion},
-        also=EVENTS,
-        errors=(400, 404, 408, 409, 413, 429, 503),
-    ),
-)

@@ -9,19 +9,17 @@ from contextlib import aclosing
 from typing import Any
 
 from msgspec import Struct, structs
-from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
-from holdfast.api.endpoint import EVENTS, Endpoint, Settings, answer, caller_of
+from holdfast.api.auth.viewer import Viewer
+from holdfast.api.endpoint import EVENTS, HttpCall, answer, route
 from holdfast.api.openai.asking import (
     CHAT_HEADERS,
     InputItem,
     Name,
-    Question,
     TakenMessage,
     chat_of,
-    decode_loosely,
     last_words,
     over,
     take,
@@ -36,7 +34,7 @@ from holdfast.api.openai.wire import (
     ResponseUsage,
     piece_of,
 )
-from holdfast.api.request import QueryParameters, read_body
+from holdfast.api.request import decode, read_body
 from holdfast.api.streams.event_stream import EventStream
 from holdfast.inbox.address import check_part
 from holdfast.inbox.message import MessageState
@@ -58,50 +56,58 @@ class ResponseRequest(Struct, frozen=True):
     user: Name | None = None
 
 
-async def post_response(request: Request, settings: Settings) -> Response:
-    QueryParameters(request, ())
-    body = await read_body(request, settings.body_bytes_max)
-    wanted: ResponseRequest = decode_loosely(body, ResponseRequest)
-    agent, chat = await _place(request, wanted, settings)
-    question = Question(
-        agent=agent,
-        chat=chat,
-        user=wanted.user,
-        text=wanted.input if isinstance(wanted.input, str) else last_words(wanted.input),
-    )
-    taken = await take(request, settings, body, question)
+@route(
+    "POST /v1/responses",
+    Scope.SEND,
+    answers={200: ResponseObject},
+    body=ResponseRequest,
+    decodes=False,
+    also=EVENTS,
+    errors=(404, 409),
+)
+async def post_response(call: HttpCall) -> Response:
+    """OpenAI-compatible: ask an agent (`model`); `previous_response_id` continues in the same chat."""
+    body = await read_body(call.request, call.settings.body_bytes_max)
+    wanted = decode(body, ResponseRequest)
+    agent, chat = await _place(call, wanted)
+    taken = await take(call, body, agent=agent, chat=chat, user=wanted.user, text=_text(wanted))
     wanted, body = structs.replace(wanted, input=""), b""  # frees memory while the answer is awaited
-    request.scope["opened"].free()
+    call.request.scope["opened"].free()
     if wanted.stream:
-        return EventStream(_events(wanted, taken, settings), settings.tasks)
-    return answer(_response(await over(taken, settings), wanted.previous_response_id, is_answer=True))
+        return EventStream(_events(wanted, taken, call.viewer), call.settings.tasks)
+    return answer(_response(await over(taken, call.viewer), wanted.previous_response_id, is_answer=True))
 
 
-async def get_response(request: Request, settings: Settings) -> Response:
-    QueryParameters(request, ())
-    return answer(_response(await _found(request.path_params["response"], settings)))
+@route("GET /v1/responses/{response}", Scope.READ)
+async def get_response(call: HttpCall) -> ResponseObject:
+    """OpenAI-compatible: the current state of a response."""
+    return _response(await _found(call.request.path_params["response"], call.viewer))
 
 
-async def _place(request: Request, wanted: ResponseRequest, settings: Settings) -> tuple[str, str]:
+def _text(wanted: ResponseRequest) -> str:
+    return wanted.input if isinstance(wanted.input, str) else last_words(wanted.input)
+
+
+async def _place(call: HttpCall, wanted: ResponseRequest) -> tuple[str, str]:
     """The agent and the chat of a request."""
     if wanted.previous_response_id is not None:
-        before = await _found(wanted.previous_response_id, settings)
+        before = await _found(wanted.previous_response_id, call.viewer)
         if wanted.model is not None and before.agent != wanted.model:
             raise InvalidInput(
                 f"{wanted.previous_response_id[:80]!r} was answered by {before.agent}, not {wanted.model}"
             )
         return before.agent, before.chat
-    agent = settings.service.default_agent if wanted.model is None else wanted.model
-    if wanted.user or any(request.headers.get(name) for name in CHAT_HEADERS):
-        return agent, chat_of(request, wanted.user)
-    binding = caller_of(request).token.binding
+    agent = call.viewer.default_agent if wanted.model is None else wanted.model
+    if wanted.user or any(call.request.headers.get(name) for name in CHAT_HEADERS):
+        return agent, chat_of(call, wanted.user)
+    binding = call.caller.token.binding
     return agent, binding.usual_chat("") if binding.sender is None else ""
 
 
-async def _found(id: str, settings: Settings) -> MessageTrace:
+async def _found(id: str, viewer: Viewer) -> MessageTrace:
     if not id.startswith(PREFIX):
         raise MessageNotFound(f"there is no response {id[:80]!r}; ids begin with {PREFIX}")
-    return await settings.service.trace(MessageId(check_part("response", id[len(PREFIX) :])))
+    return await viewer.trace(MessageId(check_part("response", id[len(PREFIX) :])))
 
 
 def _response(trace: MessageTrace, previous: str | None = None, *, is_answer: bool = False) -> ResponseObject:
@@ -147,45 +153,21 @@ class _EventSequence:
         return self.event(name, item_id=self.item, output_index=0, content_index=0, **fields)
 
 
-async def _events(wanted: ResponseRequest, taken: TakenMessage, settings: Settings) -> AsyncGenerator[bytes]:
+async def _events(wanted: ResponseRequest, taken: TakenMessage, viewer: Viewer) -> AsyncGenerator[bytes]:
     sequence, previous = _EventSequence(taken.message), wanted.previous_response_id
-    begun = _response(await settings.service.trace(taken.message), previous)
+    begun = _response(await viewer.trace(taken.message), previous)
     yield sequence.event("response.created", response=begun)
     yield sequence.event("response.in_progress", response=begun)
     empty = {"id": sequence.item, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
     yield sequence.event("response.output_item.added", output_index=0, item=empty)
     yield sequence.part("response.content_part.added", part=OutputText(text=""))
     shown = ""
-    async with aclosing(words(taken, settings)) as pieces:
+    async with aclosing(words(taken, viewer)) as pieces:
         async for text in pieces:
             shown += text
             yield sequence.part("response.output_text.delta", delta=text, logprobs=[])
     yield sequence.part("response.output_text.done", text=shown, logprobs=[])
     yield sequence.part("response.content_part.done", part=OutputText(text=shown))
     yield sequence.event("response.output_item.done", output_index=0, item=_output(taken.message, shown))
-    ended = _response(await settings.service.trace(taken.message), previous, is_answer=True)
+    ended = _response(await viewer.trace(taken.message), previous, is_answer=True)
     yield sequence.event("response.failed" if ended.error else "response.completed", response=ended)
-
-
-ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint(
-        method="POST",
-        path="/v1/responses",
-        handler=post_response,
-        scope=Scope.SEND,
-        summary="OpenAI-compatible: ask an agent (`model`); `previous_response_id` continues in the same chat",
-        body=ResponseRequest,
-        answers={200: ResponseObject},
-        also=EVENTS,
-        errors=(400, 404, 408, 409, 413, 429, 503),
-    ),
-    Endpoint(
-        method="GET",
-        path="/v1/responses/{response}",
-        handler=get_response,
-        scope=Scope.READ,
-        summary="OpenAI-compatible: the current state of a response",
-        answers={200: ResponseObject},
-        errors=(400, 404),
-    ),
-)

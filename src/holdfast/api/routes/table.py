@@ -1,4 +1,4 @@
-"""The table of all routes."""
+"""The table of all routes: the endpoints of these modules, in this order."""
 
 from holdfast.api.endpoint import Endpoint
 from holdfast.api.openai import completions, models, responses
@@ -17,20 +17,8 @@ from holdfast.api.routes import (
     webhooks,
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    *messages.ENDPOINTS,  # first, because they get the most requests
-    *completions.ENDPOINTS,
-    *responses.ENDPOINTS,
-    *models.ENDPOINTS,
-    *sessions.ENDPOINTS,
-    *approvals.ENDPOINTS,
-    *replies.ENDPOINTS,
-    *attachments.ENDPOINTS,
-    *finalisations.ENDPOINTS,
-    *spend.ENDPOINTS,
-    *channels.ENDPOINTS,
-    *access.ENDPOINTS,
-    *actions.ENDPOINTS,
-    *logins.ENDPOINTS,
-    *webhooks.ENDPOINTS,
+MODULES = (
+    *(messages, completions, responses, models),  # first, because they get the most requests
+    *(sessions, approvals, replies, attachments, finalisations, spend, channels, access, actions, logins, webhooks),
 )
+ENDPOINTS = tuple(one for module in MODULES for one in vars(module).values() if isinstance(one, Endpoint))

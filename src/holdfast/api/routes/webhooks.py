@@ -5,23 +5,25 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.endpoint import OPEN, PRIVATE, Endpoint, Settings
+from holdfast.api.endpoint import OPEN, PRIVATE, HttpCall, route
 from holdfast.api.errors import NotFound
 from holdfast.api.request import read_body
 from holdfast.inbox.address import agent_name
 from holdfast.inbox.channel import WebhookAnswer, WebhookRequest
 
 
-async def post_hook(request: Request, settings: Settings) -> Response:
-    """Acknowledge after the channel has made the event durable or has decided to drop it."""
-    agent = agent_name(request.path_params["agent"])
-    channel = agent_name(request.path_params["channel"], what="channel")
-    headers = _headers(request)
+@route("POST /v1/hooks/{agent}/{channel}", OPEN, any_query=True, errors=(401, 408, 413, 415))
+async def post_hook(call: HttpCall) -> Response:
+    """Receive an event of a chat platform, signed by the platform."""
+    # Acknowledged after the channel has made the event durable or has decided to drop it.
+    agent = agent_name(call.request.path_params["agent"])
+    channel = agent_name(call.request.path_params["channel"], what="channel")
+    headers, hooks = _headers(call.request), call.settings.hooks
     unknown = NotFound(f"the agent {agent} has no channel {channel} that a platform may call")
-    if not settings.hooks.check_head(agent, channel, headers):
+    if not hooks.check_head(agent, channel, headers):
         raise unknown
-    body = await read_body(request, settings.body_bytes_max)
-    answer = await settings.hooks.hook(agent, channel, WebhookRequest(headers=headers, body=body))
+    body = await read_body(call.request, call.settings.body_bytes_max)
+    answer = await hooks.hook(agent, channel, WebhookRequest(headers=headers, body=body))
     if answer is None:
         raise unknown
     return Response(
@@ -45,17 +47,3 @@ class NoHooks:
 
     async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:  # noqa: ARG002
         return None
-
-
-ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint(
-        method="POST",
-        path="/v1/hooks/{agent}/{channel}",
-        handler=post_hook,
-        scope=OPEN,
-        summary="Receive an event of a chat platform, signed by the platform",
-        answers={200: None},
-        takes="*/*",
-        errors=(401, 404, 408, 413, 415),
-    ),
-)

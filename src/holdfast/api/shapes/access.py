@@ -1,10 +1,12 @@
 """The JSON shapes of pairing requests, links and moved addresses."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import list_of, view_of
 from holdfast.inbox.access import PairingView, spelt
 from holdfast.inbox.address import PART_CHARS_MAX
 from holdfast.inbox.identity import Link, Moved
@@ -12,15 +14,7 @@ from holdfast.inbox.identity import Link, Moved
 Part = Annotated[str, Meta(min_length=1, max_length=PART_CHARS_MAX)]
 
 
-class AccessShape(Struct, frozen=True, kw_only=True):
-    """Base of the answers."""
-
-
-class AccessRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of the request bodies."""
-
-
-class PairOut(AccessShape, frozen=True, kw_only=True):
+class PairOut(Shape, frozen=True, kw_only=True):
     """A pairing request of a stranger. `name` is the name that the platform shows; it proves nothing."""
 
     code: str
@@ -33,96 +27,74 @@ class PairOut(AccessShape, frozen=True, kw_only=True):
     decided_at: int | None
 
 
-class PairsOut(AccessShape, frozen=True, kw_only=True):
+class PairsOut(Shape, frozen=True, kw_only=True):
     """Newest first."""
 
     pairs: list[PairOut]
 
 
-class PairDecision(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PairDecision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     decision: Literal["admit", "deny"] = "admit"
 
 
-class UnpairWish(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UnpairWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Revokes the decision about a principal, at all agents unless one is named."""
 
     principal: Part
     agent: str | None = None
 
 
-class UnpairedOut(AccessShape, frozen=True, kw_only=True):
+class UnpairedOut(Shape, frozen=True, kw_only=True):
     principal: str
     agents: list[str]
 
 
-class LinkWish(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LinkWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Links `principal` to `person`."""
 
     principal: Part
     person: Part
 
 
-class UnlinkWish(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UnlinkWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     principal: Part
 
 
-class LinkOut(AccessShape, frozen=True, kw_only=True):
+class LinkOut(Shape, frozen=True, kw_only=True):
     principal: str
     person: str
     at: int
 
 
-class LinksOut(AccessShape, frozen=True, kw_only=True):
+class LinksOut(Shape, frozen=True, kw_only=True):
     """Sorted by person."""
 
     links: list[LinkOut]
 
 
-class UnlinkedOut(AccessShape, frozen=True, kw_only=True):
+class UnlinkedOut(Shape, frozen=True, kw_only=True):
     """`link` is the removed link; null if there was none."""
 
     principal: str
     link: LinkOut | None
 
 
-class MoveWish(AccessRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MoveWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Two addresses, as `agent:<agent>:<channel>:<type>:<chat>`."""
 
     old: str
     new: str
 
 
-class MovedOut(AccessShape, frozen=True, kw_only=True):
+class MovedOut(Shape, frozen=True, kw_only=True):
     """The addresses that now lead to the older mailbox; empty if they already did."""
 
     aliases: list[str]
     refused: list[str]
 
 
-def pair_view(one: PairingView) -> PairOut:
-    return PairOut(
-        code=spelt(one.code),
-        agent=one.agent,
-        channel=one.channel,
-        principal=one.principal,
-        name=one.name,
-        state=one.state.value,
-        asked_at=one.asked_at,
-        decided_at=one.decided_at,
-    )
-
-
-def pairs_view(found: Iterable[PairingView]) -> PairsOut:
-    return PairsOut(pairs=[pair_view(one) for one in found])
-
-
-def link_view(one: Link) -> LinkOut:
-    return LinkOut(principal=one.principal, person=one.person, at=one.at)
-
-
-def links_view(found: Iterable[Link]) -> LinksOut:
-    return LinksOut(links=[link_view(one) for one in found])
-
-
-def moved_view(moved: Moved) -> MovedOut:
-    return MovedOut(aliases=list(moved.aliases), refused=list(moved.refused))
+pair_view: Callable[[PairingView], PairOut] = view_of(PairOut, code=lambda one: spelt(one.code))
+pairs_view = list_of(PairsOut, pair_view)
+link_view: Callable[[Link], LinkOut] = view_of(LinkOut)
+links_view = list_of(LinksOut, link_view)
+moved_view: Callable[[Moved], MovedOut] = view_of(MovedOut)

@@ -1,10 +1,11 @@
 """The JSON shapes of the audit trail."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.api.shapes.shapes import Shape
-from holdfast.audit.action import Action
+from holdfast.api.shapes.view import or_none, page_of, view_of
+from holdfast.audit.action import Action, By
 
 
 class ActorOut(Shape, frozen=True, kw_only=True):
@@ -36,23 +37,12 @@ class ActionList(Shape, frozen=True, kw_only=True):
     next: int | None
 
 
-def action_view(action: Action) -> ActionOut:
-    by = action.by
-    return ActionOut(
-        n=action.n,
-        at=action.at,
-        verb=action.verb,
-        actor=ActorOut(kind=by.kind.value, id=by.id, label=by.label, origin=by.origin),
-        subject=action.subject,
-        outcome=action.outcome.value,
-        code=action.code or None,
-        count=action.count,
-        detail=dict(action.detail),
-        digest=action.digest.hex(),
-    )
-
-
-def actions_view(found: Sequence[Action], limit: int) -> ActionList:
-    return ActionList(
-        actions=[action_view(one) for one in found], next=found[-1].n if found and len(found) == limit else None
-    )
+action_view: Callable[[Action], ActionOut] = view_of(
+    ActionOut,
+    actor=lambda one: _actor_view(one.by),
+    code=or_none("code"),
+    detail=lambda one: dict(one.detail),
+    digest=lambda one: one.digest.hex(),
+)
+_actor_view: Callable[[By], ActorOut] = view_of(ActorOut)
+actions_view = page_of(ActionList, action_view)

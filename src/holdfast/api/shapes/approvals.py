@@ -1,11 +1,12 @@
 """The JSON shapes of approvals."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import Source, list_of, view_of
 from holdfast.turns.approval import ApprovalView, Decision
 from holdfast.turns.call_view import full_arguments
 
@@ -66,30 +67,9 @@ class ApprovalList(Shape, frozen=True, kw_only=True):
     approvals: list[PendingApproval]
 
 
-def approval_view(found: ApprovalView) -> PendingApproval:
-    return PendingApproval(
-        id=found.id,
-        agent=found.agent,
-        session=found.session,
-        turn=found.turn,
-        tool=found.tool,
-        arguments=found.arguments,
-        digest=found.digest,
-        salt=found.salt.hex(),
-        cut=found.cut,
-        chat=found.address,
-        asked_by=found.principal,
-        asked_at=found.asked_at,
-        due_at=found.due_at,
-        decision=found.decision.value if found.decision else None,
-        decided_at=found.decided_at,
-        decided_by=found.decided_by,
-    )
-
-
-def whole_approval_view(found: ApprovalView) -> WholeApproval:
-    return WholeApproval(**structs.asdict(approval_view(found)), shown=full_arguments(found.arguments))
-
-
-def approvals_view(found: Sequence[ApprovalView]) -> ApprovalList:
-    return ApprovalList(approvals=[approval_view(one) for one in found])
+SOURCES: dict[str, Source] = {"salt": lambda one: one.salt.hex(), "chat": "address", "asked_by": "principal"}
+approval_view: Callable[[ApprovalView], PendingApproval] = view_of(PendingApproval, **SOURCES)
+whole_approval_view: Callable[[ApprovalView], WholeApproval] = view_of(
+    WholeApproval, **SOURCES, shown=lambda one: full_arguments(one.arguments)
+)
+approvals_view = list_of(ApprovalList, approval_view)

@@ -1,6 +1,9 @@
 """The JSON shapes of the audit."""
 
+from collections.abc import Callable
+
 from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import each, optional, view_of
 from holdfast.sessions.compression_audit import Report
 
 
@@ -28,21 +31,8 @@ class AuditReport(Shape, frozen=True, kw_only=True):
     first_contradiction: AuditContradiction | None
 
 
-def audit_view(report: Report) -> AuditReport:
-    return AuditReport(
-        ok=report.ok,
-        sessions=report.sessions,
-        entries=report.entries,
-        operations=report.operations,
-        summaries=report.summaries,
-        log_lines=report.log_lines,
-        checks=[
-            AuditCheck(name=one.name, promise=one.promise, examined=one.examined, contradictions=one.contradictions)
-            for one in report.checks
-        ],
-        first_contradiction=AuditContradiction(
-            check=report.first.check, session=report.first.session, what=report.first.what
-        )
-        if report.first
-        else None,
-    )
+audit_view: Callable[[Report], AuditReport] = view_of(
+    AuditReport,
+    checks=each("checks", view_of(AuditCheck)),
+    first_contradiction=optional("first", view_of(AuditContradiction)),
+)

@@ -1,8 +1,9 @@
 """The JSON shapes of channel status."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import list_of, view_of
 from holdfast.inbox.channel_status import ChannelStatus
 
 
@@ -23,16 +24,5 @@ class ChannelStandings(Shape, frozen=True, kw_only=True):
     channels: list[ChannelStanding]
 
 
-def standing_view(one: ChannelStatus) -> ChannelStanding:
-    return ChannelStanding(
-        agent=one.agent,
-        channel=one.channel,
-        state=one.state.value,
-        since=one.since,
-        reason=one.reason,
-        attempts=one.attempts,
-    )
-
-
-def standings_view(found: Iterable[ChannelStatus]) -> ChannelStandings:
-    return ChannelStandings(channels=[standing_view(one) for one in found])
+standing_view: Callable[[ChannelStatus], ChannelStanding] = view_of(ChannelStanding)
+standings_view = list_of(ChannelStandings, standing_view)

@@ -1,8 +1,9 @@
 """The JSON shapes of a chat as its participants saw it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import or_none, view_of
 from holdfast.sessions.conversation import ChatLine
 
 
@@ -29,22 +30,12 @@ class Conversation(Shape, frozen=True, kw_only=True):
     before: int | None
 
 
+line_view: Callable[[ChatLine], ConversationLine] = view_of(
+    ConversationLine, message_id=or_none("event_id"), sender="principal"
+)
+
+
 def conversation_view(found: Sequence[ChatLine], limit: int) -> Conversation:
     positions = {line.seq for line in found}
-    lines = [
-        ConversationLine(
-            id=line.id,
-            message=line.message,
-            message_id=line.event_id or None,
-            sender=line.principal,
-            text=line.text,
-            state=line.state,
-            session=line.session,
-            turn=line.turn,
-            at=line.at,
-            approval=line.approval,
-            undone=line.undone,
-        )
-        for line in found
-    ]
-    return Conversation(lines=lines, before=min(positions) if positions and len(positions) >= limit else None)
+    before = min(positions) if positions and len(positions) >= limit else None
+    return Conversation(lines=[line_view(line) for line in found], before=before)

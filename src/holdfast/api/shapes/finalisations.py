@@ -1,8 +1,9 @@
 """The JSON shapes of finalisations. The extracted facts are in memory, not here."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import list_of, or_none, view_of
 from holdfast.sessions.finalisation import Finalisation
 
 
@@ -32,25 +33,12 @@ class FinalisationsOut(Shape, frozen=True, kw_only=True):
     finalisations: list[FinalisationOut]
 
 
-def finalisation_view(one: Finalisation) -> FinalisationOut:
-    return FinalisationOut(
-        id=one.origin,
-        session=one.session,
-        epoch=one.epoch,
-        agent=one.agent,
-        cause=one.cause,
-        state=one.step.value,
-        outcome=one.outcome,
-        attempts=one.attempts,
-        from_seq=one.from_seq,
-        through_seq=one.through_seq,
-        model=one.model or None,
-        reason=one.reason or None,
-        started_at=one.started_at,
-        due_at=None if one.ended else one.due_at,
-        ended_at=one.ended_at,
-    )
-
-
-def finalisations_view(found: Sequence[Finalisation]) -> FinalisationsOut:
-    return FinalisationsOut(finalisations=[finalisation_view(one) for one in found])
+finalisation_view: Callable[[Finalisation], FinalisationOut] = view_of(
+    FinalisationOut,
+    id="origin",
+    state="step",
+    model=or_none("model"),
+    reason=or_none("reason"),
+    due_at=lambda one: None if one.ended else one.due_at,
+)
+finalisations_view = list_of(FinalisationsOut, finalisation_view)

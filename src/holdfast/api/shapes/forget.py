@@ -1,15 +1,17 @@
 """The JSON shapes of forgetting."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from msgspec import Struct, field
 
 from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import view_of
 from holdfast.memory.delivery import OPEN, DeliveryState
 from holdfast.memory.forget import KEPT, KEPT_OF_PERSON, KEPT_OF_SESSION, ErasurePart, ForgetKind, Forgetting
 
 PENDING = "forget_pending"
+STOPPED = frozenset({DeliveryState.PARKED, DeliveryState.DROPPED, DeliveryState.RETRACTED})
 
 
 class ForgetWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,19 +61,24 @@ class ForgetReport(Shape, frozen=True, kw_only=True):
     parts: list[ForgetPart] = field(default_factory=list)
 
 
-def forget_view(found: Forgetting) -> ForgetReport:
-    return ForgetReport(
-        forget=found.id,
-        status="done" if found.done else "pending",
-        code=None if found.done else PENDING,
-        requested_at=found.requested_at,
-        agent=found.agent,
-        session=found.subject if found.kind is ForgetKind.SESSION else None,
-        person=found.subject if found.kind is ForgetKind.PERSON else None,
-        blanked=dict(found.blanked),
-        kept=list(_kept(found)),
-        parts=list(_parts(found)),
-    )
+forget_view: Callable[[Forgetting], ForgetReport] = view_of(
+    ForgetReport,
+    forget="id",
+    status=lambda found: "done" if found.done else "pending",
+    code=lambda found: None if found.done else PENDING,
+    session=lambda found: found.subject if found.kind is ForgetKind.SESSION else None,
+    person=lambda found: found.subject if found.kind is ForgetKind.PERSON else None,
+    blanked=lambda found: dict(found.blanked),
+    kept=lambda found: list(_kept(found)),
+    parts=lambda found: list(_parts(found)),
+)
+_provider: Callable[[ErasurePart], ForgetPart] = view_of(
+    ForgetPart,
+    what=lambda _part: "provider",
+    state=lambda part: "done" if part.done else "parked" if part.state in STOPPED else "pending",
+    at=lambda _part: None,
+    next_try_at=lambda part: part.due_at if part.state in OPEN else None,
+)
 
 
 def _kept(found: Forgetting) -> Iterator[ForgetKept]:
@@ -99,18 +106,3 @@ def _parts(found: Forgetting) -> Iterator[ForgetPart]:
             if found.swept_at is None
             else None,
         )
-
-
-def _provider(part: ErasurePart) -> ForgetPart:
-    parked = part.state in {DeliveryState.PARKED, DeliveryState.DROPPED, DeliveryState.RETRACTED}
-    return ForgetPart(
-        what="provider",
-        state="done" if part.done else "parked" if parked else "pending",
-        provider=part.provider,
-        place=part.place,
-        delivery=part.delivery,
-        attempt=part.attempt,
-        next_try_at=part.due_at if part.state in OPEN else None,
-        receipt=part.receipt,
-        reason=part.reason,
-    )

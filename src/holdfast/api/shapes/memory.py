@@ -1,9 +1,9 @@
 """The JSON shapes of memory: deliveries, replays and recall."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from holdfast.api.shapes.shapes import Delivery, Shape, delivery_view
-from holdfast.memory.delivery import DeliveryView
+from holdfast.api.shapes.view import each, page_of, view_of
 from holdfast.memory.recall import RecallOutcome
 
 
@@ -40,26 +40,5 @@ class Memories(Shape, frozen=True, kw_only=True):
     skipped: list[str]
 
 
-def deliveries_view(found: Sequence[DeliveryView], limit: int) -> Deliveries:
-    return Deliveries(
-        deliveries=[delivery_view(one) for one in found],
-        next=found[-1].n if found and len(found) == limit else None,
-    )
-
-
-def memories_view(found: RecallOutcome) -> Memories:
-    return Memories(
-        memories=[
-            Memory(
-                provider=one.provider,
-                text=one.text,
-                session=one.session,
-                turn=one.turn,
-                speaker=one.speaker,
-                at=one.at,
-                ref=one.ref,
-            )
-            for one in found.memories
-        ],
-        skipped=list(found.skipped),
-    )
+deliveries_view = page_of(Deliveries, delivery_view)
+memories_view: Callable[[RecallOutcome], Memories] = view_of(Memories, memories=each("memories", view_of(Memory)))

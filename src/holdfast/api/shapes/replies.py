@@ -1,8 +1,9 @@
 """The JSON shapes of replies. The text of a reply is with its message, not here."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import page_of, view_of
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import PostedReply
 
@@ -35,26 +36,7 @@ class OutgoingReplies(Shape, frozen=True, kw_only=True):
     next: int | None
 
 
-def reply_view(one: PostedReply) -> OutgoingReply:
-    return OutgoingReply(
-        id=one.id,
-        agent=one.agent,
-        channel=one.channel,
-        address=one.address,
-        message=one.message,
-        state=one.state,
-        attempt=one.attempt,
-        parts_sent=one.parts_sent,
-        possible_duplicate=one.possible_duplicate,
-        committed_at=one.at,
-        due_at=one.due_at if one.state in ON_ITS_WAY else None,
-        receipt=one.receipt,
-        reason=one.reason,
-        draft=one.draft,
-    )
-
-
-def replies_view(found: Sequence[PostedReply], limit: int) -> OutgoingReplies:
-    return OutgoingReplies(
-        replies=[reply_view(one) for one in found], next=found[-1].n if found and len(found) == limit else None
-    )
+reply_view: Callable[[PostedReply], OutgoingReply] = view_of(
+    OutgoingReply, committed_at="at", due_at=lambda one: one.due_at if one.state in ON_ITS_WAY else None
+)
+replies_view = page_of(OutgoingReplies, reply_view)

@@ -4,21 +4,22 @@ The HTTP API answers with these shapes, and the command line prints them with `-
 Fields may be added; none is renamed or removed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from holdfast.api.shapes.awaited import Awaited, awaited_view
 from holdfast.api.shapes.json_types import Name, Part
+from holdfast.api.shapes.view import each, list_of, optional, view_of
 from holdfast.inbox.address import parse
 from holdfast.inbox.message import Accepted, AcceptOutcome, Duplicate, refusal
-from holdfast.inbox.message_trace import MessageTrace, ReplyView
+from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import HoldfastError
 from holdfast.memory.delivery import OPEN, DeliveryView
 from holdfast.runtime.views import Health, Prompt
 from holdfast.sessions.compression import Operation, Summary, snapshot_name
 from holdfast.sessions.session import Session
+from holdfast.turns.approval import OpenQuestion
 from holdfast.turns.journal import AssistantSaid, EntryView, Observed, ToolCall, ToolReturned, ToolStarted, UserSaid
 
 ON_ITS_WAY = frozenset(state.value for state in OPEN)
@@ -97,6 +98,20 @@ class AttachmentOf(Shape, frozen=True, kw_only=True):
     name: str
     media_type: str
     bytes: int
+
+
+class Awaited(Shape, frozen=True, kw_only=True):
+    """The approval that a message waits for; `/approve <approval>` or `/deny <approval>` in its chat decides it.
+
+    If `cut` is true, `text` omits a part of the arguments. `GET /v1/approvals/{approval}` shows all of them and the
+    digest, and approving takes `/approve <approval> <digest>`.
+    """
+
+    approval: str
+    tool: str
+    text: str
+    due_at: int  # when it counts as denied
+    cut: bool = False
 
 
 class MessageStatus(Shape, frozen=True, kw_only=True):
@@ -241,149 +256,57 @@ def accepted_view(outcome: AcceptOutcome) -> AcceptedMessage | DuplicateMessage:
             raise refusal(outcome)
 
 
-def message_view(trace: MessageTrace) -> MessageStatus:
-    asked = trace.awaiting
-    return MessageStatus(
-        message=trace.message,
-        agent=trace.agent,
-        chat=trace.chat,
-        id=trace.event_id,
-        sender=trace.principal,
-        state=trace.state.value,
-        reason=trace.reason,
-        accepted_at=trace.accepted_at,
-        queued_behind=trace.queued_behind,
-        session=trace.session,
-        turn=trace.turn,
-        attempt=trace.attempt,
-        reply=_reply_view(trace.reply) if trace.reply else None,
-        deliveries=[delivery_view(one) for one in trace.deliveries],
-        attachments=[
-            AttachmentOf(hash=one.hash, name=one.name, media_type=one.media_type, bytes=one.size)
-            for one in trace.enclosures
-        ],
-        awaiting=awaited_view(asked) if asked else None,
-    )
-
-
-def _reply_view(reply: ReplyView) -> Reply:
-    return Reply(
-        text=reply.text,
-        state=reply.state,
-        id=reply.id,
-        attempt=reply.attempt,
-        receipt=reply.receipt,
-        reason=reply.reason,
-        possible_duplicate=reply.possible_duplicate,
-        draft=reply.draft,
-    )
-
-
-def delivery_view(one: DeliveryView) -> Delivery:
-    return Delivery(
-        id=one.id,
-        provider=one.provider,
-        place=one.place,
-        op=one.op,
-        state=one.state,
-        attempt=one.attempt,
-        session=one.stream,
-        from_turn=one.from_turn,
-        through_turn=one.through_turn,
-        late=one.late,
-        scheduled_at=one.at,
-        due_at=one.due_at if one.state in ON_ITS_WAY else None,
-        receipt=one.receipt,
-        reason=one.reason,
-        means=one.means,
-    )
-
-
-def sessions_view(found: Iterable[Session]) -> Sessions:
-    return Sessions(sessions=[session_view(one) for one in found])
-
-
-def session_view(session: Session) -> SessionView:
-    return SessionView(
-        id=session.id,
-        agent=session.agent,
-        title=session.title,
-        state=session.state.value,
-        live=session.live,
-        parent=session.parent,
-        opened_at=session.opened_at,
-        active_at=session.active_at,
-        turns=session.turns,
-        summaries=session.summaries,
-        address=session.address,
-        chat=parse(session.address).chat if session.address else None,
-    )
-
-
-def entries_view(found: Iterable[EntryView]) -> Entries:
-    return Entries(entries=[entry_view(one) for one in found])
+delivery_view: Callable[[DeliveryView], Delivery] = view_of(
+    Delivery,
+    session="stream",
+    scheduled_at="at",
+    due_at=lambda one: one.due_at if one.state in ON_ITS_WAY else None,
+)
+awaited_view: Callable[[OpenQuestion], Awaited] = view_of(Awaited, approval="id")
+message_view: Callable[[MessageTrace], MessageStatus] = view_of(
+    MessageStatus,
+    id="event_id",
+    sender="principal",
+    reply=optional("reply", view_of(Reply)),
+    deliveries=each("deliveries", delivery_view),
+    attachments=each("enclosures", view_of(AttachmentOf, bytes="size")),
+    awaiting=optional("awaiting", awaited_view),
+)
+session_view: Callable[[Session], SessionView] = view_of(
+    SessionView, chat=lambda one: parse(one.address).chat if one.address else None
+)
+sessions_view = list_of(Sessions, session_view)
+operation_view: Callable[[Operation], OperationView] = view_of(OperationView)
+operations_view = list_of(Operations, operation_view)
+health_view: Callable[[Health], HealthReport] = view_of(HealthReport, message="why")
+context_view: Callable[[Prompt], SessionContext] = view_of(
+    SessionContext, messages=each("messages", view_of(PromptMessage))
+)
 
 
 def entry_view(view: EntryView) -> JournalEntry:
     entry, body = view.entry, view.entry.body
+    said = body if isinstance(body, UserSaid | Observed) else None
     return JournalEntry(
         seq=entry.seq,
         turn=entry.turn,
         kind=entry.kind,
         text=entry.text,
-        message_id=(body.event_id or None) if isinstance(body, UserSaid | Observed) else None,
+        message_id=(said.event_id or None) if said else None,
         undone=view.undone,
         at=entry.at,
         calls=list(body.calls) if isinstance(body, AssistantSaid) else [],
         tool=body.name if isinstance(body, ToolStarted | ToolReturned) else None,
-        sender=body.principal if isinstance(body, UserSaid | Observed) else None,
+        sender=said.principal if said else None,
     )
 
 
-def context_view(prompt: Prompt) -> SessionContext:
-    return SessionContext(
-        messages=[PromptMessage(role=one.role, content=one.content) for one in prompt.messages],
-        covers_through=prompt.covers_through,
-        tokens=prompt.tokens,
-    )
+entries_view = list_of(Entries, entry_view)
 
 
 def snapshot_view(summary: Summary, covered: Sequence[EntryView]) -> Snapshot:
-    return Snapshot(
-        snapshot=snapshot_name(summary.session, summary.n),
-        session=summary.session,
-        n=summary.n,
-        base_n=summary.base_n,
-        covers_from=summary.covers_from,
-        covers_through=summary.covers_through,
-        model=summary.model,
-        operation=summary.operation,
-        at=summary.at,
-        text=summary.text,
-        entries=[entry_view(one) for one in covered],
-    )
-
-
-def operation_view(operation: Operation) -> OperationView:
-    return OperationView(
-        id=operation.id,
-        kind=operation.kind,
-        session=operation.session,
-        started_at=operation.started_at,
-        ended_at=operation.ended_at,
-        outcome=operation.outcome,
-        detail=operation.detail,
-    )
-
-
-def health_view(health: Health) -> HealthReport:
-    return HealthReport(
-        ok=health.ok,
-        proved_write_ms=health.proved_write_ms,
-        code=health.code,
-        message=health.why,
-        wal_bytes=health.wal_bytes,
-    )
+    name, entries = snapshot_name(summary.session, summary.n), [entry_view(one) for one in covered]
+    return view_of(Snapshot, snapshot=lambda _: name, entries=lambda _: entries)(summary)
 
 
 def error_view(error: HoldfastError) -> ErrorReport:

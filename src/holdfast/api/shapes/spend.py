@@ -1,8 +1,9 @@
 """The JSON shapes of model costs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import view_of
 from holdfast.turns.spend import SpendTotal, dollars
 
 
@@ -27,18 +28,9 @@ class Spending(Shape, frozen=True, kw_only=True):
     total: str
 
 
+line_view: Callable[[SpendTotal], SpendLine] = view_of(SpendLine)
+
+
 def spending_view(found: Sequence[SpendTotal], days: int) -> Spending:
     total = sum(one.cost_micros for one in found)
-    lines = [
-        SpendLine(
-            agent=one.agent,
-            model=one.model,
-            task=one.task,
-            answers=one.answers,
-            tokens_in=one.tokens_in,
-            tokens_out=one.tokens_out,
-            cost_micros=one.cost_micros,
-        )
-        for one in found
-    ]
-    return Spending(days=days, lines=lines, total_micros=total, total=dollars(total))
+    return Spending(days=days, lines=[line_view(one) for one in found], total_micros=total, total=dollars(total))

@@ -1,8 +1,9 @@
 """The JSON shapes of MCP server status."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import list_of, view_of
 from holdfast.inbox.channel_status import ToolServerStatus
 
 
@@ -28,21 +29,5 @@ class ToolServers(Shape, frozen=True, kw_only=True):
     servers: list[ToolServer]
 
 
-def server_view(one: ToolServerStatus) -> ToolServer:
-    return ToolServer(
-        agent=one.agent,
-        server=one.server,
-        state=one.state.value,
-        since=one.since,
-        reason=one.reason,
-        attempts=one.attempts,
-        restarts=one.restarts,
-        tools=list(one.tools),
-        confinement=one.confinement,
-        confinement_note=one.confinement_note,
-        user=one.user,
-    )
-
-
-def servers_view(found: Iterable[ToolServerStatus]) -> ToolServers:
-    return ToolServers(servers=[server_view(one) for one in found])
+server_view: Callable[[ToolServerStatus], ToolServer] = view_of(ToolServer)
+servers_view = list_of(ToolServers, server_view)

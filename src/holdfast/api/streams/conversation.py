@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.caller import Caller
+from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import Settings
 from holdfast.api.origin import Hop, origin_by
 from holdfast.api.request import decode
@@ -117,12 +118,13 @@ class SocketConversation:
     def __init__(
         self,
         caller: Caller,
+        viewer: Viewer,
         settings: Settings,
         outbox: Outbox,
         start: Callable[[Coroutine[Any, Any, None], str], None],
     ) -> None:
         self._caller = caller
-        self._service = settings.service
+        self._viewer = viewer
         self._tasks = settings.tasks
         self._metrics = settings.metrics
         self._outbox = outbox
@@ -154,10 +156,10 @@ class SocketConversation:
 
     async def _send(self, frame: SendMessage) -> None:
         self._check_room()
-        sender = await self._caller.speak_as(frame.sender, check_part("chat", frame.chat), self._service)
+        sender = await self._caller.speak_as(frame.sender, check_part("chat", frame.chat), self._viewer)
         origin = origin_by(self._caller, frame.hop)
         with self._metrics.accept_seconds.time():
-            outcome = await self._service.accept(
+            outcome = await self._viewer.accept(
                 frame.chat, frame.text, agent=frame.agent, sender=sender, id=frame.id, origin=origin
             )
         told = accepted_view(outcome)
@@ -174,7 +176,7 @@ class SocketConversation:
             await self._tell(MessageId(told.message))
 
     def _whom(self, agent: str | None) -> str:
-        return self._service.default_agent if agent is None else agent
+        return self._viewer.default_agent if agent is None else agent
 
     def _check_room(self) -> None:
         if len(self._chats) + len(self._coming) >= CHATS_MAX:
@@ -182,7 +184,7 @@ class SocketConversation:
 
     async def _subscribe(self, address: Address) -> None:
         self._check_room()
-        found = await self._service.mailbox(str(address))
+        found = await self._viewer.mailbox(str(address))
         if found is not None:
             self._chat(found.mailbox).subscribed = True
         elif str(address) not in self._coming:
@@ -201,7 +203,7 @@ class SocketConversation:
     async def _found(self, address: Address) -> MailboxView | None:
         """The mailbox; None while it does not exist or the store is unavailable."""
         try:
-            return await self._service.mailbox(str(address))
+            return await self._viewer.mailbox(str(address))
         except StoreUnavailable:
             return None
 
@@ -211,12 +213,12 @@ class SocketConversation:
 
     async def _tell(self, message: MessageId) -> None:
         """Send the current state of a message, and its events from now on."""
-        trace = await self._service.trace(message)
+        trace = await self._viewer.trace(message)
         if trace.state not in UNFINISHED:
             self._outbox.put(reply_of(trace))
             return
         self._outbox.put(State(message=message, state=trace.state.value))
-        found = await self._service.mailbox(trace.address)
+        found = await self._viewer.mailbox(trace.address)
         if found is not None:
             self._await(found.mailbox, message)
             self._ask(self._chat(found.mailbox), trace)
@@ -237,7 +239,7 @@ class SocketConversation:
     def _chat(self, mailbox: str) -> WatchedChat:
         chat = self._chats.get(mailbox)
         if chat is None:
-            chat = self._chats[mailbox] = WatchedChat(self._service.listen(mailbox=mailbox))
+            chat = self._chats[mailbox] = WatchedChat(self._viewer.listen(mailbox=mailbox))
             self._start(self._pump(mailbox, chat), "ws-chat")
         return chat
 
@@ -259,7 +261,7 @@ class SocketConversation:
             except HoldfastError as error:  # too far behind the feed, or the store is busy: resume from durable state
                 self._outbox.put(Failed(error=error_view(error).error))
                 chat.feed.close()
-                chat.feed = self._service.listen(mailbox=mailbox)
+                chat.feed = self._viewer.listen(mailbox=mailbox)
                 await self._tasks.sleep(LOOK_EVERY_MS)
         chat.feed.close()
         del self._chats[mailbox]
@@ -278,7 +280,7 @@ class SocketConversation:
         """Send the final state of messages, or the approvals that they wait for."""
         awaited = chat.awaited.keys() & set(about)
         for message in sorted(about):
-            trace = await self._service.message(MessageId(message))  # of a chat that the token may read
+            trace = await self._viewer.message(MessageId(message))  # of a chat that the token may read
             if message in awaited and message not in chat.awaited:
                 continue  # another task has looked it up and sent the result meanwhile
             if trace.state not in UNFINISHED:

@@ -7,16 +7,17 @@ Rule 3: a message that waits for a human, in its turn or behind another one, rep
         knows why it waits.
 """
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from holdfast.api.shapes.shapes import ErrorDetail
+from holdfast.api.auth.viewer import Viewer
+from holdfast.api.shapes.shapes import ErrorDetail, awaited_view
+from holdfast.api.shapes.view import view_of
 from holdfast.inbox.message import UNFINISHED
 from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.ids import MessageId
 from holdfast.kernel.notifier import Event, Feed
-from holdfast.runtime.runtime import Runtime
 
 LOOK_EVERY_MS = 1_000  # another process may answer
 VOIDING = frozenset({"turn.restarted", "turn.called"})  # text before a tool call is not part of the reply
@@ -73,17 +74,12 @@ class Failed(Frame, frozen=True, kw_only=True, tag="error"):
     id: str | None = None  # of the message that was not accepted
 
 
-def reply_of(trace: MessageTrace) -> Replied:
-    return Replied(
-        message=trace.message,
-        agent=trace.agent,
-        chat=trace.chat,
-        id=trace.event_id,
-        state=trace.state.value,
-        text=trace.reply.text if trace.reply else "",
-        reason=trace.reason,
-        hop=trace.hop + 1,
-    )
+reply_of: Callable[[MessageTrace], Replied] = view_of(
+    Replied,
+    id="event_id",
+    text=lambda trace: trace.reply.text if trace.reply else "",
+    hop=lambda trace: trace.hop + 1,
+)
 
 
 def question_of(trace: MessageTrace, told: str) -> HumanAsked | None:
@@ -91,14 +87,7 @@ def question_of(trace: MessageTrace, told: str) -> HumanAsked | None:
     asked = trace.awaiting
     if asked is None or asked.id == told:
         return None
-    return HumanAsked(
-        message=trace.message,
-        approval=asked.id,
-        tool=asked.tool,
-        text=asked.text,
-        due_at=asked.due_at,
-        cut=asked.cut,
-    )
+    return HumanAsked(message=trace.message, **structs.asdict(awaited_view(asked)))
 
 
 def live_frames(event: Event) -> Iterable[Frame] | None:
@@ -114,10 +103,10 @@ def live_frames(event: Event) -> Iterable[Frame] | None:
     return None
 
 
-async def follow_message(service: Runtime, message: MessageId, feed: Feed) -> AsyncGenerator[Frame]:
+async def follow_message(viewer: Viewer, message: MessageId, feed: Feed) -> AsyncGenerator[Frame]:
     """The frames of one message until it ends; the last one is its `Replied`. Closes the feed."""
     try:
-        trace, told = await service.trace(message), ""
+        trace, told = await viewer.trace(message), ""
         yield State(message=message, state=trace.state.value)
         while trace.state in UNFINISHED:
             if (asked := question_of(trace, told)) is not None:
@@ -126,7 +115,7 @@ async def follow_message(service: Runtime, message: MessageId, feed: Feed) -> As
             event = await feed.next_within(LOOK_EVERY_MS)
             frames = live_frames(event) if event is not None else None
             if frames is None:
-                trace = await service.trace(message)
+                trace = await viewer.trace(message)
             for frame in frames or ():
                 yield frame
         yield reply_of(trace)

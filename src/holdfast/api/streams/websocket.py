@@ -17,6 +17,7 @@ from holdfast.api.auth.access_token import Scope as TokenScope
 from holdfast.api.auth.actor import caller_as_actor
 from holdfast.api.auth.caller import Caller
 from holdfast.api.auth.guard import Guard
+from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import Settings, answer
 from holdfast.api.errors import (
     AuthRequired,
@@ -53,16 +54,16 @@ PATH = "/v1/ws"
 SOCKETS_MAX = 500
 AUTH_WAIT_MS = 10_000
 
-ScopeForCaller = Callable[[Settings, Caller, str], Settings]  # limits the settings to a caller at an address
+ViewerFor = Callable[[Caller, str], Viewer]  # the viewer of a caller at an address
 
 
 class Sockets:
     """The open WebSocket connections of this server."""
 
-    def __init__(self, guard: Guard, settings: Settings, scope_for: ScopeForCaller) -> None:
+    def __init__(self, guard: Guard, settings: Settings, viewer_for: ViewerFor) -> None:
         self._guard = guard
         self._settings = settings
-        self._scope_for = scope_for
+        self._viewer_for = viewer_for
         self._open = 0
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +79,7 @@ class Sockets:
         self._open += 1
         self._settings.metrics.sockets.inc()
         try:
-            await Connection((scope, receive, send), self._guard, self._settings, self._scope_for, opened).run()
+            await Connection((scope, receive, send), self._guard, self._settings, self._viewer_for, opened).run()
         finally:
             self._open -= 1
             self._settings.metrics.sockets.dec()
@@ -107,13 +108,13 @@ class Connection:
         asgi: tuple[Scope, Receive, Send],
         guard: Guard,
         settings: Settings,
-        scope_for: ScopeForCaller,
+        viewer_for: ViewerFor,
         opened: OpenRequest,
     ) -> None:
         self._scope, self._receive, self._send = asgi
         self._guard = guard
         self._settings = settings
-        self._scope_for = scope_for
+        self._viewer_for = viewer_for
         self._opened = opened
         self._outbox = Outbox()
         self._over: asyncio.Future[Closing] = asyncio.get_running_loop().create_future()
@@ -169,11 +170,10 @@ class Connection:
             await self._serve(caller)
 
     async def _serve(self, caller: Caller) -> None:
-        settings = self._scope_for(self._settings, caller, self._guard.client_of(self._scope))
-        talk = self._talk = SocketConversation(caller, settings, self._outbox, self._start)
+        viewer = self._viewer_for(caller, self._guard.client_of(self._scope))
+        talk = self._talk = SocketConversation(caller, viewer, self._settings, self._outbox, self._start)
         scopes = sorted(scope.value for scope in TokenScope if caller.token.may(scope))
-        agents = sorted(caller.token.agents) or list(settings.service.agents())
-        self._outbox.put(Ready(scopes=scopes, agents=agents))
+        self._outbox.put(Ready(scopes=scopes, agents=list(viewer.agents())))
         self._start(self._recheck(caller), "ws-recheck")
         while True:
             text = await self._next()

@@ -1,0 +1,399 @@
+"""The viewer: the runtime as one access token may use it. Handlers have a viewer and not the runtime.
+
+Rule 1: a viewer offers only what is defined here. What concerns every agent and every chat is reached through `whole`,
+        which refuses a token that names agents (`ScopeRequired`) and a bound token (`TokenBound`). So a new route is
+        closed to both until this file opens it.
+Rule 2: for a token that names agents only those agents exist. For a bound token only its own chats exist
+        (token_binding.py). Data elsewhere and data that does not exist get the same answer.
+Rule 3: a request of a bound token that names another chat or sender is refused by the name alone (`TokenBound`).
+Rule 4: in a chat with several senders, a bound token reads the messages and replies. The model's context and the tool
+        calls are not part of the chat.
+Rule 5: a relay may use any sender and any chat, and does not find messages of other tokens by id.
+Rule 6: a caller other than the operator starts a limited number of new chats per hour.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeAlias, TypedDict, Unpack
+
+from msgspec import structs as bodies
+
+from holdfast.api.auth.access_token import AccessToken
+from holdfast.api.auth.overview import PAGE, Overview, filled, per_agent
+from holdfast.api.errors import AuthRequired
+from holdfast.inbox.address import Address, agent_name, check_part, parse
+from holdfast.inbox.attachment_sql import find_attachment, read_attachment
+from holdfast.inbox.identity_sql import linked_principals
+from holdfast.inbox.mailbox import MailboxView
+from holdfast.inbox.message import AcceptOutcome, Conflict, Duplicate, Origin
+from holdfast.inbox.message_trace import EnclosureView, MessageTrace
+from holdfast.kernel.errors import (
+    AgentNotFound,
+    ApprovalNotFound,
+    ForgetNotFound,
+    IdempotencyConflict,
+    InvalidInput,
+    MessageNotFound,
+    ScopeRequired,
+    SessionNotFound,
+)
+from holdfast.kernel.ids import ApprovalId, ForgetId, MessageId, Principal, SessionId
+from holdfast.kernel.notifier import Feed
+from holdfast.memory.forget import ForgetKind, Forgetting
+from holdfast.memory.recall import RecallOutcome
+from holdfast.runtime.runtime import Runtime
+from holdfast.runtime.views import Health, Prompt
+from holdfast.sessions.compression import Operation, Summary
+from holdfast.sessions.conversation import ChatLine
+from holdfast.sessions.conversation_sql import read_conversation
+from holdfast.sessions.history_sql import find_mailbox, list_operations, read_session, read_snapshot, trace_message
+from holdfast.sessions.session import Session, no_place_after
+from holdfast.turns.approval import ApprovalView, Decision
+from holdfast.turns.journal import AssistantSaid, EntryView, Recalled, ToolReturned, ToolStarted
+
+Exists: TypeAlias = Callable[[], Awaitable[bool]]
+AdmitChat: TypeAlias = Callable[[str, Exists], Awaitable[None]]  # raises `TooManyChats` for a chat that does not exist
+
+
+class Sending(TypedDict, total=False):
+    """How a message is accepted; see `Runtime.accept`."""
+
+    agent: str | None
+    sender: str | None
+    id: str
+    channel: str
+    message: MessageId
+    origin: Origin
+    request: str
+
+
+class Viewer:
+    def __init__(self, runtime: Runtime, token: AccessToken | None, admit_chat: AdmitChat | None = None) -> None:
+        self._runtime = runtime
+        self._given = token
+        self._admit_chat = admit_chat
+
+    @property
+    def token(self) -> AccessToken:
+        """The token of the request. Raises `AuthRequired` on a route that needs none."""
+        if self._given is None:
+            raise AuthRequired("this needs a bearer token")
+        return self._given
+
+    def logged_in(self, token: AccessToken) -> "Viewer":
+        """The viewer of a token that the request has proved."""
+        return Viewer(self._runtime, token, self._admit_chat)
+
+    def whole(self, what: str) -> Runtime:
+        """The runtime, for what concerns every agent and every chat. Raises `TokenBound` and `ScopeRequired`."""
+        self.token.check_everything(what)
+        return self._runtime
+
+    def overview(self, what: str) -> Overview:
+        """What the token's agents have in all of their chats. Raises `TokenBound`."""
+        self.token.check_all_chats(what)
+        return Overview(self._runtime, self.token)
+
+    # --- the process
+
+    async def health(self) -> Health:
+        return await self._runtime.health()
+
+    def agents(self) -> Sequence[str]:
+        return sorted(self.token.agents) or self._runtime.agents()
+
+    @property
+    def default_agent(self) -> str:
+        """The default agent, or the token's only agent if the token does not see the default one."""
+        usual, seen = self._runtime.default_agent, self.token.agents
+        return next(iter(seen)) if len(seen) == 1 and usual not in seen else usual
+
+    def _asked_agent(self, agent: str | None) -> str | None:
+        """The agent of a request; None is the default agent of a token for all of them. Raises `AgentNotFound`."""
+        if not self.token.agents:
+            return agent
+        asked = self.default_agent if agent is None else agent
+        self.token.check_agent(asked)
+        return asked
+
+    @contextmanager
+    def _hiding_other_agents(self, agent: str | None) -> Iterator[None]:
+        """Reword `AgentNotFound` for an agent that the token names but that is not configured: others stay hidden."""
+        try:
+            yield
+        except AgentNotFound as error:
+            if agent is None or not self.token.agents:
+                raise
+            raise AgentNotFound(f"there is no agent {agent[:80]!r} any more") from error
+
+    # --- messages
+
+    async def linked(self, principal: Principal) -> Sequence[Principal]:
+        """The accounts of the same person; they decide for whom a caller may speak, and are not shown."""
+        return await self._runtime.db.read(linked_principals(principal))
+
+    def new_message(self) -> MessageId:
+        return self._runtime.new_message()
+
+    async def accept(self, chat: str, text: str, **how: Unpack[Sending]) -> AcceptOutcome:
+        """Accept a message as the runtime does. Raises `TooManyChats` before a chat beyond the limit is created.
+
+        Raises `IdempotencyConflict` for an id that another token used in this chat.
+        """
+        binding = self.token.binding
+        binding.check_chat(chat)
+        if binding.is_bound:
+            how["sender"] = binding.speaker(how.get("sender"), chat)
+        await self._admit(chat, how)
+        whom = how["agent"] = self._asked_agent(how.get("agent"))
+        with self._hiding_other_agents(whom):
+            outcome = await self._runtime.accept(chat, text, **how)
+        if isinstance(outcome, Duplicate | Conflict) and not self.token.finds_all:
+            earlier = await self._runtime.db.read(trace_message(outcome.message))
+            if not self.token.finds(earlier.token):
+                raise IdempotencyConflict("this id belongs to a message of another token in this chat; use another id")
+        return outcome
+
+    async def _admit(self, chat: str, how: Sending) -> None:
+        if self._admit_chat is None:
+            return
+        agent = how.get("agent")
+        whom = agent_name(self.default_agent if agent is None else agent)
+        address = str(Address(agent=whom, channel=how.get("channel", "http"), type="dm", chat=chat))
+
+        async def exists() -> bool:
+            return await self.mailbox(address) is not None
+
+        await self._admit_chat(address, exists)
+
+    async def unanswered(self, chat: str, request: str, *, agent: str, channel: str) -> MessageId | None:
+        if chat:
+            self.token.binding.check_chat(chat)
+        whom = self._asked_agent(agent)
+        found = await self._runtime.unanswered(chat, request, agent=whom, channel=channel)
+        if found is not None and self.token.binding.is_bound:
+            await self.trace(found)
+        return found
+
+    def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
+        """Ids cannot be guessed; a caller that has one was allowed to see it."""
+        if message is None and mailbox is None:
+            return self.whole("events").events()
+        return self._runtime.listen(message=message, mailbox=mailbox)
+
+    async def trace(self, message: MessageId) -> MessageTrace:
+        """A message by its id, with its deliveries. Raises `MessageNotFound`."""
+        return self._own(await self._runtime.trace(message), by_id=True)
+
+    async def message(self, message: MessageId) -> MessageTrace:
+        """A message of a chat that the caller reads, from any token. Raises `MessageNotFound`."""
+        return self._own(await self._runtime.db.read(trace_message(message)))
+
+    def _own(self, found: MessageTrace, *, by_id: bool = False) -> MessageTrace:
+        is_found = self.token.finds(found.token) or not by_id
+        if not (is_found and self.token.sees_chat(found.agent, found.address)):
+            raise MessageNotFound(f"no message {found.message!r} was accepted here", message=found.message)
+        return found
+
+    async def mailbox(self, address: str) -> MailboxView | None:
+        self.token.check_address(address)
+        return await self._runtime.db.read(find_mailbox(address))
+
+    async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
+        """The newest messages of an HTTP chat before a position, with their replies, oldest first."""
+        self.token.check_address(address)
+        return await self._runtime.db.read(read_conversation(address, before=before, limit=limit))
+
+    async def attachment(self, hash: str) -> tuple[EnclosureView, bytes] | None:
+        """An attachment under the name that it has for the first of the token's agents that received it.
+
+        None for a bound token: only messages of platforms have attachments, and a platform's chat belongs to no token.
+        """
+        if self.token.binding.is_bound:
+            return None
+        agents: Sequence[str | None] = sorted(self.token.agents) or [None]
+        for name in agents:
+            found = await self._runtime.db.read(find_attachment(hash, agent=name))
+            body = None if found is None else await self._runtime.db.read(read_attachment(hash))
+            if found is not None and body is not None:
+                return found, body
+        return None
+
+    # --- sessions
+
+    async def session(self, session: SessionId) -> Session:
+        """Raises `SessionNotFound`."""
+        found = await self._runtime.db.read(read_session(session))
+        if not self.token.sees_chat(found.agent, found.address):
+            raise SessionNotFound(f"there is no session {session}", session=session)
+        return found
+
+    async def _check_session(self, session: SessionId) -> str | None:
+        """The agent of the session, if the token is limited. Raises `SessionNotFound`."""
+        return (await self.session(session)).agent if self.token.is_limited else None
+
+    async def sessions(
+        self, *, agent: str | None = None, chat: str | None = None, after: str = "", limit: int = 100
+    ) -> Sequence[Session]:
+        """Sessions, newest first. A chat of another token has no sessions, like a chat that does not exist."""
+        if after:
+            try:
+                await self._check_session(SessionId(after))
+            except SessionNotFound:
+                raise no_place_after(after) from None
+        binding = self.token.binding
+        if chat is not None and not binding.allows(check_part("chat", chat)):
+            return []
+        if chat is not None and self.token.agents and agent is None:
+            agent = self.default_agent
+
+        async def read(after: str, limit: int) -> Sequence[Session]:
+            async def of(name: str | None) -> Sequence[Session]:
+                return await self._runtime.sessions(agent=name, chat=chat, after=after, limit=limit)
+
+            found = await per_agent(self.token, agent, of, order=lambda one: (one.opened_at, one.id), reverse=True)
+            return found[:limit]
+
+        def held(page: Sequence[Session]) -> Sequence[Session]:
+            return [one for one in page if binding.holds(one.address)]
+
+        if chat is not None or not binding.is_bound:
+            return await read(after, limit)
+        return await filled(read, held, lambda one: one.id, after=after, limit=limit)
+
+    async def history(self, session: SessionId, *, after: int, limit: int) -> Sequence[EntryView]:
+        async def read(after: int, limit: int) -> Sequence[EntryView]:
+            return await self._runtime.history(session, after=after, limit=limit)
+
+        if await self._is_alone(session):
+            return await read(after, limit)
+        return await filled(read, said_in, lambda view: view.entry.seq, after=after, limit=limit)
+
+    async def _is_alone(self, session: SessionId) -> bool:
+        """Whether the token may read everything in the session: it is not bound, or no other person has spoken there.
+
+        Raises `SessionNotFound`.
+        """
+        await self._check_session(session)
+        binding = self.token.binding
+        if not binding.is_bound:
+            return True
+        found = await self.session(session)
+        speaker = binding.speaker(None, parse(found.address or "").chat)
+        context = await self._runtime.context(session)
+        return not context.shared and found.principal in await self.linked(Principal(speaker))
+
+    async def prompt(self, session: SessionId) -> Prompt:
+        if not await self._is_alone(session):
+            raise self.token.beyond("what the model is shown where others speak")
+        with self._hiding_other_agents(await self._check_session(session)):
+            return await self._runtime.prompt(session)
+
+    async def begin_compression(self, session: SessionId) -> Operation:
+        with self._hiding_other_agents(await self._check_session(session)):
+            return await self._runtime.begin_compression(session)
+
+    async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
+        is_alone = await self._is_alone(session)
+        summary, covered = await self._runtime.db.read(read_snapshot(session, n))
+        return summary, covered if is_alone else said_in(covered)
+
+    async def operations(self, *, session: SessionId | None, after: str, limit: int) -> Sequence[Operation]:
+        if session is None:
+            self.token.check_all_chats("operations of all sessions")
+            if self.token.agents:
+                raise InvalidInput("this token is for some agents only: say whose operations, with `session`")
+        else:
+            await self._check_session(session)
+        return await self._runtime.db.read(list_operations(session=session, after=after, limit=limit))
+
+    # --- memory
+
+    async def recall(
+        self, text: str, *, agent: str | None = None, chat: str = "", sender: str | None = None
+    ) -> RecallOutcome:
+        """Recall on behalf of a bound token's sender, or of the chat if the token has no sender."""
+        binding = self.token.binding
+        if binding.is_bound:
+            chat = chat if chat or binding.sender is not None else binding.usual_chat("")
+            if chat:
+                binding.check_chat(chat)
+            sender = binding.speaker(sender, chat)
+        whom = self._asked_agent(agent)
+        with self._hiding_other_agents(whom):
+            return await self._runtime.recall(text, agent=whom, chat=chat, sender=sender)
+
+    async def forget(self, *, session: str | None, person: str | None, agent: str | None, id: str | None) -> Forgetting:
+        if session is not None:
+            await self._check_session(SessionId(session))
+        else:
+            self.token.check_all_chats("forgetting a person")
+        if agent is not None:
+            self.token.check_agent(agent)
+        elif person is not None and self.token.agents:
+            raise ScopeRequired("this token is for some agents only: say which of them is to forget, with `agent`")
+        return await self._runtime.forget(session=session, person=person, agent=agent, id=id)
+
+    async def forget_status(self, id: str) -> Forgetting:
+        found = await self._runtime.forget_status(id)
+        if not await self._sees_forgetting(found):
+            raise ForgetNotFound(f"nothing was asked to be forgotten under {id!r}", forget=ForgetId(id))
+        return found
+
+    async def _sees_forgetting(self, found: Forgetting) -> bool:
+        if not self.token.is_limited:
+            return True
+        if found.kind is not ForgetKind.SESSION:
+            return not self.token.binding.is_bound and found.agent is not None and self.token.sees(found.agent)
+        try:
+            await self.session(SessionId(found.subject))
+        except SessionNotFound:
+            return False
+        return True
+
+    # --- approvals
+
+    async def approvals(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
+        """Read as many approvals as it takes to find `limit` of the token's chats."""
+
+        async def read(count: int) -> Sequence[ApprovalView]:
+            async def of(name: str | None) -> Sequence[ApprovalView]:
+                return await self._runtime.approvals.list(decided=decided, agent=name, limit=count)
+
+            found = await per_agent(self.token, None, of, order=lambda one: (one.asked_at, one.id), reverse=decided)
+            return found[:count]
+
+        if not self.token.binding.is_bound:
+            return await read(limit)
+        wanted = max(PAGE, limit)
+        while True:
+            page = await read(wanted)
+            found = [one for one in page if self.token.binding.holds(one.address)]
+            if len(found) >= limit or len(page) < wanted:
+                return found[:limit]
+            wanted *= 2
+
+    async def approval(self, approval: ApprovalId) -> ApprovalView:
+        """Raises `ApprovalNotFound`."""
+        found = await self._runtime.approvals.find(approval)
+        if not self.token.sees_chat(found.agent, found.address):
+            raise ApprovalNotFound(f"there is no approval {approval[:40]!r}", approval=approval[:40])
+        return found
+
+    async def decide(self, approval: ApprovalId, decision: Decision, *, reason: str, digest: str) -> ApprovalView:
+        if self.token.is_limited:
+            await self.approval(approval)
+        by = f"token:{self.token.id}"
+        return await self._runtime.approvals.decide(approval, decision, by=by, reason=reason, digest=digest)
+
+
+def said_in(entries: Sequence[EntryView]) -> list[EntryView]:
+    """The messages and replies, without the model's context and the tool calls."""
+    kept = [view for view in entries if not isinstance(view.entry.body, Recalled | ToolStarted | ToolReturned)]
+    return [
+        replace(view, entry=replace(view.entry, body=bodies.replace(view.entry.body, calls=())))
+        if isinstance(view.entry.body, AssistantSaid)
+        else view
+        for view in kept
+    ]
