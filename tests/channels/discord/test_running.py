@@ -94,6 +94,7 @@ async def test_stopping_between_hello_and_identify_leaves_no_thread(world):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert heartbeats() == []
+    assert still_open() == []
 
 
 async def test_a_gateway_that_never_says_goodbye_is_left_in_time(world):
