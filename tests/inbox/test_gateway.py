@@ -1,14 +1,7 @@
 """What a mailbox does not take is refused before it is acknowledged; what must not be answered is kept and shown."""
 
-from asyncio import gather
-from dataclasses import replace
-from typing import Any, cast
-from unittest.mock import AsyncMock
-
 import pytest
 
-from holdfast.inbox.gateway import CROWD, CROWD_LASTS_MS, Gateway
-from holdfast.inbox.mailbox import Claim
 from holdfast.inbox.message import Accepted, Conflict, Duplicate, Limits, MailboxFull, TooMany
 from holdfast.kernel.errors import (
     EmptyMessage,
@@ -17,13 +10,8 @@ from holdfast.kernel.errors import (
     MailboxIsFull,
     MessageTooLarge,
     RateLimited,
-    StoreUnavailable,
 )
-from holdfast.kernel.ids import MessageId
-from holdfast.sessions.history_sql import next_ready
-from holdfast.store.node_sql import claim_mailboxes
 from holdfast.testing import ManualClock
-from holdfast.turns.worker import Worker
 from tests.support.fakes import (
     Gate,
     Process,
@@ -40,7 +28,6 @@ from tests.support.fakes import (
     states,
     the_session,
 )
-from tests.support.ports import make_ports, replace_verb, verb_on
 
 
 def limited(**limits):
@@ -194,105 +181,3 @@ async def test_the_loop_guard_holds_agents_that_only_talk_to_each_other_until_a_
         assert "[not addressed to you] bot: ping 4" in [message.content for message in model.requests[-1]]
         more = await post(runtime, "c", "ping 5", sender="bot", human=False)
         assert await states(runtime, more) == ["answered"], "a human released it"
-
-
-async def test_while_messages_crowd_in_turns_are_begun_one_at_a_time_and_none_is_kept_from_beginning(
-    tmp_path, monkeypatch
-):
-    gate, model, limits = Gate(), ScriptedModel(), []
-    model.otherwise = stands_at(gate, says("done"))
-    async with await Process.start(tmp_path, agents(model)) as runtime:
-        claim = verb_on(runtime.db, claim_mailboxes)
-
-        async def claiming(node, *, name, limit):
-            limits.append(limit)
-            return await claim(node, name=name, limit=limit)
-
-        replace_verb(monkeypatch, runtime.db, claim_mailboxes, claiming)
-        await gather(*(runtime.send(f"chat {n}", "hello") for n in range(CROWD)))
-        assert runtime.gateway.crowds == 1
-        monkeypatch.setattr(Gateway, "crowds", 1)  # and it stays so
-        limits.clear()
-        feed = runtime.events()
-        while len(model.requests) < CROWD:
-            await soon(feed.next_within(1_000))
-        assert set(limits) == {1}
-        monkeypatch.setattr(Gateway, "crowds", 0)
-        while limits[-1] == 1:
-            await runtime.send("another chat", "hello")
-            await soon(feed.next_within(1_000))
-        feed.close()
-        gate.open()
-
-
-async def test_in_a_crowd_a_mailbox_has_one_turn_and_waits_for_the_next_like_all_others(tmp_path, monkeypatch):
-    model = ScriptedModel()
-    taken: list[Claim] = []
-    async with await Process.start(tmp_path, agents(model)) as runtime:
-        claim = verb_on(runtime.db, claim_mailboxes)
-
-        async def claiming(node, *, name, limit):
-            claims = await claim(node, name=name, limit=limit)
-            taken.extend(claims)
-            return claims
-
-        replace_verb(monkeypatch, runtime.db, claim_mailboxes, claiming)
-        monkeypatch.setattr(Gateway, "crowds", 1)
-        said = [await runtime.send("a", text) for text in ("one", "two", "three")] + [await runtime.send("b", "four")]
-        assert await states(runtime, *said) == ["answered"] * 4
-    assert len(taken) == 4
-    assert [request[-1].content for request in model.requests if request[-1].content != "four"] == [
-        "one",
-        "two",
-        "three",
-    ]
-
-
-@pytest.mark.parametrize(("crowds", "pause_ms"), [(1, 100), (3, 300), (40, 1_000)])
-async def test_the_larger_the_crowd_the_longer_is_the_pause_before_a_turn(crowds, pause_ms):
-    tasks = AsyncMock()
-    others: Any = dict.fromkeys(("processor", "member"))
-    worker = Worker(make_ports(cast("Any", None), tasks=tasks), crowds=lambda: crowds, **others)
-    assert await worker._capacity() == 1
-    tasks.sleep.assert_awaited_once_with(pause_ms)
-
-
-async def test_claims_whose_answer_was_lost_are_all_given_again_though_messages_crowd_in_meanwhile(
-    tmp_path, monkeypatch
-):
-    """A mailbox that is claimed and that nobody serves would wait until the process ends."""
-    async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
-        claim = verb_on(runtime.db, claim_mailboxes)
-        lost: list[Claim] = []
-        sent: list[MessageId] = []
-
-        async def claiming(node, *, name, limit):
-            if lost:
-                return await claim(node, name=name, limit=limit)
-            if await runtime.db.read(next_ready()) is None or len(sent) < 3:
-                return ()
-            lost.extend(await claim(node, name=name, limit=limit))
-            monkeypatch.setattr(Gateway, "crowds", 1)
-            raise StoreUnavailable("the connection broke before the answer came")
-
-        replace_verb(monkeypatch, runtime.db, claim_mailboxes, claiming)
-        sent += [await runtime.send(chat, "hello") for chat in ("a", "b", "c")]
-        assert await states(runtime, *sent) == ["answered"] * 3
-    assert len(lost) == 3
-
-
-async def test_a_crowd_is_over_when_nobody_came_for_a_moment(tmp_path):
-    async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
-        gateway, clock = runtime.gateway, ManualClock(runtime.clock.now())
-        gateway._ports = replace(gateway._ports, clock=clock)
-        await gather(*(runtime.send(f"chat {n}", "hello") for n in range(CROWD - 1)))
-        assert gateway.crowds == 0
-        await gather(*(runtime.send(f"chat {n}", "hello again") for n in range(3 * CROWD)))
-        assert gateway.crowds == 3
-        clock.advance(CROWD_LASTS_MS // 2)
-        await gather(*(runtime.send(f"chat {n}", "and again") for n in range(CROWD)))
-        assert gateway.crowds == 3, "the most that there were lately"
-        clock.advance(CROWD_LASTS_MS // 2)
-        assert gateway.crowds == 0
-        await gather(*(runtime.send(f"chat {n}", "once more") for n in range(CROWD)))
-        assert gateway.crowds == 1

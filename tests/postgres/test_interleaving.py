@@ -60,21 +60,34 @@ async def connections(postgres_server):
         yield timed, stage
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def play(connections):
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def made(connections):
+    """Makes a situation, unless the test before had the same one: the stage restores it before every order."""
+    (timed, stage), latest = connections, ["", {}]
+
+    async def make(situation):
+        if latest[0] != situation:
+            latest[0], clock = "", ManualClock()
+            driver = Driver(await timed.emptied(clock), clock)
+            await driver.db.write(register_node(driver.node, "here", sole=False))
+            latest[1] = await SITUATIONS[situation](driver)
+            await driver.rows("select 1")  # PostgreSQL is told the time with it
+            await stage.keep()
+            latest[0] = situation
+        return latest[1]
+
+    return make
+
+
+@pytest.fixture
+def play(connections, made):
     """Finds the faults of two verbs of a situation."""
 
     async def find(situation, first, second, rewrite=as_written, *, unnamed=False, finder=first_fault):
-        (timed, stage), clock = connections, ManualClock()
-        db = await timed.emptied(clock)
-        driver = Driver(db, clock)
-        await db.write(register_node(driver.node, "here", sole=False))
-        made = await SITUATIONS[situation](driver)
-        await driver.rows("select 1")  # PostgreSQL is told the time with it
-        pair = tuple(Party(made[name].script, "" if unnamed else made[name].name, made[name].passed)
+        verbs = await made(situation)
+        pair = tuple(Party(verbs[name].script, "" if unnamed else verbs[name].name, verbs[name].passed)
                      for name in (first, second))  # fmt: skip
-        await stage.keep()
-        return await finder(stage, pair, rewrite)
+        return await finder(connections[1], pair, rewrite)
 
     return find
 
@@ -92,25 +105,25 @@ async def test_two_verbs_at_once_do_what_one_after_the_other_does(play, pair):
 
 
 @together
-@pytest.mark.parametrize("site", sorted(LOCKS))
+@pytest.mark.parametrize("site", sorted(LOCKS, key=LOCKS.__getitem__))
 async def test_a_verb_without_one_of_its_locks_is_found_out(play, site):
     assert await play(*LOCKS[site], without(Site(*site.split(".")), LOCK)) != []
 
 
 @together
-@pytest.mark.parametrize("site", sorted(COMPARISONS))
+@pytest.mark.parametrize("site", sorted(COMPARISONS, key=COMPARISONS.__getitem__))
 async def test_a_verb_without_one_of_its_comparisons_is_found_out(play, site):
     assert await play(*COMPARISONS[site], without(Site(*site.split(".")), comparison_of(site), r"\1\2true")) != []
 
 
 @together
-@pytest.mark.parametrize("verb", sorted(NAMES))
+@pytest.mark.parametrize("verb", sorted(NAMES, key=NAMES.__getitem__))
 async def test_a_verb_without_its_name_is_found_out(play, verb):
     assert await play(*NAMES[verb], unnamed=True) != []
 
 
 @together
-@pytest.mark.parametrize("double", sorted(DOUBLE), ids=name_of)
+@pytest.mark.parametrize("double", sorted(DOUBLE, key=DOUBLE.__getitem__), ids=name_of)
 async def test_a_verb_without_both_of_two_guards_is_found_out(play, double):
     lock, comparison = (Site(*site.split(".")) for site in double)
     unlocked = without(lock, LOCK)

@@ -20,13 +20,14 @@ from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS
 from holdfast.runtime.temporary_lease import TemporaryLease
 from holdfast.sessions.history_sql import list_operations
 from holdfast.store.membership import Member
-from holdfast.store.node_sql import claim_mailboxes, register_node, release_claim, retire_node
+from holdfast.store.node_sql import register_node, release_claim, retire_node
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.store.upkeep_sql import prove_write
 from holdfast.testing import ManualClock, SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
 from holdfast.turns import worker as worker_module
 from holdfast.turns.agents import Agents
-from holdfast.turns.turn_sql import open_turn
+from holdfast.turns.work import ClaimedWork
+from holdfast.turns.work_sql import claim_work, end_turn
 from tests.support.fakes import (
     Gate,
     Process,
@@ -347,9 +348,9 @@ def test_a_mailbox_that_is_ready_and_cannot_be_claimed_does_not_make_the_worker_
 
         async def none(*_, **__):
             simulation.verbs["claims"] += 1
-            return ()
+            return ClaimedWork((), simulation.clock.now())
 
-        replace_verb(monkeypatch, runtime.db, claim_mailboxes, none)
+        replace_verb(monkeypatch, runtime.db, claim_work, none)
         await runtime.send("c", "hello")
         await simulation.pass_time(10)
         return simulation.verbs["claims"]
@@ -360,15 +361,15 @@ def test_a_mailbox_that_is_ready_and_cannot_be_claimed_does_not_make_the_worker_
 def test_a_store_that_was_away_for_long_is_used_soon_after_it_is_back(simulation: Simulation, monkeypatch):
     async def scenario() -> float:
         runtime = await simulation.open(agents(ScriptedModel()))
-        real = verb_on(runtime.db, claim_mailboxes)
+        real = verb_on(runtime.db, claim_work)
 
         async def away(*_, **__):
             raise StoreUnavailable("the store is away")
 
-        replace_verb(monkeypatch, runtime.db, claim_mailboxes, away)
+        replace_verb(monkeypatch, runtime.db, claim_work, away)
         message = await runtime.send("c", "hello")
         await simulation.pass_time(3_600)
-        replace_verb(monkeypatch, runtime.db, claim_mailboxes, real)
+        replace_verb(monkeypatch, runtime.db, claim_work, real)
         began = simulation.loop.time()
         assert await runtime.reply_to(message) == "re: hello"
         return simulation.loop.time() - began
@@ -414,15 +415,15 @@ async def test_a_claim_that_a_worker_thinks_lost_is_given_back(tmp_path, monkeyp
 
     process = await Process.start(tmp_path, agents(ScriptedModel()))
     async with process as runtime:
-        real, lost = verb_on(runtime.db, open_turn), [True]
+        real, lost = verb_on(runtime.db, end_turn), [True]
 
-        async def opening_turn(claim, opening):
+        async def ending(*args):
             if lost:
                 lost.clear()
                 raise ClaimLost("by mistake")
-            return await real(claim, opening)
+            return await real(*args)
 
-        replace_verb(monkeypatch, runtime.db, open_turn, opening_turn)
+        replace_verb(monkeypatch, runtime.db, end_turn, ending)
         assert await states(runtime, await runtime.send("c", "hello")) == ["answered"]
 
 

@@ -12,11 +12,11 @@ import pytest
 
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.ids import MessageId
-from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import ToolCall
 from holdfast.turns.model import ModelAnswer, TextDelta
 from holdfast.turns.model_call import ANSWER_CHARS_MAX
 from holdfast.turns.turn import Usage
+from holdfast.turns.work_sql import claim_work, end_turn
 from tests.support.fakes import (
     Gate,
     Process,
@@ -242,20 +242,20 @@ async def test_a_failure_of_ours_is_tried_a_bounded_number_of_times(tmp_path, mo
     """A worker that meets something it does not know gives the mailbox back; the turn still ends."""
     process = await Process.start(tmp_path, agents(ScriptedModel(), policy(turn_attempts_max=2)))
     async with process as runtime:
-        real = verb_on(runtime.db, read_context, reads=True)
-        broken = [True]
+        real = verb_on(runtime.db, end_turn)
+        failures = [1, 2]
 
-        async def reading(session, _known=None):
-            if broken:
+        async def ending(*args):
+            if failures:
+                failures.pop()
                 raise RuntimeError("a bug")
-            return await real(session)
+            return await real(*args)
 
-        replace_verb(monkeypatch, runtime.db, read_context, reading)
+        replace_verb(monkeypatch, runtime.db, end_turn, ending)
         feed = runtime.events()
         message = await runtime.send("c", "hello")
         await happened(feed, "turn.opened")
         await happened(feed, "turn.restarted")
-        broken.clear()
         assert await states(runtime, message) == ["failed"]
         assert (await runtime.trace(message)).attempt == 2
 
@@ -330,12 +330,14 @@ async def test_a_turn_that_another_worker_ended_asks_the_model_nothing(tmp_path,
     """A worker that slept finds its turn over, and perhaps undone, so that nothing is left to show a model."""
     model = ScriptedModel()
     async with await Process.start(tmp_path, agents(model)) as runtime:
-        read = verb_on(runtime.db, read_context, reads=True)
+        claim = verb_on(runtime.db, claim_work)
 
-        async def over(session, known=None):
-            return replace(await read(session, known), open_turn=None, entries=())
+        async def over(*args, **kwargs):
+            claimed = await claim(*args, **kwargs)
+            ended = [replace(one, context=replace(one.context, open_turn=None, entries=())) for one in claimed.work]
+            return replace(claimed, work=tuple(ended))
 
-        replace_verb(monkeypatch, runtime.db, read_context, over)
+        replace_verb(monkeypatch, runtime.db, claim_work, over)
         caplog.set_level(logging.INFO, logger="holdfast")
         await runtime.send("c", "hello")
         await soon(until(lambda: model.asked or "claim.lost" in caplog.messages))

@@ -9,7 +9,7 @@ from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.journal import ToolReturned
 from holdfast.turns.model import ToolSpec
 from holdfast.turns.tool import ToolContext, ToolOutcome
-from holdfast.turns.turn_sql import append_step
+from holdfast.turns.work_sql import take_step
 from tests.support.fakes import (
     Gate,
     Process,
@@ -142,14 +142,14 @@ async def test_a_call_that_was_wished_for_and_never_began_is_run_after_the_kill(
     till.gate = None
     before = await Process.start(tmp_path, agents(ScriptedModel(calls("pay")), tools=[till.pay]))
     db, gate = before.runtime.db, Gate()
-    append = verb_on(db, append_step)
+    append = verb_on(db, take_step)
 
-    async def appending(claim, turn, step):
+    async def appending(claim, turn, step, known):
         if step.entries[0].kind == "tool_started":
             await gate.stand()
-        return await append(claim, turn, step)
+        return await append(claim, turn, step, known)
 
-    replace_verb(monkeypatch, db, append_step, appending)
+    replace_verb(monkeypatch, db, take_step, appending)
     message = await before.runtime.send("c", "pay him")
     await gate.arrival()
     assert till.paid == [], "nothing is done before it is written that it will be done"

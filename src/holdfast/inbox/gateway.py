@@ -20,15 +20,13 @@ from holdfast.inbox.message import (
 )
 from holdfast.kernel import log
 from holdfast.kernel.errors import InvalidInput, TooManyHops
-from holdfast.kernel.ids import Instant, MailboxId, MessageId, Principal, ReplyId
+from holdfast.kernel.ids import MailboxId, MessageId, Principal, ReplyId
 from holdfast.kernel.notifier import Event, Topic
 from holdfast.memory.naming import NOWHERE, CallerDirectory
 from holdfast.sessions.command_rights import Rank
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
-
-CROWD = 16  # concurrent accepts that count as one crowd
-CROWD_LASTS_MS = 500  # one commit stores a whole crowd, and the next one is arriving by then
+from holdfast.turns.turn_limit import TurnLimit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +63,7 @@ class Gateway:
     ) -> None:
         self._ports = ports
         self._agents = agents
-        self._arriving = 0
-        self._crowds, self._crowded_at = 0, Instant(0)  # the recent maximum, and its time
-
-    @property
-    def crowds(self) -> int:
-        """The recent number of concurrent accepts, in crowds. At one or more, the worker pauses before each turn."""
-        return self._crowds if 0 <= self._ports.clock.now() - self._crowded_at < CROWD_LASTS_MS else 0
+        self.turn_limit = TurnLimit()  # observed by the worker of this process
 
     def new_message(self) -> MessageId:
         """An id for a message, so that its caller can subscribe before accepting it."""
@@ -90,14 +82,10 @@ class Gateway:
             )
         kept = _as_kept(received, policy.limits)
         arrival = self._arrival(kept, message or self.new_message(), policy.access.operators)
-        self._arriving += 1
-        crowds = self._arriving // CROWD
-        if crowds and crowds >= self.crowds:
-            self._crowds, self._crowded_at = crowds, self._ports.clock.now()
-        try:
-            outcome = await self._ports.db.write(accept_message(arrival, policy.limits, self._ports.secret, acting()))
-        finally:
-            self._arriving -= 1
+        began = self._ports.clock.now()
+        outcome = await self._ports.db.write(accept_message(arrival, policy.limits, self._ports.secret, acting()))
+        now = self._ports.clock.now()
+        self.turn_limit.accepted(now, now - began)
         if isinstance(outcome, Accepted):
             log.info(
                 "accept.accepted",

@@ -11,7 +11,8 @@ from holdfast.turns.fence_sql import stands
 from holdfast.turns.turn_sql import read_turn
 
 MAILBOX = """
-select mailbox.fence, mailbox.session_id, mailbox.depth, mailbox.unattended, session.open_turn, session.last_seq
+select mailbox.fence, mailbox.session_id, mailbox.depth, mailbox.unattended, session.open_turn, session.last_seq,
+       mailbox.owner
   from mailbox left join session on session.id = mailbox.session_id
  where mailbox.id = :mailbox"""
 WAITING = """
@@ -26,7 +27,7 @@ def read_mail(claim: Claim, *, limit: int) -> Script[Mail]:
     row = yield from one(MAILBOX, mailbox=claim.mailbox)
     if row is None or not stands(claim, row[0]):
         raise ClaimLost(f"fence {claim.fence} is behind {row and row[0]}", mailbox=claim.mailbox)
-    _, session, depth, unattended, open_turn, last_seq = row
+    _, session, depth, unattended, open_turn, last_seq, owner = row
     turn = None
     if open_turn is not None:
         turn = yield from read_turn(claim, SessionId(session), open_turn, last_seq)
@@ -37,6 +38,7 @@ def read_mail(claim: Claim, *, limit: int) -> Script[Mail]:
         waiting=tuple(inbound_of(found) for found in waiting),
         depth=depth,
         unattended=unattended,
+        is_owned=owner == claim.node,
     )
 
 

@@ -35,6 +35,7 @@ class Mail:
     waiting: tuple[Inbound, ...]
     depth: int
     unattended: int  # consecutive turns without a human
+    is_owned: bool = True  # the claim was not released; without it, its fence may still be the newest
 
 
 def plain_run(waiting: Sequence[Inbound]) -> tuple[Inbound, ...]:

@@ -50,7 +50,7 @@ class Notifier:
         self._wakeups: dict[Topic, asyncio.Event] = {topic: asyncio.Event() for topic in Topic}
         self._taps: list[Callable[[Event], None]] = []
         # Indexed by key, so that an event costs only its own subscribers. Ordered, so that simulations replay.
-        self._feeds: dict[str, dict[Feed, None]] = {}
+        self._feeds: dict[str, dict[Feed | Listener, None]] = {}
 
     def wake(self, topic: Topic) -> None:
         self._wakeups[topic].set()
@@ -87,11 +87,25 @@ class Notifier:
         self._feeds.setdefault(key, {})[feed] = None
         return feed
 
-    def leave(self, feed: "Feed") -> None:
+    def listen(self, mailbox: str, hear: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `hear` with every event of one mailbox until the returned function is called. It must not raise."""
+        listener = Listener(f"mailbox {mailbox}", hear)
+        self._feeds.setdefault(listener.key, {})[listener] = None
+        return lambda: self.leave(listener)
+
+    def leave(self, feed: "Feed | Listener") -> None:
         feeds = self._feeds.get(feed.key, {})
         feeds.pop(feed, None)
         if not feeds:
             self._feeds.pop(feed.key, None)
+
+
+class Listener:
+    """A subscriber that is called instead of having a queue."""
+
+    def __init__(self, key: str, offer: Callable[[Event], None]) -> None:
+        self.key = key
+        self.offer = offer
 
 
 class Feed(AsyncIterator[Event]):

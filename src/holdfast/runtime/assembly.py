@@ -42,7 +42,8 @@ from holdfast.turns.runner import TurnRunner
 from holdfast.turns.spend_recorder import metered
 from holdfast.turns.tool import Attached
 from holdfast.turns.tool_calls import Hint, no_hint
-from holdfast.turns.worker import TURNS_MAX, Worker
+from holdfast.turns.turn_limit import TURNS_MAX
+from holdfast.turns.worker import Worker
 
 EXTRACTIONS_AT_ONCE = 2
 
@@ -180,8 +181,9 @@ def _worker(parts: Parts, turns_max: int, hint: Hint) -> Worker:
     )
     return Worker(
         parts.ports,
+        parts.contexts,
         processor=processor,
         member=parts.member,
         turns_max=turns_max,
-        crowds=lambda: parts.gateway.crowds,
+        limit=parts.gateway.turn_limit,
     )

@@ -77,9 +77,10 @@ from holdfast.turns.record_sql import record_turn
 from holdfast.turns.spend import SpendTotal
 from holdfast.turns.spend_sql import sum_spend_by_model
 from holdfast.turns.tool import Attached
-from holdfast.turns.turn import Recorded, TurnRecord
+from holdfast.turns.turn import Recorded, TurnEvent, TurnRecord
 
 LOOK_EVERY_MS = 1_000
+ENDINGS = frozenset(one.value for one in (TurnEvent.ANSWERED, TurnEvent.FAILED, TurnEvent.INTERRUPTED))
 CHAT_TYPE = "dm"
 PROVE_EVERY_MS = 1_000
 PROVE_WAIT_MS = 5_000
@@ -241,8 +242,17 @@ class Runtime:
         trusted: bool = True,
     ) -> str:
         """Send a message and wait for its reply."""
-        message = await self.send(chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted)
-        return await self.reply_to(message)
+        wanted = self.gateway.new_message()
+        feed = self._notifier.subscribe(message=wanted)  # opened before the message, so it misses no event
+        try:
+            outcome = await self.accept(
+                chat, text, agent=agent, sender=sender, id=id, message=wanted, directory=directory, trusted=trusted
+            )
+            message = accepted_message(outcome)
+            reply = await _reply_in(feed) if message == wanted else None
+        finally:
+            feed.close()
+        return reply if reply is not None else await self.reply_to(message)
 
     async def reply_to(self, message: MessageId) -> str:
         """Wait until the reply to a message is durable, and return it."""
@@ -658,3 +668,16 @@ class Runtime:
 
     def _new_id(self, prefix: str) -> str:
         return self.ports.new_id(prefix)
+
+
+async def _reply_in(feed: Feed) -> str | None:
+    """The reply that a turn of this process publishes once it is durable.
+
+    None if the message ends in another way, or if the next event takes long: another process may answer.
+    """
+    while (event := await feed.next_within(LOOK_EVERY_MS)) is not None:
+        if event.name in ENDINGS:
+            return event.text
+        if not event.name.startswith(("turn.", "message.accepted")):
+            return None
+    return None

@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Fault)
 # Statements of polling loops and of reads. There are thousands, so crashes at them would crowd out all others.
 DULL = frozenset(
     {
-        *("renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox", "claim_mailboxes"),
+        *("renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox"),
         *("next_due", "list_lane_keys", "next_overdue", "list_open_agents", "claim_finalisation"),
         *("find_newest_forgetting", "list_open_forgettings", "next_reply_due"),
         *(

@@ -48,7 +48,7 @@ VERBS: Mapping[ChannelArea, tuple[str, ...]] = {
         "drop_draft",
         "claim_replies",
     ),
-    ChannelArea.AGENTS: ("append_step", "claim_replies", "settle_reply"),
+    ChannelArea.AGENTS: ("take_step", "claim_replies", "settle_reply"),
     ChannelArea.LINKS: ("link_principals", "unlink_principal", "linked_principals"),
     ChannelArea.MOVES: ("move_address",),
     ChannelArea.RESEND: ("resend_reply",),

@@ -18,11 +18,10 @@ OCCURRENCES = 3
 LOOPS: Mapping[str, tuple[str, ...]] = {
     "worker": (
         "next_ready",
-        "claim_mailboxes",
+        "claim_work",
         "read_mail",
-        "open_turn",
-        "append_step",
-        "commit_turn",
+        "take_step",
+        "end_turn",
         "release_claim",
     ),
     "compressor": ("read_context", "begin_operation", "commit_summary", "end_operation"),

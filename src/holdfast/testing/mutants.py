@@ -35,7 +35,7 @@ from holdfast.testing import (
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.mutant import MUTANTS, Mutant, Patch, arguments, mutant
 from holdfast.testing.watched import NodeDatabase
-from holdfast.turns import context_sql, fence_sql, runner, turn_sql
+from holdfast.turns import context_sql, fence_sql, runner, turn_sql, work_sql
 from holdfast.turns.context import Context
 from holdfast.turns.journal import Entry
 from holdfast.turns.turn import NewReply, OpenCall, Turn, TurnCommit, open_calls
@@ -166,10 +166,11 @@ def split_commit() -> Sequence[Patch]:
     honest = NodeDatabase.write
 
     async def broken(db: NodeDatabase, call: Call[Any]) -> Any:  # noqa: ANN401
-        if call.verb != turn_sql.commit_turn.name:
+        if call.verb != work_sql.end_turn.name:
             return await honest(db, call)
-        claim, turn, commit = arguments(call)
-        done = await honest(db, turn_sql.commit_turn(claim, turn, replace(commit, replies=(), policies=())))
+        claim, turn, commit, planner, known = arguments(call)
+        silent = replace(commit, replies=(), policies=())
+        done = await honest(db, work_sql.end_turn(claim, turn, silent, planner, known))
         await honest(db, Call(call.verb, lambda: second(claim, turn, commit)))
         return done
 

@@ -9,6 +9,7 @@ from holdfast.inbox.mailbox import Claim
 from holdfast.memory.lane import LaneClaim
 from holdfast.store.database import Database
 from holdfast.store.script import Call, R
+from holdfast.turns.work import ClaimedWork
 
 
 class NodeDatabase:
@@ -18,13 +19,15 @@ class NodeDatabase:
         self, inner: Database, claims: list[Claim], lane_claims: list[LaneClaim], looked: Callable[[], None]
     ) -> None:
         self.inner = inner
-        self._kept: dict[str, list[Claim] | list[LaneClaim]] = {"claim_mailboxes": claims, "claim_lanes": lane_claims}
+        self._claims, self._lane_claims = claims, lane_claims
         self._looked = looked  # called before each read of the amount spent
 
     async def write(self, call: Call[R]) -> R:
         value = await self.inner.write(call)
-        if call.verb in self._kept:
-            self._kept[call.verb].extend(value)  # type: ignore[arg-type]  # what these verbs return
+        if isinstance(value, ClaimedWork):
+            self._claims.extend(work.claim for work in value.work)
+        elif call.verb == "claim_lanes":
+            self._lane_claims.extend(value)  # type: ignore[arg-type]  # the result of this verb
         return value
 
     async def read(self, call: Call[R]) -> R:

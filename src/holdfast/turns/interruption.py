@@ -1,17 +1,20 @@
-"""Interruption: `/stop` and interrupting arrivals end a turn while the model or a tool is running."""
+"""Interruption: `/stop` and interrupting arrivals end a turn while the model or a tool is running.
+
+A watch exists for as long as a mailbox is claimed. It reads the store only if a message was accepted since the newest
+transaction of its worker, and once a second, because another process may accept one.
+"""
 
 import asyncio
 import inspect
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from enum import Enum
 from typing import Any, TypeVar
 
 from holdfast.inbox.mail_sql import read_mail
-from holdfast.inbox.mailbox import Claim, Mail, plain_run
+from holdfast.inbox.mailbox import Claim, plain_run
 from holdfast.kernel.errors import InvariantBroken, StoreUnavailable
-from holdfast.kernel.notifier import Notifier
-from holdfast.kernel.tasks import Tasks
-from holdfast.store.database import Database
+from holdfast.kernel.notifier import Event
+from holdfast.store.ports import Ports
 
 LOOK_EVERY_MS = 1_000  # `/stop` may be accepted by another process
 T = TypeVar("T")
@@ -22,65 +25,105 @@ class Interruption(Enum):
     SUPERSEDED = "another message came in"
 
 
-async def watch(db: Database, notifier: Notifier, claim: Claim, *, arrivals_interrupt: bool) -> Interruption:
-    """Wait until the open turn must be interrupted. Raises `ClaimLost` if the claim is lost."""
-    feed = notifier.subscribe(mailbox=claim.mailbox, name="message.accepted")
-    try:
-        while True:
-            mail = await _look(db, claim)
-            if mail is not None and mail.turn is not None and mail.turn.stopping:
-                return Interruption.STOPPED
-            if mail is not None and arrivals_interrupt and plain_run(mail.waiting):
-                return Interruption.SUPERSEDED
-            await feed.next_within(LOOK_EVERY_MS)
-    finally:
-        feed.close()
+class MailboxWatch:
+    """Watches a claimed mailbox. `is_news` says whether a message may have been accepted since the claim."""
 
+    def __init__(
+        self, ports: Ports, claim: Claim, *, is_news: bool = False, wait: Callable[[int], None] = lambda _: None
+    ) -> None:
+        self._ports = ports
+        self._claim = claim
+        self._is_news = is_news
+        self._wait = wait  # told when a wait for a model, a tool or memory begins (1) and ends (-1)
+        self._stirred = asyncio.Event()  # a message was accepted, or the running work ended
+        self._leave = ports.notifier.listen(claim.mailbox, self._hear)
 
-async def _look(db: Database, claim: Claim) -> Mail | None:
-    """The waiting mail; None while the store is unavailable.
+    def close(self) -> None:
+        self._leave()
 
-    A failed read does not cut off the running model or tool: the next read follows soon, and if the store stays
-    unavailable, the turn's own writes fail.
-    """
-    try:
-        return await db.read(read_mail(claim, limit=1))
-    except StoreUnavailable:
-        return None
+    def begin_transaction(self) -> None:
+        """The worker's next transaction sees every message that was accepted until now."""
+        self._is_news = False
 
+    def _hear(self, event: Event) -> None:
+        if event.name == "message.accepted":
+            self._is_news = True
+            self._stirred.set()
 
-async def race(
-    tasks: Tasks, work: Coroutine[Any, Any, T], watching: Coroutine[Any, Any, Interruption]
-) -> T | Interruption:
-    """The result of the first coroutine to end; the other one is cancelled. An error of either is raised."""
-    first: asyncio.Future[T | Interruption] = asyncio.get_running_loop().create_future()
+    async def race(self, work: Coroutine[Any, Any, T], *, arrivals_interrupt: bool) -> T | Interruption:
+        """The result of `work`, or the interruption that came first; `work` is then cancelled.
 
-    async def run(entrant: Coroutine[Any, Any, T | Interruption]) -> None:
+        Raises what `work` raises, and `ClaimLost` if the claim is lost.
+        """
+        ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        task = self._ports.tasks.start(self._run(work, ended), name="work")
+        self._wait(1)
+        look = self._is_news or arrivals_interrupt  # messages may have waited since before the turn
         try:
-            result = await entrant
+            while True:
+                self._stirred.clear()
+                if look and (why := await self._look(arrivals_interrupt=arrivals_interrupt)) is not None:
+                    return why
+                if ended.done():
+                    return ended.result()
+                look = await self._until_stirred() or self._is_news
+        finally:
+            self._wait(-1)
+            task.cancel()
+            _close_unbegun(work)
+            _consume(ended)
+
+    async def _until_stirred(self) -> bool:
+        """Wait until there is something to look at; True after the longest time without a look."""
+        try:
+            async with asyncio.timeout(LOOK_EVERY_MS / 1000):
+                await self._stirred.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    async def _look(self, *, arrivals_interrupt: bool) -> Interruption | None:
+        """Why the open turn must be interrupted, if it must.
+
+        A failed read does not cut off the running model or tool: the next read follows soon, and if the store stays
+        unavailable, the turn's own writes fail.
+        """
+        self._is_news = False
+        try:
+            mail = await self._ports.db.read(read_mail(self._claim, limit=1))
+        except StoreUnavailable:
+            return None
+        if mail.turn is not None and mail.turn.stopping:
+            return Interruption.STOPPED
+        return Interruption.SUPERSEDED if arrivals_interrupt and plain_run(mail.waiting) else None
+
+    async def _run(self, work: Coroutine[Any, Any, T], ended: asyncio.Future[T]) -> None:
+        try:
+            result = await work
         except asyncio.CancelledError:
-            # If the race itself is not cancelled, the coroutine cancelled itself, and `first` would never be set.
-            _fail(first, InvariantBroken("a part of a turn cancelled itself"))
+            # If the race itself is not cancelled, the coroutine cancelled itself, and `ended` would never be set.
+            _fail(ended, InvariantBroken("a part of a turn cancelled itself"))
             raise
-        except Exception as error:  # noqa: BLE001 - raised again by `first`
-            _fail(first, error)
+        except Exception as error:  # noqa: BLE001 - raised again by `ended`
+            _fail(ended, error)
         else:
-            if not first.done():
-                first.set_result(result)
-
-    entrants = [tasks.start(run(work), name="work"), tasks.start(run(watching), name="watch")]
-    try:
-        return await first
-    finally:
-        for entrant in entrants:
-            entrant.cancel()
-        for coroutine in (work, watching):
-            _close_unbegun(coroutine)
+            if not ended.done():
+                ended.set_result(result)
+        finally:
+            self._stirred.set()
 
 
-def _fail(first: asyncio.Future[Any], error: Exception) -> None:
-    if not first.done():
-        first.set_exception(error)
+def _fail(ended: asyncio.Future[Any], error: Exception) -> None:
+    if not ended.done():
+        ended.set_exception(error)
+
+
+def _consume(ended: asyncio.Future[Any]) -> None:
+    """Mark an error as seen if an interruption came first; asyncio reports it otherwise."""
+    if ended.done() and not ended.cancelled():
+        ended.exception()
+    else:
+        ended.cancel()
 
 
 def _close_unbegun(coroutine: Coroutine[Any, Any, Any]) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from holdfast.inbox.mail_sql import read_mail
-from holdfast.inbox.mailbox import Claim, Mail, take
+from holdfast.inbox.mailbox import Claim, Mail
 from holdfast.inbox.message import Inbound, MessageKind
 from holdfast.kernel import log
-from holdfast.kernel.errors import InvariantBroken
+from holdfast.kernel.errors import AgentNotFound, InvariantBroken
 from holdfast.kernel.ids import OperationId, Principal, ReplyId, SessionId
 from holdfast.kernel.notifier import Event, Topic
 from holdfast.sessions import system_messages
@@ -22,16 +22,20 @@ from holdfast.sessions.session import CommandDone, CommandRun
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 from holdfast.turns.context_cache import ContextCache
+from holdfast.turns.interruption import MailboxWatch
 from holdfast.turns.journal import UserSaid, effective
 from holdfast.turns.runner import TurnRunner
-from holdfast.turns.turn import TurnOpening
+from holdfast.turns.turn import Committed, Turn, TurnOpening
+from holdfast.turns.turn_run import ClaimRun
 from holdfast.turns.turn_sql import observe_messages, open_turn
+from holdfast.turns.work import MAIL_READ_MAX, EndedTurn, Planner, Work, is_unattended, mail_needed, opening_of
 
-MAIL_READ_MAX = 64
 ITEMS_PER_CLAIM_MAX = 32  # then the claim is released, so that no mailbox starves the others
 
 
 class MailboxProcessor:
+    """Implements `Planner`, so that the transactions that claim and end can open the next turn."""
+
     def __init__(
         self,
         ports: Ports,
@@ -47,44 +51,74 @@ class MailboxProcessor:
         self._runner = runner
         self._compressor = compressor
 
-    async def serve(self, claim: Claim, enough: Callable[[int], bool]) -> None:
-        """`enough` receives the number of processed items and returns whether to stop."""
-        for taken in range(ITEMS_PER_CLAIM_MAX):
-            if enough(taken):
-                return
-            mail = await self._ports.db.read(read_mail(claim, limit=MAIL_READ_MAX))
-            if not await self._take_next(claim, mail):
-                return
+    # --- planning, inside a transaction
 
-    async def _take_next(self, claim: Claim, mail: Mail) -> bool:
-        """Process one turn, one command or one run of observed messages.
+    def mail_max(self, claim: Claim) -> int:
+        try:
+            return mail_needed(self._agents.policy(claim.agent).turn)
+        except AgentNotFound:
+            return 1
 
-        Returns False if no item waits, or if the open turn waits for a human.
+    def opening(self, claim: Claim, mail: Mail) -> TurnOpening | None:
+        try:
+            return opening_of(mail, self._agents.policy(claim.agent).turn, self._new_session)
+        except AgentNotFound:
+            return None  # `serve` reports it
+
+    # --- serving
+
+    async def serve(self, work: Work, watch: MailboxWatch, enough: Callable[[int], bool]) -> Committed | None:
+        """Process the items of a claimed mailbox; return its state if the last transaction released the claim.
+
+        `enough` receives the number of processed items and returns whether to stop.
         """
-        if mail.turn is not None and mail.turn.waits:
-            return False  # later mail waits behind this turn; the claim is released meanwhile (D9)
+        claim, taken = work.claim, 0
+
+        def onward() -> Planner | None:
+            return None if taken >= ITEMS_PER_CLAIM_MAX or enough(taken) else self
+
+        serving, following = ClaimRun(claim, watch, onward), work
+        while onward() is not None:
+            taken += 1
+            if following.turn is not None and following.context is not None:
+                self._contexts.keep(following.context)
+                ended = await self._runner.start(serving, following.turn, following.context)
+            else:
+                mail = await self._read_mail(following)
+                if _waits(mail):
+                    return None
+                ended = await self._take_next(serving, mail)
+            if ended is None:  # a command, observed messages, or a turn that now waits for a human
+                following = Work(claim=claim)
+            elif ended.next is None:
+                return ended.committed
+            else:
+                following = ended.next
+        return None
+
+    async def _read_mail(self, work: Work) -> Mail:
+        """The mail of a claim; it is read unless the claiming transaction has read as much as is needed."""
+        mail = work.mail
+        if mail is None or (mail.waiting and mail.waiting[0].kind is MessageKind.OBSERVED):
+            mail = await self._ports.db.read(read_mail(work.claim, limit=MAIL_READ_MAX))
+        return mail
+
+    async def _take_next(self, serving: ClaimRun, mail: Mail) -> EndedTurn | None:
+        """Process one turn, one command or one run of observed messages."""
         if mail.turn is not None:
-            await self._runner.resume(claim, mail.turn)
-            return True
-        if not mail.waiting:
-            return False
-        head = mail.waiting[0]
+            return await self._runner.resume(serving, mail.turn)
+        claim, head = serving.claim, mail.waiting[0]
         match head.kind:
             case MessageKind.OBSERVED:
                 run = list(takewhile(lambda item: item.kind is MessageKind.OBSERVED, mail.waiting))
                 await self._observe(claim, mail, run, held=None)
-            case _ if self._is_held(claim, mail, head):
+            case _ if is_unattended(mail, head, self._agents.policy(claim.agent).turn):
                 await self._observe(claim, mail, [head], held="loop_guard")
             case MessageKind.COMMAND:
-                await self._command(claim, mail, head)
+                return await self._command(serving, mail, head)
             case _:
-                await self._open(claim, mail, take(mail.waiting, self._agents.policy(claim.agent).turn.arrivals))
-        return True
-
-    def _is_held(self, claim: Claim, mail: Mail, head: Inbound) -> bool:
-        """The loop guard: too many turns in a row without a human (D12). Among commands, only /retry opens a turn."""
-        takes_turn = head.command is None or head.command.verb is CommandVerb.RETRY
-        return takes_turn and not head.human and mail.unattended >= self._agents.policy(claim.agent).turn.unattended_max
+                return await self._open(serving, mail)
+        return None
 
     async def _observe(self, claim: Claim, mail: Mail, run: list[Inbound], *, held: str | None) -> None:
         session = mail.session or self._new_session()
@@ -102,22 +136,20 @@ class MailboxProcessor:
 
     # --- turns
 
-    async def _open(self, claim: Claim, mail: Mail, items: tuple[Inbound, ...]) -> None:
-        opening = TurnOpening(
-            session=mail.session or self._new_session(),
-            messages=tuple(item.message for item in items),
-            entries=tuple(item.said() for item in items),
-            principal=items[0].principal,
-            human=any(item.human for item in items),
-            where=items[0].where,
-            chain=items[0].chain,
-        )
+    async def _open(self, serving: ClaimRun, mail: Mail) -> EndedTurn | None:
+        claim = serving.claim
+        opening = opening_of(mail, self._agents.policy(claim.agent).turn, self._new_session)
+        if opening is None:
+            raise InvariantBroken(f"the first message of {claim.mailbox} opens no turn", mailbox=claim.mailbox)
         turn = await self._ports.db.write(open_turn(claim, opening))
         if isinstance(turn, NotAllowed):
             raise InvariantBroken(f"plain messages of {claim.mailbox} were refused as a command ({turn.code})")
-        await self._runner.start(claim, turn)
+        return await self._start(serving, turn)
 
-    async def _retry(self, claim: Claim, mail: Mail, head: Inbound) -> str | None:
+    async def _start(self, serving: ClaimRun, turn: Turn) -> EndedTurn | None:
+        return await self._runner.start(serving, turn, await self._contexts.read(turn.session))
+
+    async def _retry(self, claim: Claim, mail: Mail, head: Inbound) -> Turn | str:
         """Undo the last turn and open a new one that the /retry message owns; return the reason if that is impossible.
 
         The new turn belongs to the person whose words are answered again, not to the sender of /retry, and has the
@@ -153,21 +185,19 @@ class MailboxProcessor:
             repeats=(SessionId(spoken[-1].session or mail.session), last_turn),
         )
         turn = await self._ports.db.write(open_turn(claim, opening))
-        if isinstance(turn, NotAllowed):
-            return turn.text
-        await self._runner.start(claim, turn)
-        return None
+        return turn.text if isinstance(turn, NotAllowed) else turn
 
     # --- commands
 
-    async def _command(self, claim: Claim, mail: Mail, head: Inbound) -> None:
-        command = head.command or Command(CommandVerb.HELP)
+    async def _command(self, serving: ClaimRun, mail: Mail, head: Inbound) -> EndedTurn | None:
+        claim, command = serving.claim, head.command or Command(CommandVerb.HELP)
         answer = None
         match command.verb:
             case CommandVerb.RETRY:
-                answer = await self._retry(claim, mail, head)
-                if answer is None:
-                    return
+                retried = await self._retry(claim, mail, head)
+                if isinstance(retried, Turn):
+                    return await self._start(serving, retried)
+                answer = retried
             case CommandVerb.HELP:
                 answer = help_text()
             case CommandVerb.COMPRESS if head.human:  # `run_command` refuses programs
@@ -178,6 +208,7 @@ class MailboxProcessor:
         if done.switched and mail.session is not None:
             self._runner.left(mail.session)
         self._tell(claim, mail, head, command, done)
+        return None
 
     async def _compress(self, claim: Claim, mail: Mail, command: Command) -> str:
         if mail.session is None:
@@ -229,3 +260,11 @@ class MailboxProcessor:
 
     def _id(self, prefix: str) -> str:
         return self._ports.new_id(prefix)
+
+
+def _waits(mail: Mail) -> bool:
+    """Whether there is nothing to do: no item waits, or the open turn waits for a human.
+
+    Later mail waits behind such a turn; the claim is released meanwhile (D9).
+    """
+    return mail.turn.waits if mail.turn is not None else not mail.waiting

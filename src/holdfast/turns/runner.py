@@ -6,13 +6,15 @@ Rule 3: `/stop` and interrupting arrivals are seen while the model or a tool is 
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import takewhile
 
 from holdfast.inbox.mail_sql import read_mail
-from holdfast.inbox.mailbox import Claim, plain_run, source_of
+from holdfast.inbox.mailbox import plain_run, source_of
 from holdfast.kernel import log
-from holdfast.kernel.errors import ClaimLost, ModelFailed
+from holdfast.kernel.errors import ClaimLost, InvariantBroken, ModelFailed
 from holdfast.kernel.ids import SessionId
 from holdfast.kernel.notifier import Topic
 from holdfast.kernel.spans import TURN, span
@@ -22,7 +24,7 @@ from holdfast.sessions import system_messages
 from holdfast.sessions.compression import Pressure, pressure
 from holdfast.sessions.compressor import Compressor
 from holdfast.store.ports import Ports
-from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.agents import Agents
 from holdfast.turns.chained_tools import acting
 from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.context_cache import ContextCache
@@ -31,8 +33,10 @@ from holdfast.turns.interruption import Interruption
 from holdfast.turns.journal import (
     AnyBody,
     AssistantSaid,
+    Entry,
     Noticed,
     UserSaid,
+    body_tokens,
     storable,
 )
 from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask
@@ -51,8 +55,10 @@ from holdfast.turns.turn import (
     close_call,
     open_calls,
 )
-from holdfast.turns.turn_run import TurnRun, TurnSteps
-from holdfast.turns.turn_sql import commit_turn, resume_turn
+from holdfast.turns.turn_run import ClaimRun, TurnRun, TurnSteps
+from holdfast.turns.turn_sql import resume_turn
+from holdfast.turns.work import EndedTurn
+from holdfast.turns.work_sql import end_turn
 
 STEER_READ_MAX = 32
 
@@ -75,7 +81,7 @@ class TurnRunner:
         self._compressor = compressor
         self._recaller = recaller
         self._briefing = briefing
-        self._steps = TurnSteps(ports)
+        self._steps = TurnSteps(ports, contexts)
         self._tool_caller = ToolCaller(self._steps, hint)
         self._model_caller = ModelCaller(ports.entropy, ports.tasks)
         self._fitter = ContextFitter(ports, contexts, compressor)
@@ -83,39 +89,44 @@ class TurnRunner:
 
     # --- starting and resuming
 
-    async def start(self, claim: Claim, turn: Turn) -> None:
+    async def start(self, serving: ClaimRun, turn: Turn, context: Context) -> EndedTurn | None:
+        """Run a turn that was just opened; None if it now waits for a human."""
+        claim = serving.claim
         with log.pinned(session=turn.session, turn=turn.n):
             log.info("turn.opened", attempt=turn.attempt, messages=len(turn.messages))
             self._steps.publish(claim, turn, "turn.opened")
-            await self._run(TurnRun(claim, turn, acting(self._agents, claim.agent, turn.chain)))
+            agent = acting(self._agents, claim.agent, turn.chain)
+            return await self._run(TurnRun(serving, turn, context, agent))
 
-    async def resume(self, claim: Claim, turn: Turn) -> None:
-        agent = acting(self._agents, claim.agent, turn.chain)
+    async def resume(self, serving: ClaimRun, turn: Turn) -> EndedTurn | None:
+        agent = acting(self._agents, serving.claim.agent, turn.chain)
         with log.pinned(session=turn.session, turn=turn.n):
+            context = await self._contexts.read(turn.session)
+            run = TurnRun(serving, turn, context, agent)
             if turn.attempt >= agent.policy.turn.turn_attempts_max and turn.phase is not Phase.AWAITING:
-                run = TurnRun(claim, turn, agent)
                 await self._fail(run, f"It was tried {turn.attempt} times and stopped its worker each time.")
-                return
+                return run.ended
             is_suspect = turn.attempt >= max(1, agent.policy.turn.turn_attempts_max // 2)
             async with self._suspects if is_suspect else nullcontext():
-                await self._take_up(claim, turn, agent)
+                return await self._take_up(run)
 
-    async def _take_up(self, claim: Claim, turn: Turn, agent: Agent) -> None:
+    async def _take_up(self, run: TurnRun) -> EndedTurn | None:
         """Count an attempt and continue the turn.
 
         Turns that were running during several crashes resume one at a time, so the next crash counts against one of
         them and not against every turn that was running.
         """
-        turn = await self._ports.db.write(resume_turn(claim, turn))
-        log.info("turn.resumed", attempt=turn.attempt, phase=turn.phase.value)
-        self._steps.publish(claim, turn, "turn.restarted")
-        await self._run(TurnRun(claim, turn, agent))
+        run.turn = await self._ports.db.write(resume_turn(run.claim, run.turn))
+        run.context = await self._contexts.read(run.turn.session)
+        log.info("turn.resumed", attempt=run.turn.attempt, phase=run.turn.phase.value)
+        self._steps.publish(run.claim, run.turn, "turn.restarted")
+        return await self._run(run)
 
     def left(self, session: SessionId) -> None:
         """Drop prefetched recall: the conversation moved to another session."""
         self._recaller.forget(session)
 
-    async def _run(self, run: TurnRun) -> None:
+    async def _run(self, run: TurnRun) -> EndedTurn | None:
         with span(
             TURN,
             run.claim.agent,
@@ -125,10 +136,11 @@ class TurnRunner:
             holdfast_turn_attempt=run.turn.attempt,
         ):
             await self._go_through(run)
+        return run.ended
 
     async def _go_through(self, run: TurnRun) -> None:
         while True:
-            context = await self._contexts.read(run.turn.session)
+            context = run.context
             if context.open_turn != run.turn.n:  # another writer ended the turn, and may have undone it
                 raise ClaimLost(f"turn {run.turn.n} of {run.turn.session} is over", session=run.turn.session)
             run.brief = await self._brief(run, context)
@@ -138,7 +150,7 @@ class TurnRunner:
             if run.turn.approval is not None and run.turn.approval.is_superseded:
                 await self._interrupt(run, Interruption.SUPERSEDED)
                 return
-            calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
+            calls = open_calls(_entries_of(run.turn, context))
             if calls:
                 cut_off = await self._tool_caller.act(run, calls)
                 if cut_off is not None:
@@ -163,7 +175,7 @@ class TurnRunner:
         """Send one request to the model; True if the turn has ended."""
         if await self._steer(run) or await self._remember(run, context):
             return False
-        run.steps = 1 + _asked(run.turn, context)
+        run.steps = 1 + _asked(_entries_of(run.turn, context))
         if run.steps > run.agent.policy.turn.steps_max:
             await self._fail(run, f"The model asked for tools {run.steps - 1} times without answering.")
             return True
@@ -175,6 +187,7 @@ class TurnRunner:
                 await self._interrupt(run, fitted)
                 return True
             context = fitted
+            run.context = self._contexts.get(run.turn.session) or fitted
         brief = run.brief
         request = ModelRequest(
             task=ModelTask.REPLY,
@@ -247,7 +260,7 @@ class TurnRunner:
 
         A resumed turn reuses the recall of its earlier attempt and shows no other.
         """
-        said = [entry for entry in context.entries if entry.turn == run.turn.n]
+        said = _entries_of(run.turn, context)
         if run.remembered or any(not isinstance(entry.body, UserSaid) for entry in said):
             return False
         run.remembered = True
@@ -268,23 +281,15 @@ class TurnRunner:
     async def _fail(self, run: TurnRun, said: str, reason: str = "") -> None:
         """`said` is for the sender and the journal; `reason`, if it says more, is for the operator."""
         said = storable(said)
-        entries = await self._closing_entries(run, f"[This turn failed: {said}]")
+        entries = _closing_entries(run, f"[This turn failed: {said}]")
         await self._commit(
             run, TurnEvent.FAILED, entries, system_messages.failed_text(said), reason=storable(reason or said)
         )
 
     async def _interrupt(self, run: TurnRun, why: Interruption) -> None:
-        entries = await self._closing_entries(run, f"[This turn was interrupted: {why.value}.]")
+        entries = _closing_entries(run, f"[This turn was interrupted: {why.value}.]")
         text = run.partial if run.partial.strip() else system_messages.interrupted_text(why.value)
         await self._commit(run, TurnEvent.INTERRUPTED, entries, text, reason=why.value)
-
-    async def _closing_entries(self, run: TurnRun, notice: str) -> tuple[AnyBody, ...]:
-        """Give every open call an honest result, and keep the text that the user already saw."""
-        context = await self._contexts.read(run.turn.session)
-        calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
-        closed = tuple(close_call(call) for call in calls)
-        seen = (AssistantSaid(text=run.partial, model=run.agent.model.name),) if run.partial.strip() else ()
-        return (*closed, *seen, Noticed(text=notice))
 
     async def _commit(
         self,
@@ -304,7 +309,7 @@ class TurnRunner:
             reason=reason,
             policies=run.agent.policy.deliveries,
         )
-        committed = await self._ports.db.write(commit_turn(run.claim, run.turn, commit))
+        committed = (await self._end(run, commit)).committed
         log.info(
             "turn.committed",
             outcome=event.value,
@@ -318,22 +323,51 @@ class TurnRunner:
         self._steps.publish(run.claim, run.turn, event.value, text=text)
         self._ports.notifier.wake(Topic.DELIVERY)
         self._ports.notifier.wake(Topic.REPLY)
-        await self._prepare_next(run)
+        self._prepare_next(run, entries)
 
-    async def _prepare_next(self, run: TurnRun) -> None:
+    async def _end(self, run: TurnRun, commit: TurnCommit) -> EndedTurn:
+        """Commit the turn and open the next one in the same transaction.
+
+        If the next message cannot be processed, the turn is committed alone: its answer must not wait for that.
+        """
+        run.serving.watch.begin_transaction()
+        ending = end_turn(run.claim, run.turn, commit, run.serving.onward(), self._contexts.get)
+        try:
+            run.ended = await self._ports.db.write(ending)
+        except InvariantBroken:
+            run.ended = await self._ports.db.write(end_turn(run.claim, run.turn, commit, None, self._contexts.get))
+        return run.ended
+
+    def _prepare_next(self, run: TurnRun, entries: Sequence[AnyBody]) -> None:
         """Prefetch recall for the next turn, and request a summary if the context is near its limit."""
-        context = await self._contexts.read(run.turn.session)
-        said = [entry for entry in context.entries if entry.turn == run.turn.n]
-        query = query_of(run.claim, run.turn, run.agent.policy.recall, said, head_seq=context.last_seq)
+        said = _entries_of(run.turn, run.context)
+        head_seq = run.turn.last_seq + len(entries)
+        query = query_of(run.claim, run.turn, run.agent.policy.recall, said, head_seq=head_seq)
         if query.text.strip():
             self._recaller.prefetch(query, run.agent.policy.recall)
-        if self._pressure(run, context) is not Pressure.NONE:
+        added = sum(body_tokens(body) for body in entries)
+        if self._pressure(run, run.context, added) is not Pressure.NONE:
             self._compressor.want(run.turn.session, run.claim.agent)
 
-    def _pressure(self, run: TurnRun, context: Context) -> Pressure:
-        return pressure(context.used_tokens(run.brief.text), run.agent.policy.thresholds)
+    def _pressure(self, run: TurnRun, context: Context, added_tokens: int = 0) -> Pressure:
+        used = context.used_tokens(run.brief.text) + added_tokens * context.token_ratio
+        return pressure(used, run.agent.policy.thresholds)
 
 
-def _asked(turn: Turn, context: Context) -> int:
-    """The number of tool-calling answers in this turn, including earlier attempts and those before approvals."""
-    return sum(entry.turn == turn.n and isinstance(entry.body, AssistantSaid) for entry in context.entries)
+def _entries_of(turn: Turn, context: Context) -> list[Entry]:
+    """The entries of the open turn: the end of the context, whatever its length."""
+    own = list(takewhile(lambda entry: entry.turn == turn.n, reversed(context.entries)))
+    own.reverse()
+    return own
+
+
+def _asked(entries: Sequence[Entry]) -> int:
+    """The number of tool-calling answers in a turn, including earlier attempts and those before approvals."""
+    return sum(isinstance(entry.body, AssistantSaid) for entry in entries)
+
+
+def _closing_entries(run: TurnRun, notice: str) -> tuple[AnyBody, ...]:
+    """Give every open call an honest result, and keep the text that the user already saw."""
+    closed = tuple(close_call(call) for call in open_calls(_entries_of(run.turn, run.context)))
+    seen = (AssistantSaid(text=run.partial, model=run.agent.model.name),) if run.partial.strip() else ()
+    return (*closed, *seen, Noticed(text=notice))
