@@ -68,7 +68,7 @@ def test_agents_that_messaged_each_other_before_are_named_with_what_to_write(tmp
     (note,) = asked(holdfast("config", "check", "--json"))["notes"]
     assert note.startswith("agent main messages no other agent: ")
     (tmp_path / "holdfast.toml").write_text("[agents.main]\n", encoding="utf-8")
-    assert asked(holdfast("config", "check", "--json"))["notes"] == [], "there is nobody else"
+    assert asked(holdfast("config", "check", "--json"))["notes"] == [], "there is no other agent"
 
 
 async def test_up_says_so_too(tmp_path, capfd):

@@ -85,7 +85,7 @@ def test_a_disk_that_is_full_for_a_while_loses_no_line_and_cuts_none(tmp_path, m
 
 
 def test_logging_on_a_full_disk_prints_nothing(tmp_path, monkeypatch, capsys):
-    """A pipe that nobody empties would hold up the whole process."""
+    """A pipe without a reader would block the whole process."""
     disk = Disk(monkeypatch)
     with logs.logging_to(logs.to_file(tmp_path)):
         for n in range(50):

@@ -327,7 +327,7 @@ async def test_an_attempt_that_would_render_otherwise_is_in_doubt(driver):
 
 
 async def test_what_must_be_asked_about_first_does_not_join_the_call_of_those_before_it(driver):
-    """Sent in doubt, and without an attempt, it counted as never sent: whatever was undone later stayed there."""
+    """Uncertain and without an attempt, it counted as never sent: a turn undone later stayed there."""
     driver.policies = EACH
     await driver.chat("one", "two")
     (claim,) = await take(driver, units=2, renderer="r1")

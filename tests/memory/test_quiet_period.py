@@ -1,7 +1,7 @@
-"""A write to Honcho that was cut off waits for its quiet period, and only what depends on it waits with it.
+"""An interrupted write to Honcho waits for its quiet period, and only deliveries that depend on it wait with it.
 
-Real: the courier, the store, the vendor's client and a socket. The clock is jumped from one due time to the next, so a
-test counts quiet periods and takes none of them.
+The dispatcher, the store, the vendor's client and the socket are real. The clock jumps from one due time to the next,
+so a test counts quiet periods without waiting for them.
 """
 
 from collections import Counter

@@ -181,7 +181,7 @@ async def test_a_providers_copy_of_an_answer_that_repeats_them_is_erased(driver)
 
 
 async def test_providers_erase_every_turn_of_a_deleted_session_since_the_person_spoke(driver):
-    """The journal is blank, so nobody can say which answers repeat the words."""
+    """The journal is blank, so it is unknown which answers repeat the words."""
     driver.policies = EACH
     before = await driver.talk("good morning", "good morning", who="bob")
     await driver.talk(f"{CANARY}", "ok")

@@ -13,7 +13,7 @@ from tests.support.memory_world import World, all_deliveries, say, shelf, states
 
 
 def one_call(service: Service) -> Configured:
-    """A provider that is called by one courier at a time, so that everything else waits."""
+    """A provider that is called by one dispatcher at a time, so that all others wait."""
     return shelf(service, calls_max=1)
 
 
@@ -36,7 +36,7 @@ async def finish(world: World, service: Service) -> None:
 
 
 def test_closing_lets_calls_under_way_end_and_begins_no_other(world: World):
-    """One of two calls ends early: its lane has more to send, and nobody sends it."""
+    """One of two calls ends early: its lane has more to send, which is not sent."""
     early, late = Gate(), Gate()
     service = Service(hold=early, keeps_first=False)
 
@@ -47,7 +47,7 @@ def test_closing_lets_calls_under_way_end_and_begins_no_other(world: World):
         service.hold = late
         await say(runtime, "three", chat="other")
         await late.arrival()
-        service.hold = None  # whoever came now would be served at once
+        service.hold = None  # a later call would be answered at once
         world.loop.call_later(0.5, early.open)
         world.loop.call_later(1.5, late.open)
         await runtime.close()
@@ -58,7 +58,7 @@ def test_closing_lets_calls_under_way_end_and_begins_no_other(world: World):
 
     world.run(scenario())
     assert service.words() == ["one", "three", "two"]
-    assert "landed" not in {call.verb for call in service.calls}, "nothing was in doubt"
+    assert "landed" not in {call.verb for call in service.calls}, "no outcome was unknown"
 
 
 @pytest.mark.parametrize("landed", [True, False], ids=["kept", "not kept"])

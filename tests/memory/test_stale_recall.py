@@ -1,6 +1,6 @@
 """The first incident, second half: a recall made for one conversation is never shown in another.
 
-There, one slot held the newest recall, whoever it was made for. Here a recall is kept under what it was made for (the
+There, one slot held the newest recall, for any turn. Here a recall is kept under what it was made for (the
 session, its epoch, its last entry, the person) and is worth nothing under anything else. Each lookup of these tests
 finds a canary with its number, so a context shows where its memories came from.
 """

@@ -195,7 +195,7 @@ def test_the_defaults_have_a_price_and_are_known_to_the_library():
 
 
 async def never(_address):
-    raise AssertionError("nobody may be asked")
+    raise AssertionError("no model may be asked")
 
 
 async def test_a_key_in_the_environment_decides_and_nobody_is_asked():

@@ -220,7 +220,7 @@ async def test_what_an_older_claim_says_later_changes_nothing(studio):
     studio.driver.clock.advance(HOLD_MS)
     await studio.again()
     young = await studio.intend("dra_2")
-    assert young.state is DraftState.UNKNOWN, "it may have been posted, and nobody knows its id"
+    assert young.state is DraftState.UNKNOWN, "it may have been posted, and its id is unknown"
     await studio.db.write(note_draft(old, DraftState.STANDING, receipt="77"))
     await studio.db.write(note_draft(old, None))
     await studio.db.write(release_draft(old))
@@ -346,7 +346,7 @@ async def test_what_was_posted_in_part_or_may_have_been_takes_no_drafts_place(st
     await studio.driver.write("update reply set part = :part, doubts = :doubts", part=part, doubts=doubts)
     (claim,) = await studio.replies()
     assert (claim.id, claim.edits, claim.part, claim.doubts) == (reply, False, part, doubts)
-    assert len(await studio.drafts()) == 1, "nobody took it over, so it is retracted afterwards"
+    assert len(await studio.drafts()) == 1, "no turn took it over, so it is retracted afterwards"
 
 
 # --- what no reply takes the place of ----------------------------------------------------------------

@@ -162,7 +162,7 @@ async def test_a_chat_is_not_written_to_faster_than_its_platform_takes(street):
     times = [at for at, _ in channel.posts]
     assert len(times) == 5
     assert all(later - earlier >= 1 for earlier, later in pairwise(times))
-    assert channel.texts[-1] == ("a", "re: again"), "nobody is interrupted"
+    assert channel.texts[-1] == ("a", "re: again"), "no request is interrupted"
     assert [(row.state, row.parts_sent) for row in await street.ledger(runtime)] == [("delivered", 4), ("delivered", 1)]
 
 
@@ -182,7 +182,7 @@ async def test_a_limit_of_the_whole_account_makes_every_chat_wait(street):
 
 @pytest.mark.parametrize("later", [NotSent("slow down", retry_after_ms=1_000, whole_account=True), NotSent("away")])
 def test_a_shorter_wait_that_is_heard_later_takes_nothing_from_a_longer_one(street, later):
-    """Several requests are under way when an account is limited; whoever writes before the time is locked out."""
+    """Several requests are in progress when an account is limited; an account that sends too early is locked out."""
 
     async def scenario():
         limited = NotSent("slow down", retry_after_ms=60_000, whole_account=True)
@@ -336,7 +336,7 @@ async def test_replies_of_an_account_that_is_not_configured_wait(street):
 
 @lives
 async def test_a_channel_that_is_made_when_it_is_first_asked_for_is_asked_for(street):
-    """As the one between agents is: nobody knows beforehand which agents will talk over it."""
+    """As the channel between agents: the agents that will use it are not known beforehand."""
     made = street.channel()
     runtime = await street.open(street.channel(), offered=made)
     await street.say(runtime, "hello", channel="slack")

@@ -30,7 +30,7 @@ FERN = AgentName("fern")
 
 
 class Ledger:
-    """Replies of one agent on one platform, as a postman sees them."""
+    """Replies of one agent on one platform, as the reply sender sees them."""
 
     def __init__(self, driver):
         self.driver = driver
@@ -152,7 +152,7 @@ async def test_an_account_gets_its_own_replies_only(ledger):
 
 
 async def test_a_claim_asked_for_again_by_its_name_is_the_same_claim(ledger):
-    """After an answer that was lost: nothing was sent, so nothing is in doubt."""
+    """After an answer that was lost: nothing was sent, so no outcome is unknown."""
     await ledger.answer(chat="a")
     await ledger.answer(chat="b")
     first = await ledger.claim(name="first", limit=1)

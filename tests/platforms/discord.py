@@ -246,7 +246,7 @@ class FakeDiscord:
             self._tell(room, "MESSAGE_UPDATE", shapes.for_gateway(room, message))
 
     def preview(self, message: Json) -> None:
-        """Discord adds a link's preview: an update that nobody wrote."""
+        """Discord adds a link's preview: an update without an author."""
         room = self.rooms[message["channel_id"]]
         self._tell(room, "MESSAGE_UPDATE", shapes.for_gateway(room, {**message, "embeds": [{"type": "link"}]}))
 

@@ -397,7 +397,7 @@ async def ended(driver: Driver) -> Verbs:
 
 
 async def ending(driver: Driver) -> Verbs:
-    """A session that nobody uses is ended, in the moment in which somebody does."""
+    """An unused session is ended at the moment at which it is used again."""
     driver.policies = (retain(every_turns=5),)
     session = await driver.chat("one")
     wish = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**60), policies=driver.policies)
@@ -511,7 +511,7 @@ async def notes(driver: Driver) -> Verbs:
 
 
 async def work(driver: Driver) -> Verbs:
-    """A lane has work that nobody carries."""
+    """A lane has work and is not claimed."""
     driver.policies = (retain(),)
     await driver.db.write(register_node(OTHER, "b", sole=False))
     session = await driver.chat("one", "two")
@@ -529,7 +529,7 @@ async def work(driver: Driver) -> Verbs:
 
 
 async def two_lanes(driver: Driver) -> Verbs:
-    """Two lanes have work that nobody carries."""
+    """Two lanes have work and are not claimed."""
     driver.policies = (retain(),)
     await driver.chat("one")
     await driver.chat("one", chat="there")
@@ -663,7 +663,7 @@ def move(old: str, new: str) -> Party:
 
 
 async def moves(driver: Driver) -> Verbs:
-    """Chats move to other addresses, also to each other's and to one that nobody has used."""
+    """Chats move to other addresses, also to each other's and to an unused one."""
     await driver.say("before", chat="a", channel="telegram")
     claim = await driver.claim("a")
     await driver.answer(claim, await driver.open(claim))

@@ -124,7 +124,7 @@ async def test_a_folder_that_holds_other_things_is_not_closed_to_others_unasked(
 
 
 async def test_the_place_of_an_mcp_program_is_not_searched(tmp_path):
-    """What a program keeps there is its own; nobody else reaches it through the folders above."""
+    """What a program keeps there is its own; no other user reaches it through the folders above."""
     own = tmp_path / "mcp" / "main.files"
     own.mkdir(parents=True)
     (own / "bin").symlink_to("/usr/bin")

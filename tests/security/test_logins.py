@@ -343,7 +343,7 @@ async def test_every_login_is_a_new_one_and_ends_the_one_before_in_that_browser(
         assert said(await browser.get(Cookie=before)) == (401, "login_ended")
         assert (await browser.get()).status_code == 200
         twice = await browser.get(Cookie=f"{browser.cookie}; {before}")
-        assert said(twice) == (401, "login_ended"), "nobody can tell which of them the owner's is"
+        assert said(twice) == (401, "login_ended"), "it is unknown which of them is the owner's"
 
 
 async def test_the_store_cannot_log_anybody_in(tmp_path):

@@ -31,7 +31,7 @@ OPEN = AccessPolicy(door=Door.OPEN, group_door=Door.OPEN)
 
 
 class Obedient(PracticeModel):
-    """Does what the newest text says, whoever said it, and keeps every request."""
+    """Does what the newest text says, from any speaker, and records every request."""
 
     def __init__(self):
         self.requests = []

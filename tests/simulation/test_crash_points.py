@@ -63,7 +63,7 @@ UNUSED = {
         "schedule_overdue",
         "apply_memory",
         "undo_memory",
-    ),  # nobody asks for them here
+    ),  # not requested here
     *("list_expired_sessions", "begin_finalisation", "retry_finalisation"),  # nothing expires
     *("begin_forgetting", "mark_scrubbed", "sweep_forgotten"),  # and nothing is forgotten
     "decide_approval",  # people decide in their chats

@@ -259,7 +259,7 @@ async def test_reaping_twice_is_reaping_once(driver):
 
 
 async def test_a_claim_committed_while_its_node_was_reaped_is_voided_by_the_next_reaping(driver):
-    """The claim and the reaping do not see each other; without a second look nobody would ever free the mailbox."""
+    """The claim and the reaping do not see each other; without a second check the mailbox would never be freed."""
     await driver.say("one")
     await driver.claim()
     await driver.write("delete from node where id = :node", node=driver.node)

@@ -26,12 +26,12 @@ ROOM = Capacity(memory_chars=100_000, user_chars=100_000)
 
 
 class ByHand:
-    """A courier that is stepped, on a clock that is jumped."""
+    """A dispatcher that a test steps, on a clock that it moves."""
 
     def __init__(self, db: Database, clock: ManualClock, configured: Configured, name: ProviderName) -> None:
         self.db, self.clock = db, clock
         self.providers = Providers(lambda _agent: {name: configured})
-        self.courier = Dispatcher(
+        self.dispatcher = Dispatcher(
             make_ports(db, clock=clock, entropy=SeededEntropy(1)),
             providers=self.providers,
             member=cast("Any", SimpleNamespace(node=NodeId("n"))),
@@ -49,8 +49,8 @@ class ByHand:
 
     async def settle_due(self) -> None:
         """Until nothing is due now."""
-        while await self.courier.step() or any(carrier.calls for carrier in self.courier._deliveries.values()):
-            await self.courier.drain(60_000)
+        while await self.dispatcher.step() or any(call.calls for call in self.dispatcher._deliveries.values()):
+            await self.dispatcher.drain(60_000)
 
     async def run_for(self, wait_ms: int) -> None:
         until = self.clock.now() + wait_ms
@@ -62,8 +62,8 @@ class ByHand:
 
     async def _next(self) -> Instant | None:
         """When something can be done next; None when nothing is open."""
-        due = [at for at in await self.db.read(next_due([*self.courier._deliveries])) if at is not None]
-        reopens = [carrier.circuit.reopens_at for carrier in self.courier._deliveries.values()]
+        due = [at for at in await self.db.read(next_due([*self.dispatcher._deliveries])) if at is not None]
+        reopens = [call.circuit.reopens_at for call in self.dispatcher._deliveries.values()]
         return Instant(max(self.clock.now() + 1, min(due), *reopens)) if due else None
 
     async def until_rest(self) -> int:

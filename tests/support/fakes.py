@@ -53,7 +53,7 @@ class Gate:
     def __init__(self) -> None:
         self.reached = asyncio.Event()
         self.opened = asyncio.Event()
-        self.left = asyncio.Event()  # also when whoever stood there was cancelled
+        self.left = asyncio.Event()  # also when the waiting task was cancelled
 
     async def stand(self) -> None:
         self.reached.set()

@@ -165,7 +165,7 @@ class Dice:
 
 @asynccontextmanager
 async def fresh_schema(server: PostgresServer) -> AsyncIterator[str]:
-    """The name of a schema nobody has used; whatever is in it at the end is dropped."""
+    """The name of an unused schema, which is dropped at the end."""
     schema = f"t_{secrets.token_hex(8)}"
     yield schema
     connection = await asyncpg.connect(server.dsn, server_settings={"lock_timeout": "5s"})

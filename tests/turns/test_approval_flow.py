@@ -96,7 +96,7 @@ async def test_a_waiting_turn_holds_no_claim_and_does_not_spin(tmp_path):
         await told(runtime, "still there?", agent="other")
         later_box = await runtime.db.read(find_mailbox("agent:main:http:dm:c"))
         assert later_box is not None
-        assert later_box.fence == box.fence, "nobody claimed it in vain"
+        assert later_box.fence == box.fence, "no worker claimed it in vain"
         await told(runtime, f"/deny {approval} not today")
         assert await soon(runtime.reply_to(later)) == "re: and then?"
 
@@ -175,7 +175,7 @@ async def test_the_policy_may_guard_tools_that_are_not_marked_but_not_tools_that
         await told(runtime, f"/approve {await asked(feed)}")
         assert await soon(runtime.reply_to(message)) == "done"
         assert [one.content for one in model.requests[-1] if one.role == "tool"][1] == "seen"
-        assert len(await runtime.approvals.list(decided=True)) == 1, "nobody was asked about a tool that is not there"
+        assert len(await runtime.approvals.list(decided=True)) == 1, "an unknown tool needs no approval"
 
 
 @pytest.mark.parametrize("when", ["before the decision", "after the decision"])

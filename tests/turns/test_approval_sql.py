@@ -487,6 +487,6 @@ async def test_a_message_to_another_agent_leaves_with_the_result_that_names_it_a
     assert await driver.db.write(append_step(claim, turn, done)) == once
     found = await driver.rows("select id, agent, channel, address, hop, state from reply")
     assert found == [("rep_out", "fern", "agent", address_of("x", agent="moss"), 1, "pending")]
-    assert (await driver.db.read(trace_message(message))).reply is None, "it is not the reply to whoever asked"
+    assert (await driver.db.read(trace_message(message))).reply is None, "it is not the reply to the person who asked"
     await driver.answer(claim, once, "told them")
     assert (await driver.db.read(trace_message(message))).reply.text == "told them"

@@ -7,8 +7,9 @@ number of workers or on their speed: the digest of all digests is computed in th
 import gc
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, count, islice
@@ -203,9 +204,27 @@ def measured_chunk(seeds: Iterable[int]) -> tuple[list[Verdict], Reached]:
     return verdicts, reached
 
 
+@dataclass(frozen=True, slots=True)
+class MutantRun:
+    """One history with a mutant applied."""
+
+    histories: int  # including this one
+    seed: int
+    seen: Violation | None  # of an invariant that the mutant breaks
+
+
 def run_mutant(name: str) -> Fate:
     """Run histories with the mutant applied until one of the invariants that it breaks is reported."""
     mutant = MUTANTS[name]
+    with closing(mutant_runs(mutant)) as runs:
+        killed = next((run for run in runs if run.seen is not None), None)
+    if killed is None:
+        return Fate(name=name, histories=mutant.budget, seen=None, budget=mutant.budget)
+    return Fate(name=name, histories=killed.histories, seen=killed.seen, budget=mutant.budget)
+
+
+def mutant_runs(mutant: Mutant) -> Generator[MutantRun, None, None]:
+    """Histories with the mutant applied, as many as its budget has. The mutant is removed when it is closed."""
     live = run_forgetting if mutant.forgets else run_history
     with scratch() as folder, mutant.applied():
         for histories, seed in enumerate(_seeds_for(mutant), start=1):
@@ -213,9 +232,7 @@ def run_mutant(name: str) -> Fate:
             if mutant.twice:
                 verdict = _compared(verdict, live(seed, folder=folder))
             seen = next((found for found in verdict.violations if found.invariant in mutant.breaks), None)
-            if seen is not None:
-                return Fate(name=name, histories=histories, seen=seen, budget=mutant.budget)
-    return Fate(name=name, histories=mutant.budget, seen=None, budget=mutant.budget)
+            yield MutantRun(histories, seed, seen)
 
 
 def _seeds_for(mutant: Mutant) -> Iterator[int]:

@@ -209,7 +209,7 @@ KINDS = {Meaning.DECLINED: Declined, Meaning.NOT_SENT: NotSent, Meaning.DOUBTFUL
 
 
 def decided(answer):
-    """The first and the last error of each range that the row decides, whoever answers."""
+    """The first and the last error of each range that the row decides, from any server."""
     for own in (True, False) if answer.own is None else (answer.own,):
         for some in answer.statuses:
             found = [status for status in some if status >= 300 and answer_to(ANSWERS, status, own=own) is answer]

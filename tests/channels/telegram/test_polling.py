@@ -97,7 +97,7 @@ STRANGE = [
     {"message": {"message_id": "seven", "chat": {"id": 1, "type": "private"}, "text": "a secret of Bob"}},
     {"message": {"message_id": 7, "text": "a secret of Bob"}},
     {"message": {"message_id": 7, "chat": {"id": 1, "type": "private"}, "text": ["a secret of Bob"]}},
-    {"message": {"message_id": 7, "chat": {"id": 1, "type": "private"}, "text": "a secret of Bob"}},  # from nobody
+    {"message": {"message_id": 7, "chat": {"id": 1, "type": "private"}, "text": "a secret of Bob"}},  # without a sender
     {"message": {"message_id": 7, "chat": {"id": 1, "type": "planet"}, "from": {"id": 2}, "text": "a secret of Bob"}},
     {"brand_new_kind": {"text": "a secret of Bob"}},
     {},

@@ -86,7 +86,7 @@ def test_every_status_has_a_row():
 )
 @pytest.mark.parametrize("path", WRITES)
 async def test_what_a_proxy_answers_and_forwards_later_is_kept_once(server, provider, path, status):
-    """The courier's own steps: ask, wait for the quiet period, send only what is absent."""
+    """The dispatcher's steps: ask, wait for the quiet period, send only what is absent."""
     await one(provider, note(provider, 0, "an earlier fact"))
     given = WRITES[path](provider, 1, "one fact")
     server.fail_next("forward_later", status=status, path=path, body=b"<html>busy</html>")
