@@ -214,7 +214,7 @@ async def test_an_admission_that_one_agent_takes_back_stays_at_the_others(driver
     assert [one.agent for one in await driver.db.read(list_pairings())] == ["fern"]
 
 
-async def test_an_unknown_code_lets_nobody_in(driver):
+async def test_an_unknown_code_admits_no_sender(driver):
     await driver.db.write(ask_pairing(ask(driver)))
     with pytest.raises(PairingNotFound):
         await driver.db.write(decide_pairing(verdict(driver, "22222222")))

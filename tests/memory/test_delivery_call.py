@@ -204,7 +204,7 @@ async def test_the_first_delivery_after_an_outage_makes_the_waiting_lanes_due(fa
     assert len(ledger.hurried) == 1 + 3, "some with each delivery, until none is left"
 
 
-async def test_one_bad_lane_hurries_nobody():
+async def test_one_bad_lane_hurries_no_other():
     ledger, clock, provider = Ledger(), ManualClock(), Moody(Delivered())
     carrier = carrier_of(provider, ledger, clock)
     await carried(carrier, clock, "a")

@@ -46,7 +46,7 @@ async def test_fifty_conclusions_under_cut_off_writes_take_a_few_quiet_periods(s
     assert took_ms <= 5 * QUIET_MS
 
 
-async def test_what_changes_a_note_in_doubt_waits_for_it_and_the_rest_does_not(server, by_hand):
+async def test_a_change_of_an_uncertain_note_waits_for_it_and_the_rest_does_not(server, by_hand):
     await by_hand.note(0, "likes tea")
     await soon(by_hand.until_rest())
     server.fail_next("reset_before", path="/conclusions$", method="POST")

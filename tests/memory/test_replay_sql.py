@@ -9,7 +9,7 @@ from tests.support.driver import retain
 EACH = (retain(),)
 
 
-async def test_what_was_parked_in_doubt_is_asked_about_before_it_is_sent_again(driver):
+async def test_an_uncertain_parked_unit_is_asked_about_before_it_is_resent(driver):
     driver.policies = EACH
     session = await driver.chat("one")
     (claim,) = await take(driver)

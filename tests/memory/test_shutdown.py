@@ -106,7 +106,7 @@ def test_a_request_that_was_cut_off_and_takes_effect_late_is_found_and_not_sent_
     assert service.sent() == 3
 
 
-def test_turns_said_while_nobody_can_be_reached_go_out_after_the_last_of_several_restarts(world: World):
+def test_turns_during_an_outage_are_delivered_after_the_last_of_several_restarts(world: World):
     """Several restarts with a service that is away all the while."""
     service = Service(away="connection refused")
 

@@ -209,7 +209,7 @@ def test_what_was_looked_up_for_somebody_who_was_more_people_then_is_not_shown(w
     assert canaries(world) == [[1], [2] if change == "as before" else []]
 
 
-def test_recall_that_is_turned_off_asks_nobody(world: World):
+def test_recall_that_is_turned_off_asks_no_provider(world: World):
     service = Service()
 
     async def scenario() -> None:

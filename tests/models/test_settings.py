@@ -198,7 +198,7 @@ async def never(_address):
     raise AssertionError("no model may be asked")
 
 
-async def test_a_key_in_the_environment_decides_and_nobody_is_asked():
+async def test_a_key_in_the_environment_decides_without_asking_a_server():
     found = await detect_model({"OPENAI_API_KEY": "a", "ANTHROPIC_API_KEY": "b"}, never)
     assert found.settings.name == f"openai:{VENDORS['openai'].default}"
     assert found.sentence == (

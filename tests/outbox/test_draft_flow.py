@@ -378,7 +378,7 @@ async def test_a_draft_that_somebody_deleted_makes_the_reply_a_new_message(stree
 
 
 @pytest.mark.parametrize("lands", [False, True])
-def test_a_final_edit_in_doubt_is_repeated_and_still_one_message_stands(street, lands):
+def test_an_uncertain_final_edit_is_repeated_and_leaves_one_message(street, lands):
     async def scenario():
         asked = []
 

@@ -210,7 +210,7 @@ def test_a_shorter_wait_that_is_heard_later_takes_nothing_from_a_longer_one(stre
 
 
 @lives
-async def test_what_nobody_can_say_is_sent_once_more_and_shown(street):
+async def test_a_reply_with_an_unknown_outcome_is_resent_once_and_shown(street):
     channel = street.channel(Doubtful("the connection was lost"))
     runtime = await street.open(channel)
     message = await street.say(runtime, "hello")
@@ -265,7 +265,7 @@ async def test_a_platform_that_knows_the_nonce_proves_that_nothing_was_doubled(s
 
 
 @lives
-async def test_what_is_declined_fails_and_holds_up_nobody(street):
+async def test_a_declined_reply_fails_and_delays_no_other(street):
     channel = street.channel(Declined("the bot was blocked"))
     runtime = await street.open(channel)
     await street.say(runtime, "one")
@@ -306,7 +306,7 @@ def test_a_channel_that_does_not_say_what_became_of_a_piece_leaves_a_doubt(stree
 
 
 @lives
-async def test_a_dead_channel_costs_a_probe_now_and_then_and_blocks_nobody(street):
+async def test_a_dead_channel_costs_occasional_probes_and_blocks_no_other(street):
     async def away(_post):
         return NotSent("not connected")
 
@@ -429,7 +429,7 @@ async def test_stopping_lets_what_is_being_sent_end(street):
 
 
 @lives
-async def test_stopping_is_bounded_and_what_is_cut_off_is_in_doubt(street):
+async def test_stopping_is_bounded_and_an_interrupted_reply_is_uncertain(street):
     async def hangs(_post):
         await street.rest(FOREVER_S)
 

@@ -286,7 +286,7 @@ ENDS = [retired, reaped, replaced, orphaned]
 
 
 @pytest.mark.parametrize("ends", ENDS, ids=lambda ends: ends.__name__)
-async def test_a_reply_whose_owner_is_gone_is_in_doubt_and_sent_once_more(ledger, ends):
+async def test_a_reply_whose_owner_is_gone_is_uncertain_and_resent_once(ledger, ends):
     reply = await ledger.answer()
     await ledger.one()
     ledger.driver.clock.advance(400)
@@ -298,7 +298,7 @@ async def test_a_reply_whose_owner_is_gone_is_in_doubt_and_sent_once_more(ledger
 
 
 @pytest.mark.parametrize("ends", ENDS, ids=lambda ends: ends.__name__)
-async def test_what_was_sent_twice_in_doubt_is_not_sent_a_third_time(ledger, ends):
+async def test_a_reply_that_was_uncertain_twice_is_not_sent_a_third_time(ledger, ends):
     reply = await ledger.answer("one")
     behind = await ledger.answer("two")
     for _ in range(2):

@@ -262,7 +262,7 @@ async def happened_idle(runtime, chat: str) -> None:
     await soon(look())
 
 
-async def test_nobody_resumes_a_session_of_somebody_elses_chat(tmp_path):
+async def test_a_session_of_another_persons_chat_cannot_be_resumed(tmp_path):
     async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
         await ask_all(runtime, "secret", "/title Diary", chat="hers", sender="ada")
         session = await the_session(runtime, "hers")

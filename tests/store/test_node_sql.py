@@ -190,7 +190,7 @@ async def test_a_stale_claim_changes_nothing(driver, verb):
 
 
 @pytest.mark.parametrize("verb", VERBS[:-1], ids=lambda verb: verb.__name__)
-async def test_the_claim_of_a_reaped_node_changes_nothing_even_when_nobody_claimed_since(driver, verb):
+async def test_the_claim_of_a_reaped_node_changes_nothing_even_without_a_newer_claim(driver, verb):
     await driver.db.write(register_node(OTHER, "there", sole=False))
     await driver.say("one")
     await driver.say("/undo")

@@ -116,7 +116,7 @@ async def test_a_denial_and_its_reason_are_told_to_the_model_which_goes_on(tmp_p
         assert till.paid == [1]
 
 
-async def test_nobody_answering_in_time_is_a_no(tmp_path):
+async def test_an_approval_without_an_answer_in_time_is_denied(tmp_path):
     till = Till()
     model = ScriptedModel(calls(WISH), says("nobody there"))
     async with await Process.start(tmp_path, agents(model, guarded(wait_ms=1), tools=[till.pay])) as runtime:

@@ -28,7 +28,7 @@ async def channel(world):
         yield channel
 
 
-async def test_a_message_is_posted_with_an_enforced_nonce_and_wakes_nobody(world, channel):
+async def test_a_message_is_posted_with_an_enforced_nonce_and_notifies_no_one(world, channel):
     asked = world.fake.say(world.room, world.ann, "well?")
     outcome = await channel.send(post_to(world.room, "@everyone hello", in_reply_to=f"{asked['id']}.edit.12"))
     [posted] = [one for one in world.room.messages.values() if one["author"]["id"] == world.bot.id]
@@ -181,7 +181,7 @@ async def test_nothing_is_sent_before_the_channel_runs_and_after_it_ended(world)
     assert world.fake.posts == []
 
 
-async def test_typing_is_shown_and_its_failures_are_nobodys(world, channel):
+async def test_typing_is_shown_and_its_failures_are_ignored(world, channel):
     await channel.typing(post_to(world.room, "").address)
     assert world.room.typing == 1
     for fault in (Fault("/typing", status=403), Fault("/typing", cut=True)):
@@ -189,7 +189,7 @@ async def test_typing_is_shown_and_its_failures_are_nobodys(world, channel):
         await channel.typing(post_to(world.room, "").address)
 
 
-async def test_giving_up_within_a_global_limit_locks_nobody_out(world, channel):
+async def test_a_request_cancelled_within_a_global_limit_blocks_no_other(world, channel):
     world.fake.limit("/typing", 20, everywhere=True)
     limited = soon(until(lambda: not channel._bot.http._global_over.is_set()))
     await timed_out(channel.typing(post_to(world.room, "").address), after=limited, limit_s=TYPING_S)

@@ -62,7 +62,7 @@ async def test_a_slack_that_does_not_say_who_we_are_ends_the_run(world, fault):
     assert (await failure_of(channel_of(world.slack, world.bot))).startswith("slack: ")
 
 
-async def test_where_nobody_listens_the_run_ends_with_a_sentence(world):
+async def test_a_refused_connection_ends_the_run_with_a_sentence(world):
     await world.slack.__aexit__()
     assert "could not be reached" in await failure_of(channel_of(world.slack, world.bot))
 

@@ -206,7 +206,7 @@ async def test_typing_is_shown_in_the_topic_and_raises_nothing(ada, chat):
     assert form == {"chat_id": str(chat.id), "message_thread_id": "9", "action": "typing"}
 
 
-async def test_what_comes_before_the_library_is_loaded_is_unsent_and_not_in_doubt(ada, chat, monkeypatch):
+async def test_a_post_before_the_library_is_loaded_is_unsent_and_not_uncertain(ada, chat, monkeypatch):
     """It takes seconds on a slow machine; a piece that waited for it would be uncertain after every crash there."""
     loaded, load = threading.Event(), ada.channel._load
     monkeypatch.setattr(ada.channel, "_load", lambda: loaded.wait() and load())

@@ -117,7 +117,7 @@ async def test_a_conflict_at_creation_is_tried_again_and_never_parked(server, pr
     assert len(server.messages() + server.conclusions()) == 1
 
 
-async def test_a_database_that_is_down_leaves_nothing_in_doubt_and_health_says_so(server, provider):
+async def test_a_database_that_is_down_leaves_no_unknown_outcome_and_is_unhealthy(server, provider):
     await one(provider, parcel(provider, 0, "hello"))
     server.database_down = True
     outcome = await one(provider, parcel(provider, 1, "one fact"))
