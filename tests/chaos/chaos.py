@@ -67,7 +67,7 @@ class Chaos:
 
     @asynccontextmanager
     async def started(self) -> AsyncIterator[Up]:
-        """A process that is ready. Whatever it does then, it is killed."""
+        """A process that is ready. It is killed at an arbitrary moment."""
         began = time.monotonic()
         up = await Up.start(self.data, *self._arguments, environment=self._environment)
         self.ready_s.append(time.monotonic() - began)

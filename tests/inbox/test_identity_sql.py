@@ -131,7 +131,7 @@ async def test_taking_a_link_back_ends_it_and_is_on_record(driver):
 
 
 async def test_a_request_that_is_heard_again_after_it_was_taken_back_changes_nothing(driver, clock):
-    """A process may sleep with a request in its hands while another one carries it out, and wake up days later."""
+    """A process may be paused with a request for days while another one executes it."""
     request = linking(driver, DISCORD, TELEGRAM)
     made = await driver.db.write(link_principals(request))
     ended = OperationId(driver.id("op"))

@@ -26,7 +26,7 @@ def world(tmp_path):
 def hours(monkeypatch):
     """For tests that last hours: pollers of other processes' changes poll less often.
 
-    There is no other process, and whatever happens in this one rings a bell.
+    There is no other process, and changes of this one are notified.
     """
     for module in (worker, forgetter):
         monkeypatch.setattr(module, "POLL_MS", 60_000)

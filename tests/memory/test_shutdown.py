@@ -1,6 +1,6 @@
 """Shutting down takes no new work, loses none and ends in bounded time; what is left goes out after the restart (R7).
 
-The service of these tests keeps a second copy of whatever it is sent twice, so nothing may be sent again blindly.
+The service of these tests keeps a second copy of a repeated parcel, so nothing may be resent blindly.
 """
 
 import pytest

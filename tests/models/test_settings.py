@@ -191,7 +191,7 @@ def test_the_defaults_have_a_price_and_are_known_to_the_library():
         make(policy(1, name=chosen))
 
 
-# --- what is at hand ---------------------------------------------------------------------------------
+# --- available models --------------------------------------------------------------------------------
 
 
 async def never(_address):

@@ -267,7 +267,7 @@ async def test_nothing_is_done_while_nothing_is_heard(world):
 
 @lives
 async def test_the_same_text_is_not_written_twice(world):
-    """The first piece is full: whatever else is said, it stands still."""
+    """The first piece is full: further text does not change it."""
     platform = world.add_channel(text_chars_max=100)
     world.open()
     for _ in range(10):

@@ -17,7 +17,7 @@ NOBODY = 65534
 
 
 def open_to_others(folder: Path) -> dict[str, str]:
-    """Whatever in the folder users beside its owner may do anything with."""
+    """The files in the folder that users other than its owner may access."""
     everything = [folder, *(path for path in folder.rglob("*") if not path.is_symlink())]
     modes = {str(path.relative_to(folder)): path.stat().st_mode & 0o7777 for path in everything}
     return {name: oct(mode) for name, mode in modes.items() if mode & 0o077}

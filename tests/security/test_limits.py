@@ -30,7 +30,7 @@ LIMITS = ServerLimits()
 
 
 class OneHook:
-    """A hook that exists, and takes whatever it is sent."""
+    """A hook that exists, and accepts every body."""
 
     def __init__(self):
         self.taken = []

@@ -98,7 +98,7 @@ async def uncertain_reply(runtime):
     return claim.id
 
 
-# Whatever else a route needs to come as far as looking for the id.
+# What else a route needs before it reads the id.
 BODIES: dict[str, list[Any]] = {
     "/v1/messages": [{"agent": "{agent}", "chat": "c", "id": "e1", "text": "hello"}],
     "/v1/chat/completions": [{"model": "{agent}", "messages": [{"role": "user", "content": "x"}]}],

@@ -446,7 +446,7 @@ def test_a_bug_in_one_script_is_its_own_and_its_neighbours_are_kept(path, script
 
 
 def test_a_transaction_that_sqlite_ended_fails_the_whole_batch(path):
-    """Whatever ends the transaction, the neighbours must not be answered and the rest must not be run."""
+    """If the transaction ends for any reason, the calls beside it get no answer and the rest is not run."""
     make(path, things=0)
     db, ran = open_connection(path), []
 

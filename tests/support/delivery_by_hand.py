@@ -1,4 +1,4 @@
-"""A dispatcher that is stepped by hand, with a real store and a real provider, on a clock that is jumped.
+"""A dispatcher that a test steps, with a real store and a real provider, on a clock that the test moves.
 
 A test counts virtual time and takes none of it; the provider may speak over a socket.
 """

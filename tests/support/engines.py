@@ -1,6 +1,6 @@
 """The engines that the contract runs over, each opened for one test with a clock that the test owns.
 
-Making the tables takes longer than most tests. So PostgreSQL gets one schema per process, emptied before every test,
+Creating the tables takes longer than most tests. So PostgreSQL gets one schema per process, emptied before every test,
 and SQLite a copy of one empty database.
 """
 

@@ -122,7 +122,7 @@ async def test_a_rate_limit_is_told_at_once_and_left_to_the_ledger(world, channe
 
 
 async def test_a_message_that_used_up_the_limit_is_known_to_be_sent(world, channel, monkeypatch):
-    """discord.py waits for the next window before it hands over the answer that it has."""
+    """discord.py waits for the next window before it returns the answer."""
     read, update = asyncio.Event(), Ratelimit.update
 
     def updated(*args: Any, **options: Any) -> None:

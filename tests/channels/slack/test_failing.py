@@ -124,8 +124,8 @@ async def test_a_fault_of_ours_ends_the_run_and_acknowledges_nothing(world, monk
     assert world.bot.acknowledged == []
 
 
-async def test_nobody_waits_for_room_behind_a_fault_of_ours():
-    """The run ends when what it does next is over; waiting for room that never comes, it would not end."""
+async def test_no_message_waits_for_a_slot_behind_a_bug():
+    """The run ends after its next step; waiting for a free slot that never comes, it would not end."""
     fails = asyncio.Event()
 
     async def work():

@@ -30,7 +30,7 @@ async def test_an_update_is_confirmed_only_after_it_was_taken(ada, say):
     say("second")
     async with ada.running():
         await ada.server.until(lambda: ada.bot.called("getUpdates"))
-        for _ in range(20):  # whatever the channel would do by itself it does now
+        for _ in range(20):  # the channel would act by itself now
             await asyncio.sleep(0)
         assert [update["message"]["text"] for update in ada.bot.pending] == ["first", "second"]
         assert not any("offset" in form for form in ada.bot.called("getUpdates"))
