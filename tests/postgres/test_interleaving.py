@@ -92,6 +92,11 @@ def play(connections, made):
     return find
 
 
+def by_situation(table):
+    """The keys of a table, so that tests of the same situation follow each other."""
+    return sorted(table, key=lambda key: table[key])
+
+
 def name_of(pair):
     return ", ".join(pair) if isinstance(pair, tuple) else str(pair)
 
@@ -105,25 +110,25 @@ async def test_two_verbs_at_once_do_what_one_after_the_other_does(play, pair):
 
 
 @together
-@pytest.mark.parametrize("site", sorted(LOCKS, key=LOCKS.__getitem__))
+@pytest.mark.parametrize("site", by_situation(LOCKS))
 async def test_a_verb_without_one_of_its_locks_is_found_out(play, site):
     assert await play(*LOCKS[site], without(Site(*site.split(".")), LOCK)) != []
 
 
 @together
-@pytest.mark.parametrize("site", sorted(COMPARISONS, key=COMPARISONS.__getitem__))
+@pytest.mark.parametrize("site", by_situation(COMPARISONS))
 async def test_a_verb_without_one_of_its_comparisons_is_found_out(play, site):
     assert await play(*COMPARISONS[site], without(Site(*site.split(".")), comparison_of(site), r"\1\2true")) != []
 
 
 @together
-@pytest.mark.parametrize("verb", sorted(NAMES, key=NAMES.__getitem__))
+@pytest.mark.parametrize("verb", by_situation(NAMES))
 async def test_a_verb_without_its_name_is_found_out(play, verb):
     assert await play(*NAMES[verb], unnamed=True) != []
 
 
 @together
-@pytest.mark.parametrize("double", sorted(DOUBLE, key=DOUBLE.__getitem__), ids=name_of)
+@pytest.mark.parametrize("double", by_situation(DOUBLE), ids=name_of)
 async def test_a_verb_without_both_of_two_guards_is_found_out(play, double):
     lock, comparison = (Site(*site.split(".")) for site in double)
     unlocked = without(lock, LOCK)

@@ -31,7 +31,7 @@ class Mutant:
     forgets: bool = False  # detected only in histories in which a person is forgotten
     posts: bool = False  # detected only in histories in which replies are posted
     area: Area | ChannelArea | None = None  # detected only in histories that have it
-    first: int | None = None  # a seed that is known to detect it, run before all others
+    first: int | None = None  # a seed that detects it, run before all others (tools/mutant_seeds.py finds one)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
