@@ -53,7 +53,7 @@ def anybody_undoes() -> Sequence[Patch]:
     return [(command_sql, "judge_turns", broken), (turn_sql, "judge_turns", broken)]
 
 
-@mutant("I35", budget=80, first=36)
+@mutant("I35", budget=80, first=89)
 def anybody_stops() -> Sequence[Patch]:
     """Every member of a group stops the turns of others."""
     return [(accept_sql, "judge", _open_to_people(CommandVerb.STOP))]
