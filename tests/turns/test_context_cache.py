@@ -2,10 +2,13 @@
 
 from typing import Any, cast
 
+import pytest
+
 from holdfast.kernel.ids import AgentName, Instant, SessionId
 from holdfast.turns import context_cache
 from holdfast.turns.context import Context
-from holdfast.turns.context_cache import ContextCache
+from holdfast.turns.context_cache import CONTEXT_BYTES, ContextCache
+from holdfast.turns.context_memo import CHAR_BYTES, ENTRY_BYTES
 from holdfast.turns.journal import Entry, Noticed
 
 
@@ -25,53 +28,58 @@ def context(name, entries):
     )
 
 
-def test_what_was_kept_is_given_again_in_its_newest_form():
-    kept = ContextCache(cast("Any", None))
+SMALL = CONTEXT_BYTES + 3 * (ENTRY_BYTES + CHAR_BYTES)  # a context of three entries
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """A cache with room for four small contexts."""
+    monkeypatch.setattr(context_cache, "BYTES_MAX", 4 * SMALL)
+    monkeypatch.setattr(context_cache, "EACH_BYTES_MAX", 2 * SMALL)
+    return ContextCache(cast("Any", None))
+
+
+def names(kept):
+    return [n for n in range(9) if kept.get(SessionId(f"s{n}")) is not None]
+
+
+def test_what_was_kept_is_given_again_in_its_newest_form(kept):
     kept.keep(context("a", 2))
-    newest = context("a", 4)
+    newest = context("a", 3)
     kept.keep(newest)
     assert kept.get(SessionId("a")) is newest
-    assert kept.entries == 4
+    assert kept.bytes == SMALL
 
 
-def test_the_entries_of_all_contexts_together_are_bounded():
-    kept = ContextCache(cast("Any", None))
-    each = context_cache.ENTRIES_EACH_MAX
-    for n in range(context_cache.ENTRIES_MAX // each + 5):
-        kept.keep(context(f"s{n}", each))
-        assert kept.entries <= context_cache.ENTRIES_MAX
-    assert kept.get(SessionId("s0")) is None, "the one used longest ago went first"
-    assert kept.get(SessionId("s14")) is not None
+def test_the_bytes_of_all_contexts_together_are_bounded(kept):
+    for n in range(9):
+        kept.keep(context(f"s{n}", 3))
+        assert kept.bytes <= 4 * SMALL
+    assert names(kept) == [5, 6, 7, 8], "the ones used longest ago went first"
 
 
-def test_using_a_context_keeps_it_longer():
-    kept = ContextCache(cast("Any", None))
-    each = context_cache.ENTRIES_EACH_MAX
-    for n in range(context_cache.ENTRIES_MAX // each):
-        kept.keep(context(f"s{n}", each))
-    kept.keep(context("s0", each))
-    kept.keep(context("late", each))
-    assert kept.get(SessionId("s0")) is not None
-    assert kept.get(SessionId("s1")) is None
+def test_using_a_context_keeps_it_longer(kept):
+    for n in range(4):
+        kept.keep(context(f"s{n}", 3))
+    kept.keep(context("s0", 3))
+    kept.keep(context("s8", 3))
+    assert names(kept) == [0, 2, 3, 8]
 
 
-def test_a_very_long_context_is_not_held(monkeypatch):
-    kept = ContextCache(cast("Any", None))
-    kept.keep(context("a", 3))
-    kept.keep(context("a", context_cache.ENTRIES_EACH_MAX + 1))
-    assert (kept.get(SessionId("a")), kept.entries) == (None, 0)
+def test_a_very_long_context_is_not_held_and_drives_no_other_out(kept):
+    kept.keep(context("s0", 3))
+    kept.keep(context("s1", 3))
+    kept.keep(context("s1", 200))
+    assert (names(kept), kept.bytes) == ([0], SMALL)
 
 
-def test_the_number_of_contexts_is_bounded(monkeypatch):
-    monkeypatch.setattr(context_cache, "CONTEXTS_MAX", 3)
-    kept = ContextCache(cast("Any", None))
-    for n in range(5):
+def test_the_number_of_contexts_is_bounded_though_they_are_empty(kept):
+    for n in range(100):
         kept.keep(context(f"s{n}", 0))
-    assert [kept.get(SessionId(f"s{n}")) is not None for n in range(5)] == [False, False, True, True, True]
+    assert kept.bytes <= 4 * SMALL
 
 
-def test_it_can_be_cleared():
-    kept = ContextCache(cast("Any", None))
-    kept.keep(context("a", 3))
+def test_it_can_be_cleared(kept):
+    kept.keep(context("s1", 3))
     kept.clear()
-    assert (kept.get(SessionId("a")), kept.entries) == (None, 0)
+    assert (names(kept), kept.bytes) == ([], 0)

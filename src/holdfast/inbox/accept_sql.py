@@ -42,10 +42,11 @@ NEW_ADDRESS = """
 insert into address (address, mailbox_id) values (:address, :mailbox)
 on conflict (address) do nothing returning address"""
 NEW_MAILBOX = "insert into mailbox (id, agent, address) values (:mailbox, :agent, :address)"
-FIND_INBOUND = """
+FIND_EVENT = """
 select message, body_hash, state from inbound
- where account = :account and conversation = :conversation and event_id = :event_id"""
-FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :hash"
+ where account = :account and conversation = :conversation and event_id = :event_id
+union all
+select message, body_hash, state from tombstone where hash = :hash"""
 # A linked principal speaks as its person; an agent never does. The hash is of the principal that the platform sent.
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
@@ -161,10 +162,15 @@ def was_accepted(account: str, conversation: str, event_id: str, secret: bytes) 
 
 
 def _find(account: str, conversation: str, event_id: str, secret: bytes) -> Script[Row | None]:
-    row = yield from one(FIND_INBOUND, account=account, conversation=conversation, event_id=event_id)
-    if row is None:
-        row = yield from one(FIND_TOMBSTONE, hash=tombstone_hash(secret, account, conversation, event_id))
-    return row
+    return (
+        yield from one(
+            FIND_EVENT,
+            account=account,
+            conversation=conversation,
+            event_id=event_id,
+            hash=tombstone_hash(secret, account, conversation, event_id),
+        )
+    )
 
 
 def _refusal(arrival: Arrival, box: Box, limits: Limits) -> MailboxFull | TooMany | Unfit | None:

@@ -1,7 +1,7 @@
 """read_mail: the contents of a claimed mailbox."""
 
 from holdfast.inbox.agent_chain import loaded
-from holdfast.inbox.mailbox import Claim, Mail
+from holdfast.inbox.mailbox import Claim, Mail, SessionHead
 from holdfast.inbox.message import Inbound, MessageKind, MessageState
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import Instant, MessageId, Principal, SessionId
@@ -12,7 +12,7 @@ from holdfast.turns.turn_sql import read_turn
 
 MAILBOX = """
 select mailbox.fence, mailbox.session_id, mailbox.depth, mailbox.unattended, session.open_turn, session.last_seq,
-       mailbox.owner
+       mailbox.owner, session.turns, session.epoch, session.state, cast(:now as int8)
   from mailbox left join session on session.id = mailbox.session_id
  where mailbox.id = :mailbox"""
 WAITING = """
@@ -27,7 +27,7 @@ def read_mail(claim: Claim, *, limit: int) -> Script[Mail]:
     row = yield from one(MAILBOX, mailbox=claim.mailbox)
     if row is None or not stands(claim, row[0]):
         raise ClaimLost(f"fence {claim.fence} is behind {row and row[0]}", mailbox=claim.mailbox)
-    _, session, depth, unattended, open_turn, last_seq, owner = row
+    _, session, depth, unattended, open_turn, last_seq, owner, turns, epoch, state, now = row
     turn = None
     if open_turn is not None:
         turn = yield from read_turn(claim, SessionId(session), open_turn, last_seq)
@@ -38,6 +38,7 @@ def read_mail(claim: Claim, *, limit: int) -> Script[Mail]:
         waiting=tuple(inbound_of(found) for found in waiting),
         depth=depth,
         unattended=unattended,
+        head=SessionHead(last_seq, turns, epoch, state == "open", Instant(now)) if session else None,
         is_owned=owner == claim.node,
     )
 

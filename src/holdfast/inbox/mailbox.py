@@ -26,6 +26,17 @@ class Claim:
     address: str
 
 
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """Where the live session of a mailbox stands, inside the transaction that read it."""
+
+    last_seq: int
+    turns: int
+    epoch: int
+    is_open: bool  # neither expiring nor closed
+    now: Instant  # the store's clock in that transaction
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
     """The contents of a claimed mailbox: the turn to resume, if any, and the first waiting messages."""
@@ -35,6 +46,7 @@ class Mail:
     waiting: tuple[Inbound, ...]
     depth: int
     unattended: int  # consecutive turns without a human
+    head: SessionHead | None = None  # None without a live session
     is_owned: bool = True  # the claim was not released; without it, its fence may still be the newest
 
 

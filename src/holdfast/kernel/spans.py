@@ -54,9 +54,15 @@ class Span:
                 self._made.set_attribute(dotted(name), value)
 
 
+NOT_RECORDED = Span(trace.INVALID_SPAN)
+
+
 @contextmanager
 def span(operation: str, subject: str = "", **attributes: Value | None) -> Iterator[Span]:
     """Open a span of one of SPANS. An exception is recorded by its class and raised again."""
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # no SDK is configured
+        yield NOT_RECORDED
+        return
     name = f"{operation} {subject}" if subject else operation
     kind = trace.SpanKind.CLIENT if operation in CALLS else trace.SpanKind.INTERNAL
     with _tracer.start_as_current_span(name, kind=kind, record_exception=False, set_status_on_exception=False) as made:

@@ -51,7 +51,7 @@ def halt_turn(session: SessionId, turns: frozenset[int] | None = None) -> Script
     yield from run(CLOSE_SESSION, session=session)
     yield from approval_sql.close(box[0], session, found[0])
     ended = yield from rows(IN_TURN, mailbox=box[0], reason=FORGOTTEN)
-    yield from run(LIGHTEN, mailbox=box[0], count=len(ended))
+    yield from run(LIGHTEN, mailbox=box[0], count=len(ended), release=0)
 
 
 def void_claim(session: SessionId) -> Script[None]:
@@ -87,5 +87,5 @@ def _decrement(boxes: Sequence[str]) -> Script[int]:
     """Decrement each mailbox's message count by its number of occurrences."""
     for mailbox in sorted(set(boxes)):
         yield from run(VOID, mailbox=mailbox)
-        yield from run(LIGHTEN, mailbox=mailbox, count=boxes.count(mailbox))
+        yield from run(LIGHTEN, mailbox=mailbox, count=boxes.count(mailbox), release=0)
     return len(boxes)

@@ -115,28 +115,29 @@ def choose(
     memories: Iterable[Recollection],
     policy: RecallPolicy,
     *,
-    shown: Sequence[str] = (),
-    present: Collection[tuple[str, int]] = (),
+    shown: Collection[int] = (),
+    present: Collection[tuple[str | None, int]] = (),
 ) -> tuple[Recollection, ...]:
     """The best memories of several providers, without duplicates and texts of the context, within the limits.
 
-    `shown` are the texts of the context, `present` its turns as (session, number).
+    `shown` are hashes of the texts of the context (`plain_words`), `present` its turns as (session, number).
 
     Providers' scores cannot be compared, so their lists are merged by rank.
     """
     chosen: list[Recollection] = []
-    seen = {plain_words(text) for text in shown}
+    seen: set[int] = set()
     room = policy.chars_max
     for memory in _by_rank(memories):
         words = plain_words(memory.text)
-        if not words or words in seen or len(chosen) >= policy.limit:
+        known = hash(words)
+        if not words or known in seen or known in shown or len(chosen) >= policy.limit:
             continue
         if memory.session is not None and memory.turn is not None and (memory.session, memory.turn) in present:
             continue
         size = min(len(memory.text), policy.item_chars_max)
         if size > room:
             continue
-        seen.add(words)
+        seen.add(known)
         room -= size
         chosen.append(memory)
     return tuple(chosen)

@@ -17,7 +17,7 @@ from holdfast.inbox.identity_sql import linked_principals
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.ids import Principal
+from holdfast.kernel.ids import AgentName, Principal
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.spans import RECALL, span
 from holdfast.kernel.tasks import Task, Tasks
@@ -25,10 +25,20 @@ from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import Provider
 from holdfast.memory.providers import Providers
-from holdfast.memory.recall import RecallKey, RecallOutcome, RecallPolicy, RecallQuery, Recollection, choose, frame
+from holdfast.memory.recall import (
+    RecallKey,
+    RecallOutcome,
+    RecallPolicy,
+    RecallQuery,
+    Recollection,
+    choose,
+    frame,
+    plain_words,
+)
 from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.visibility import is_chat_alone
 from holdfast.store.database import Database
+from holdfast.turns.context import Context
 from holdfast.turns.journal import Entry, Recalled, UserSaid, storable
 from holdfast.turns.turn import Turn
 
@@ -66,9 +76,13 @@ class Recaller:
         self._prefetched: OrderedDict[RecallKey, _Asked] = OrderedDict()
         self._probes: dict[LaneKey, Task] = {}
 
+    def is_able(self, agent: AgentName, policy: RecallPolicy) -> bool:
+        """Whether an agent has a provider to ask."""
+        return policy.enabled and bool(self._able(agent))
+
     async def recall(self, query: RecallQuery, policy: RecallPolicy) -> RecallOutcome:
         """The memories of all providers that answer in time. Does not raise exceptions of providers."""
-        able = self._able(query)
+        able = self._able(query.agent)
         if not policy.enabled or not able:
             return RecallOutcome(key=query.key)
         ahead = self._prefetched.pop(query.key, None)
@@ -114,7 +128,7 @@ class Recaller:
         """Query slow providers ahead of the turn that follows this head."""
         slow = {
             name: one
-            for name, one in self._able(query).items()
+            for name, one in self._able(query.agent).items()
             if one.capabilities.prefetches and self._breaker.why_not(LaneKey(query.agent, name)) is None
         }
         if not policy.enabled or not slow or query.key in self._prefetched:
@@ -134,8 +148,8 @@ class Recaller:
         for probe in list(self._probes.values()):
             probe.cancel()
 
-    def _able(self, query: RecallQuery) -> Mapping[ProviderName, Provider]:
-        made = self._providers.of(query.agent)
+    def _able(self, agent: AgentName) -> Mapping[ProviderName, Provider]:
+        made = self._providers.of(agent)
         return {name: one.provider for name, one in made.items() if one.provider.capabilities.recalls}
 
     def _ask(self, providers: Mapping[ProviderName, Provider], query: RecallQuery) -> _Asked:
@@ -226,11 +240,16 @@ def query_of(
     )
 
 
-def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Sequence[Entry]) -> Recalled | None:
-    """The journal entry with the recalled text and the key of its query; None if there is nothing to show."""
-    present = {(entry.session or found.key.session, entry.turn) for entry in context}
-    texts = [entry.text for entry in context]
-    chosen = replace(found, memories=choose(found.memories, policy, shown=texts, present=present))
+def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Context | None) -> Recalled | None:
+    """The journal entry with the recalled text and the key of its query; None if there is nothing to show.
+
+    What the context shows already is left out.
+    """
+    if not found.memories and not found.skipped:
+        return None
+    texts = context.memo.texts(context.entries, plain_words) if context else ()
+    turns = context.memo.turns(context.entries) if context else ()
+    chosen = replace(found, memories=choose(found.memories, policy, shown=texts, present=turns))
     text = frame(chosen, policy, [_date(memory) for memory in chosen.memories])
     if not text:
         return None

@@ -142,7 +142,7 @@ def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
             shares_all=policy.shares_all,
             limit=policy.limit,
         )
-        return shown_of(await recaller.recall(query, policy), policy, ())
+        return shown_of(await recaller.recall(query, policy), policy, None)
 
     return look_up
 

@@ -50,19 +50,20 @@ END = (
     "update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner = :node returning id"
 )
 FORGET = "delete from node where id = :node"
-# A claim that the caller already holds under the same name is returned unchanged.
+# Claims that the caller already holds under the same name are returned unchanged, and no others.
 CLAIM = """
+with mine as (select id from mailbox where owner = :node and claim = :name and :name <> ''),
+     free as materialized
+     (select id from mailbox
+       where owner is null and ready_at is not null and ready_at <= :now
+         and exists (select 1 from node where node.id = :node) and not exists (select 1 from mine)
+       order by ready_at, id limit :limit /*skip locked*/)
 update mailbox
    set fence = fence + case when owner is null then 1 else 0 end,
        claimed_at = case when owner is null then :now else claimed_at end,
        owner = :node, claim = :name
- where id = coalesce(
-   (select id from mailbox where owner = :node and claim = :name and :name <> '' limit 1),
-   (select id from mailbox
-     where owner is null and ready_at is not null and ready_at <= :now
-       and exists (select 1 from node where node.id = :node)
-     order by ready_at, id limit 1 /*skip locked*/))
-returning id, fence, agent, address"""
+ where id in (select id from mine union all select id from free)
+returning ready_at, id, fence, agent, address"""
 # A mailbox whose turn awaits a human sleeps until the question is decided, stopped or overdue, even with mail (D9).
 RELEASE = """
 update mailbox
@@ -124,22 +125,18 @@ def reap_nodes(*, lease_ms: int) -> Script[Reaped]:
 
 @verb(lock=claim_name)
 def claim_mailbox(node: NodeId, *, name: str = "") -> Script[Claim | None]:
-    row = yield from one(CLAIM, node=node, name=name)
-    if row is None:
-        return None
-    return Claim(mailbox=MailboxId(row[0]), fence=row[1], node=node, agent=AgentName(row[2]), address=row[3])
+    claims = yield from claim_mailboxes(node, name=name, limit=1)
+    return claims[0] if claims else None
 
 
 @verb(lock=claim_name)
 def claim_mailboxes(node: NodeId, *, name: str = "", limit: int) -> Script[tuple[Claim, ...]]:
-    """Take several claims in one transaction, each under a name derived from the caller's."""
-    claims: list[Claim] = []
-    while len(claims) < limit:
-        claim = yield from claim_mailbox(node, name=f"{name}.{len(claims)}" if name else "")
-        if claim is None:
-            break
-        claims.append(claim)
-    return tuple(claims)
+    """Claim the mailboxes that have been ready for longest. A repeated call of the same name gets the same claims."""
+    found = yield from rows(CLAIM, node=node, name=name, limit=limit)
+    return tuple(
+        Claim(mailbox=MailboxId(mailbox), fence=fence, node=node, agent=AgentName(agent), address=address)
+        for _, mailbox, fence, agent, address in sorted(found, key=lambda row: (row[0] or 0, row[1]))
+    )
 
 
 @verb

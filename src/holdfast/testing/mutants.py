@@ -1,7 +1,7 @@
 """Mutants of the durable core. Those of delivery and recall are in `mutants_delivery`, of forgetting in
 `mutants_forget`, of replies in `mutants_replies`, of approvals in `mutants_approval`, of the audit trail in
-`mutants_actions`, of command rights in `mutants_rights`, of visibility in `mutants_visibility`, and of the areas in
-`mutants_store` and `mutants_channels`."""
+`mutants_actions`, of command rights in `mutants_rights`, of visibility in `mutants_visibility`, of the worker's
+transactions in `mutants_work`, and of the areas in `mutants_store` and `mutants_channels`."""
 
 import asyncio
 import secrets
@@ -31,6 +31,7 @@ from holdfast.testing import (
     mutants_rights,
     mutants_store,
     mutants_visibility,
+    mutants_work,
 )
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.mutant import MUTANTS, Mutant, Patch, arguments, mutant
@@ -52,6 +53,7 @@ __all__ = [
     "mutants_rights",
     "mutants_store",
     "mutants_visibility",
+    "mutants_work",
 ]
 
 ACK_TO_COMMIT_S = 0.4

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 
 from holdfast.kernel.ids import AgentName
 from holdfast.turns.model import ToolSpec
-from holdfast.turns.tool import ToolContext, ToolOutcome, Tools, Unreliable, no_such_tool, origin_of
+from holdfast.turns.tool import ToolContext, ToolOutcome, Tools, no_such_tool, origin_of, outages_of
 
 
 class JoinedTools:
@@ -31,8 +31,7 @@ class JoinedTools:
         return no_such_tool(name, self.specs(context.agent), self.outages()) if outcome.missing else outcome
 
     def outages(self) -> tuple[str, ...]:
-        sets = (self._first, self._second)
-        return tuple(outage for tools in sets if isinstance(tools, Unreliable) for outage in tools.outages())
+        return (*outages_of(self._first), *outages_of(self._second))
 
     def origin(self, agent: AgentName, name: str) -> Hashable | None:
         return origin_of(self._owner(name, agent), agent, name)

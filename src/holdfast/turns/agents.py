@@ -11,6 +11,7 @@ from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.tool import Tools
 
 MAIN = AgentName("main")
+BOUND_MAX = 1_024  # agents kept with their parts; without a configuration every name is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class Agents:
     default: Agent | None
     listed: Mapping[AgentName, Agent] = field(default_factory=dict)
     bind: Callable[[AgentName, Agent], Agent] | None = None  # wraps an agent with parts that need its name
+    _bound: dict[str, Agent] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def first(self) -> AgentName:
@@ -37,10 +39,16 @@ class Agents:
         return next(iter(self.listed), MAIN)
 
     def get(self, name: str) -> Agent:
+        known = self._bound.get(name)
+        if known is not None:
+            return known
         agent = self.listed.get(agent_name(name), self.default)
         if agent is None:
             raise AgentNotFound(f"there is no agent {name!r}; configured are {', '.join(sorted(self.listed))}")
-        return self.bind(agent_name(name), agent) if self.bind else agent
+        if len(self._bound) >= BOUND_MAX:
+            self._bound.clear()
+        self._bound[name] = self.bind(agent_name(name), agent) if self.bind else agent
+        return self._bound[name]
 
     async def close(self) -> None:
         """Close the connections of all models."""

@@ -20,10 +20,10 @@ from holdfast.turns.tool import (
     ToolContext,
     ToolOutcome,
     Tools,
-    Unreliable,
     built_in,
     no_such_tool,
     origin_of,
+    outages_of,
 )
 
 
@@ -87,7 +87,7 @@ class ChainedTools:
         return no_such_tool(name, self.specs(context.agent)) if outcome.missing else outcome
 
     def outages(self) -> tuple[str, ...]:
-        return self._own.outages() if isinstance(self._own, Unreliable) else ()
+        return outages_of(self._own)
 
     def _is_common(self, agent: AgentName, name: str) -> bool:
         origin = origin_of(self._own, agent, name)

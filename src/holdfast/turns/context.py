@@ -14,11 +14,13 @@ Rule 6: the role `system` is for the operator's text and for sentences of Holdfa
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.memory.visibility import is_group
 from holdfast.sessions.compression import Summary, Thresholds, snapshot_name
+from holdfast.turns.context_memo import ContextMemo
 from holdfast.turns.framing import framed, quoted
 from holdfast.turns.journal import (
     AssistantSaid,
@@ -68,6 +70,7 @@ class Context:
     several: bool = False  # more than one person has spoken in it, undone turns included
     shared: bool = False  # more than one person has spoken in its chat
     withdrawals: int = 0  # counts forgettings, account links and unlinks; used only to detect a change
+    memo: ContextMemo[ModelMessage] = field(default_factory=ContextMemo, repr=False, compare=False)
 
     @property
     def covers_through(self) -> int:
@@ -83,7 +86,7 @@ class Context:
     def estimated_tokens(self, instructions: str = "") -> int:
         total = estimate_tokens(instructions) if instructions else 0
         total += self.summary.tokens if self.summary else 0
-        return total + sum(entry.tokens for entry in self.entries)
+        return total + self.memo.tokens(self.entries)
 
     def used_tokens(self, instructions: str = "") -> float:
         """The token estimate, corrected by the usage that the model reported for this session."""
@@ -114,8 +117,19 @@ def render(
         messages.append(ModelMessage(role="user", content=notes, data=NOTES))
     if context.summary:
         messages.append(ModelMessage(role="user", content=render_summary(context.summary), data=SUMMARY))
-    messages.extend(render_entries(context.entries, open_turn=context.open_turn, named=named))
+    closed = _closed(context)
+    past = partial(render_entries, named=named)
+    messages.extend(context.memo.rendered(context.entries, closed, named=named, render=past))
+    messages.extend(render_entries(context.entries[closed:], open_turn=context.open_turn, named=named))
     return tuple(messages)
+
+
+def _closed(context: Context) -> int:
+    """The number of entries before the open turn, which is at the end."""
+    count = len(context.entries)
+    while count and context.entries[count - 1].turn == context.open_turn:
+        count -= 1
+    return count
 
 
 def render_summary(summary: Summary) -> str:
@@ -174,7 +188,7 @@ def fit(context: Context, thresholds: Thresholds, instructions: str = "") -> tup
     left_out = len(context.entries) - len(kept) + len(steps)
     if not left_out:
         return context, 0
-    return replace(context, entries=_marked(context.entries, kept, steps)), left_out
+    return replace(context, entries=_marked(context.entries, kept, steps), memo=ContextMemo()), left_out
 
 
 def _without_oldest(entries: Sequence[Entry], excess_tokens: float) -> tuple[Entry, ...]:

@@ -9,7 +9,8 @@ from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.sessions.compression import Summary
 from holdfast.sessions.summary_sql import newest_summary
 from holdfast.store.script import Row, Script, one, verb
-from holdfast.turns.context import Context
+from holdfast.turns.context import Context, ModelMessage
+from holdfast.turns.context_memo import ContextMemo
 from holdfast.turns.journal import Entry, effective
 from holdfast.turns.journal_sql import chain, entries, own_entries
 
@@ -45,15 +46,23 @@ def _grown_only(known: Context, row: Row) -> bool:
 
 
 def _brought_up_to_date(known: Context, row: Row) -> Script[Context]:
-    tail = known.entries
+    tail, memo = known.entries, known.memo
     if row[1] > known.last_seq:
         # Only the session itself can have grown; inherited entries cannot.
         fresh = yield from own_entries(known.session, after=known.last_seq, upto=row[1])
         tail = (*tail, *fresh)
-    return _context(known.session, row, known.summary, tail)
+        known.memo.tokens(known.entries)  # the memo belongs to these entries from here on
+        memo = known.memo.extended(fresh, tail)
+    return _context(known.session, row, known.summary, tail, memo)
 
 
-def _context(session: SessionId, row: Row, summary: Summary | None, tail: tuple[Entry, ...]) -> Context:
+def _context(
+    session: SessionId,
+    row: Row,
+    summary: Summary | None,
+    tail: tuple[Entry, ...],
+    memo: ContextMemo[ModelMessage] | None = None,
+) -> Context:
     return Context(
         session=session,
         agent=AgentName(row[0]),
@@ -69,4 +78,5 @@ def _context(session: SessionId, row: Row, summary: Summary | None, tail: tuple[
         withdrawals=int(row[9]),
         several=bool(row[10]),
         shared=bool(row[11]),
+        memo=memo or ContextMemo(),
     )

@@ -42,11 +42,11 @@ def stands(claim: Claim, fence: int) -> bool:
 
 LIGHTEN = """
 update mailbox
-   set depth = depth - :count,
+   set depth = depth - :count, owner = case when :release = 1 then null else owner end,
        ready_at = case when depth - :count > 0 then cast(:now as int8) else null end
  where id = :mailbox"""
 
 
-def lighten(claim: Claim, count: int) -> Script[None]:
-    """Subtract `count` finished messages; the mailbox stays ready while any is left."""
-    yield from run(LIGHTEN, mailbox=claim.mailbox, count=count)
+def lighten(claim: Claim, count: int, *, release: bool = False) -> Script[None]:
+    """Subtract `count` finished messages; the mailbox stays ready while any is left. `release` ends the claim."""
+    yield from run(LIGHTEN, mailbox=claim.mailbox, count=count, release=int(release))

@@ -42,7 +42,7 @@ from holdfast.turns.journal import (
 from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask
 from holdfast.turns.model_call import ModelCaller, Patience
 from holdfast.turns.policy import Arrivals
-from holdfast.turns.tool import Unreliable, outage_text
+from holdfast.turns.tool import outage_text, outages_of
 from holdfast.turns.tool_calls import Hint, ToolCaller, no_hint
 from holdfast.turns.turn import (
     NewReply,
@@ -162,12 +162,12 @@ class TurnRunner:
 
     async def _brief(self, run: TurnRun, context: Context) -> Brief:
         """Notes and instructions, followed by the tool servers that are down, under their configured names."""
-        policy, tools = run.agent.policy, run.agent.tools
-        outages = tools.outages() if isinstance(tools, Unreliable) else ()
+        policy, outages = run.agent.policy, outages_of(run.agent.tools)
         audience = audience_of(policy, context, run.turn.principal, run.claim.address)
         brief = await self._briefing.read(policy, context, audience)
-        instructions = "\n\n".join(part for part in (brief.instructions, outage_text(outages)) if part)
-        return replace(brief, instructions=instructions)
+        if not outages:
+            return brief
+        return replace(brief, instructions="\n\n".join(filter(None, (brief.instructions, outage_text(outages)))))
 
     # --- thinking
 
@@ -264,13 +264,15 @@ class TurnRunner:
         if run.remembered or any(not isinstance(entry.body, UserSaid) for entry in said):
             return False
         run.remembered = True
+        if not self._recaller.is_able(run.claim.agent, run.agent.policy.recall):
+            return False
         query = query_of(run.claim, run.turn, run.agent.policy.recall, said)
         if not query.text.strip():
             return False
         found = await self._steps.raced(run, self._recaller.recall(query, run.agent.policy.recall))
         if isinstance(found, Interruption):
             return False  # the interruption is detected again before the model call
-        shown = shown_of(found, run.agent.policy.recall, context.entries)
+        shown = shown_of(found, run.agent.policy.recall, context)
         if shown is None:
             return False
         await self._steps.take(run, Step(event=TurnEvent.RECALLED, entries=(shown,)))

@@ -27,10 +27,14 @@ insert into linked_speaker (mailbox, principal) values (:mailbox, :person)
 on conflict (mailbox, principal) do nothing"""
 
 
-def attend(claim: Claim, opening: TurnOpening) -> Script[None]:
-    """Record the speaker of a new turn. The caller holds the mailbox; an agent does not count as a speaker."""
+def attend(claim: Claim, opening: TurnOpening) -> Script[bool]:
+    """Record the speaker of a new turn, and return whether several people have spoken in the chat.
+
+    The caller holds the mailbox. An agent does not count as a speaker.
+    """
     person = None if is_agent(opening.principal) else opening.principal
     row = yield from one(ATTENDED, mailbox=claim.mailbox, human=int(opening.human), person=person)
     first, shared = row or (None, 1)
     if person is not None and person != first and not shared:
         yield from run(LINKED_SPEAKER, mailbox=claim.mailbox, person=person)
+    return bool(shared)

@@ -246,3 +246,4 @@ class Committed:
     """The state of the mailbox after a commit."""
 
     waiting: int
+    released: bool = False  # the commit ended the claim

@@ -1,12 +1,12 @@
 """Turn verbs: the holder of a claim opens, steps, resumes and commits a turn."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from msgspec.structs import replace as replace_body
 
 from holdfast.inbox.agent_chain import Chain, chain_of_turn, loaded, stored
-from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.mailbox import Claim, SessionHead
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
@@ -41,7 +41,8 @@ from holdfast.turns.turn import (
 
 SESSION = """
 select last_seq, turns, open_turn, token_ratio, title, parent_id, exists (select 1 from forget where swept_at is null),
-       state
+       epoch, cast(:now as int8),
+       (select phase from turn where turn.session = session.id and turn.n = session.open_turn), state
   from session where id = :session"""
 # Providers of an agent that may still hold words of a forgotten person.
 OWING = """
@@ -55,7 +56,7 @@ values (:session, :n, null, :phase, 1, :fence, (select fence from mailbox where 
         :principal, :first_seq, :last_seq, :directory, :repo, :chain, :now)"""
 TAKE = """
 update inbound set state = 'in_turn', session = :session, turn = :turn
- where message = :message and mailbox = :mailbox and state = 'waiting' returning message"""
+ where message = :message and mailbox = :mailbox and state = 'waiting' returning hop"""
 OPENED = """
 update session
    set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now,
@@ -106,7 +107,8 @@ update session
 def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
     """Open a turn and return it. If the sender may not retry the last turn, return `NotAllowed` and change nothing."""
     held = yield from hold(claim)
-    last_seq, turns, already, *_ = yield from live_session(claim, held, opening.session, opening.principal)
+    row = yield from live_session(claim, held, opening.session, opening.principal)
+    last_seq, turns, already = row[:3]
     if already is not None:
         return (yield from _repeated_opening(claim, opening, already))
     if opening.retry:
@@ -116,8 +118,14 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
             return refused
         last_seq = (yield from undo_turns(opening.session, claim, again, by=opening.messages[0])).last_seq
         opening = replace(opening, chain=(yield from _repeated_chain(opening)))
-    n, first_seq = turns + 1, last_seq + 1
-    last_seq = yield from append(opening.session, n, last_seq, opening.entries, claim)
+    head = SessionHead(last_seq=last_seq, turns=turns, epoch=row[7], is_open=True, now=row[8])
+    return (yield from insert_turn(claim, opening, head))
+
+
+def insert_turn(claim: Claim, opening: TurnOpening, head: SessionHead) -> Script[Turn]:
+    """Open a turn at the end of the live session. The caller holds the mailbox in this transaction."""
+    n, first_seq = head.turns + 1, head.last_seq + 1
+    last_seq = yield from append(opening.session, n, head.last_seq, opening.entries, claim)
     yield from run(
         NEW_TURN,
         session=opening.session,
@@ -133,10 +141,25 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
         repo=_paths(opening.where)[1],
         chain=stored(opening.chain),
     )
-    yield from _take(claim, opening.messages, opening.session, n)
+    hop = yield from _take(claim, opening.messages, opening.session, n)
     yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
-    yield from attend(claim, opening)
-    return (yield from read_turn(claim, opening.session, n, last_seq))
+    shared = yield from attend(claim, opening)
+    return Turn(
+        session=opening.session,
+        n=n,
+        phase=Phase.THINKING,
+        attempt=1,
+        principal=opening.principal,
+        messages=opening.messages,
+        first_seq=first_seq,
+        last_seq=last_seq,
+        epoch=head.epoch,
+        opened_at=head.now,
+        hop=hop,
+        where=opening.where,
+        chain=opening.chain,
+        shared=shared,
+    )
 
 
 def _repeated_chain(opening: TurnOpening) -> Script[Chain]:
@@ -165,8 +188,9 @@ def live_session(claim: Claim, held: Held, session: SessionId, principal: Princi
     row = yield from one(SESSION, session=session)
     if row is None:
         raise InvariantBroken(f"the live session {session} has no row", session=session)
-    if row[-1] == "expiring":
-        yield from reopen(session)  # a message before the close continues in the next epoch (D23)
+    if row[-1] == "expiring":  # a message before the close continues in the next epoch (D23)
+        epoch = yield from reopen(session)
+        return (*row[:7], epoch or row[7], *row[8:])
     return row
 
 
@@ -179,11 +203,15 @@ def _repeated_opening(claim: Claim, opening: TurnOpening, n: int) -> Script[Turn
     return turn
 
 
-def _take(claim: Claim, messages: Sequence[MessageId], session: SessionId, turn: int) -> Script[None]:
+def _take(claim: Claim, messages: Sequence[MessageId], session: SessionId, turn: int) -> Script[int]:
+    """Make waiting messages part of a turn; return the largest number of agents that one of them has passed."""
+    hop = 0
     for message in messages:
         taken = yield from one(TAKE, message=message, mailbox=claim.mailbox, session=session, turn=turn)
         if taken is None:
             raise InvariantBroken(f"message {message} is no longer waiting", message=message)
+        hop = max(hop, taken[0])
+    return hop
 
 
 def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script[Turn]:
@@ -286,18 +314,20 @@ def _require_mine(claim: Claim, turn: Turn, found_seq: int, written_seq: int) ->
 
 
 @verb
-def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committed]:
+def commit_turn(
+    claim: Claim, turn: Turn, commit: TurnCommit, keeps: Callable[[int], bool] = lambda _: True
+) -> Script[Committed]:
+    """End a turn. `keeps` decides by the number of messages that are left whether the claim stays."""
     held = yield from hold(claim, session=turn.session)
     row = yield from one(SESSION, session=turn.session)
     if row is None or row[2] != turn.n:
         return (yield from _repeated_commit(claim, turn, held))
     if row[0] != turn.last_seq:
         raise ClaimLost(f"{turn.session} is at entry {row[0]}, not {turn.last_seq}", session=turn.session)
-    current = yield from read_turn(claim, turn.session, turn.n, row[0])
-    phase = advance(current.phase, commit.event)
+    phase = advance(Phase(row[9]), commit.event)
     reason = plain(commit.reason)
     last_seq = yield from append(turn.session, turn.n, row[0], commit.entries, claim)
-    title, places = row[4], places_of(commit.policies, _naming(claim, current, row))
+    title, places = row[4], places_of(commit.policies, _naming(claim, turn, row))
     closed = yield from one(
         CLOSE_TURN,
         session=turn.session,
@@ -320,7 +350,7 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
             mailbox=claim.mailbox,
             address=claim.address,
             channel=channel,
-            message=current.messages[-1],
+            message=turn.messages[-1],
             session=turn.session,
             turn=turn.n,
         )
@@ -328,10 +358,12 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
     yield from run(CLOSED_SESSION, session=turn.session, last_seq=last_seq, ratio=ratio)
     if closed is not None and closed[0] is not None:
         yield from approval_sql.close(claim.mailbox, turn.session, turn.n)
-    yield from lighten(claim, len(finished))
-    newest = (turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, *_paths(current.where))
+    left = held.depth - len(finished)
+    released = not keeps(left)
+    yield from lighten(claim, len(finished), release=released)
+    newest = (turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, *_paths(turn.where))
     yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest)
-    return Committed(held.depth - len(finished))
+    return Committed(left, released)
 
 
 def _naming(claim: Claim, turn: Turn, row: Row) -> NamingInputs:

@@ -5,7 +5,7 @@ another.
 """
 
 from holdfast.inbox.mail_sql import read_mail
-from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.mailbox import Claim, SessionHead
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import NodeId
 from holdfast.sessions.command_rights import NotAllowed
@@ -14,8 +14,8 @@ from holdfast.store.node_sql import claim_mailboxes, release_claim
 from holdfast.store.script import Script, claim_name, one, verb
 from holdfast.turns.context import Context
 from holdfast.turns.context_sql import read_context
-from holdfast.turns.turn import Step, Turn, TurnCommit
-from holdfast.turns.turn_sql import TURN_FENCE, append_step, commit_turn, open_turn
+from holdfast.turns.turn import Step, Turn, TurnCommit, TurnOpening
+from holdfast.turns.turn_sql import TURN_FENCE, append_step, commit_turn, insert_turn, open_turn
 from holdfast.turns.work import ClaimedWork, EndedTurn, KnownContexts, Planner, Work
 
 
@@ -45,11 +45,11 @@ def end_turn(
     claim: Claim, turn: Turn, commit: TurnCommit, planner: Planner | None, known: KnownContexts
 ) -> Script[EndedTurn]:
     """Commit a turn, then continue with the waiting mail. Without mail or a planner the claim is released."""
-    committed = yield from commit_turn(claim, turn, commit)
-    work = None
-    if planner is not None and committed.waiting > 0:
-        work = yield from _begin(claim, planner, known)
-    if work is None:
+    committed = yield from commit_turn(claim, turn, commit, lambda left: planner is not None and left > 0)
+    if committed.released:
+        return EndedTurn(committed)
+    work = None if planner is None else (yield from _begin(claim, planner, known))
+    if work is None:  # this call is repeated, and its first result was lost
         yield from release_claim(claim)
     return EndedTurn(committed, work)
 
@@ -71,9 +71,16 @@ def _begin(claim: Claim, planner: Planner, known: KnownContexts) -> Script[Work 
         opening = planner.opening(claim, mail)
         if opening is None:
             return Work(claim=claim, mail=mail)
-        opened = yield from open_turn(claim, opening)
-        if isinstance(opened, NotAllowed):
-            raise InvariantBroken(f"plain messages of {claim.mailbox} were refused as a command ({opened.code})")
-        turn = opened
+        turn = yield from _open(claim, opening, mail.head)
     context = yield from read_context(turn.session, known(turn.session))
     return Work(claim=claim, mail=mail, turn=turn, context=context)
+
+
+def _open(claim: Claim, opening: TurnOpening, head: SessionHead | None) -> Script[Turn]:
+    """Open a turn in a transaction that holds the claim."""
+    if head is not None and head.is_open:
+        return (yield from insert_turn(claim, opening, head))
+    opened = yield from open_turn(claim, opening)  # begins or reopens the session
+    if isinstance(opened, NotAllowed):
+        raise InvariantBroken(f"plain messages of {claim.mailbox} were refused as a command ({opened.code})")
+    return opened
