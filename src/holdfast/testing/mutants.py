@@ -191,7 +191,7 @@ def double_reply() -> Sequence[Patch]:
     return [(turn_sql, "insert_reply", broken)]
 
 
-@mutant("I2", budget=240)
+@mutant("I2", budget=240, first=9)
 def resume_repeats_tool() -> Sequence[Patch]:
     """A resumed turn runs a tool again although it may have taken effect."""
 
@@ -285,7 +285,7 @@ def compress_another_session() -> Sequence[Patch]:
     return [(summary_sql, "commit_summary", broken)]
 
 
-@mutant("I9", budget=120, first=13)
+@mutant("I9", budget=120, first=47)
 def undo_ignored_by_summary() -> Sequence[Patch]:
     """A summary stays valid although a turn it covers was undone."""
 

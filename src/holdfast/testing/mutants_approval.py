@@ -31,7 +31,7 @@ def approval_holds_claim() -> Sequence[Patch]:
     return [(node_sql, "RELEASE", node_sql.RELEASE.replace("owner = null,", kept))]
 
 
-@mutant("I19", budget=40)
+@mutant("I19", budget=40, first=15)
 def approved_call_changed() -> Sequence[Patch]:
     """A call that changed after it was asked about is run: the store does not compare it with what was approved."""
     honest = tool_calls.ToolCaller.act

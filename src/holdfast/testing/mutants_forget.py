@@ -48,13 +48,13 @@ def forget_skips_summaries() -> Sequence[Patch]:
     return [(forget_person_sql, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
 
 
-@mutant("I16", budget=30, forgets=True, first=25)
+@mutant("I16", budget=30, forgets=True, first=21)
 def forget_lets_models_finish() -> Sequence[Patch]:
     """A summary of the words that is in progress is committed."""
     return [(forget_person_sql, "VOID_CONTEXTS", "select 1 where :session = :first")]
 
 
-@mutant("I16", budget=40, forgets=True, first=46)
+@mutant("I16", budget=40, forgets=True, first=4)
 def forget_lets_turns_run() -> Sequence[Patch]:
     """An open turn of the person continues, and its answer is journaled."""
 

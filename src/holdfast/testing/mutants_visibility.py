@@ -79,7 +79,7 @@ def shared_chat_taken_for_private() -> Sequence[Patch]:
     return [(speaker_sql, "ATTENDED", speaker_sql.ATTENDED.replace("then 1", "then 0"))]
 
 
-@mutant("I6", budget=60, area=ChannelArea.LINKS, first=112)
+@mutant("I6", budget=60, area=ChannelArea.LINKS, first=282)
 def linked_speakers_forgotten() -> Sequence[Patch]:
     """A person who spoke in a chat while linked to its first speaker is not counted after the unlink."""
     forgotten = "delete from linked_speaker where mailbox = :mailbox and principal = :person"
@@ -92,7 +92,7 @@ def asked_ahead_for_fewer_readers() -> Sequence[Patch]:
     return [(recaller._Asked, "is_like", lambda asked, other: asked.kin == other.kin)]  # noqa: SLF001
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS)
+@mutant("I33", budget=60, area=Area.STRANGERS, first=132)
 def listed_notes_stay_shown() -> Sequence[Patch]:
     """Notes that the tool listed for one speaker are shown to the next one who speaks in the chat."""
     return [(context, "_lists_notes", lambda _result: False)]
@@ -133,13 +133,13 @@ def resume_takes_anybodys_session() -> Sequence[Patch]:
     return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace("principal = :principal", "principal <> ''"))]
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS)
+@mutant("I33", budget=60, area=Area.STRANGERS, first=30)
 def resume_brings_private_words_before_others() -> Sequence[Patch]:
     """A private session can be resumed in a chat in which another person has spoken."""
     return [(command_sql, "OTHERS_SPOKE", "select 1 where :mailbox = '' and :principal = ''")]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, first=30)
 def resume_brings_private_words_into_groups() -> Sequence[Patch]:
     """A private session can be resumed in a group."""
     return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace(":alone = 1", ":alone >= 0"))]
