@@ -1,6 +1,6 @@
 """The documentation is true: examples run and print what it says, links lead somewhere, the reference is the code's.
 
-A block marked ```text right after another one is what that one prints; `…` stands for whatever differs each time.
+A block marked ```text right after another one is what that one prints; `…` stands for text that differs each time.
 Python blocks always run; shell blocks where `<!-- run -->` stands above them. Those of a page run in order, in one
 folder.
 

@@ -24,6 +24,13 @@ FILES = sorted(SRC.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def trees():
+    """The syntax trees are shared by the tests of this module and dropped at its end."""
+    yield
+    source.forget()
+
+
 def name_of(path: Path) -> str:
     return path.relative_to(SRC if path.is_relative_to(SRC) else ROOT).as_posix()
 

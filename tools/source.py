@@ -24,6 +24,12 @@ def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(tree))
 
 
+def forget() -> None:
+    """Drop all syntax trees: those of the whole repository take 300 MB, which every garbage collection reads."""
+    for cached in (parse, nodes, references):
+        cached.cache_clear()
+
+
 def at(node: ast.stmt | ast.expr | ast.ExceptHandler, what: str) -> str:
     return f"line {node.lineno}: {what}"
 

@@ -137,7 +137,7 @@ async def test_who_follows_or_subscribes_over_a_socket_is_told_what_is_waited_fo
 
 
 async def test_a_reply_is_told_once_although_two_look_for_it_at_the_same_time(tmp_path, monkeypatch):
-    """Whoever sent a signal looks at once, and whoever watches the chat looks now and then."""
+    """The sender of a signal reads at once, and the watcher of the chat reads periodically."""
     monkeypatch.setattr("holdfast.api.streams.conversation.LOOK_EVERY_MS", 1)
     async with serving(tmp_path) as live, ws(live) as socket:
         trace, both = verb_on(live.runtime.db, trace_message, reads=True), asyncio.Barrier(2)
@@ -160,7 +160,7 @@ async def test_a_reply_is_told_once_although_two_look_for_it_at_the_same_time(tm
 
 
 async def test_a_reply_is_told_once_although_another_message_is_looked_up_before_it(tmp_path, monkeypatch):
-    """The watch of a chat takes its list, and while it reads the first, the second is told by whoever sent it."""
+    """The watcher of a chat takes its list; while it reads the first, the sender of the second reports it."""
     monkeypatch.setattr("holdfast.api.streams.conversation.LOOK_EVERY_MS", 1)
     async with serving(tmp_path) as live, ws(live) as socket:
         await say(socket, type="send", chat="hello", id="1", text="look")

@@ -241,7 +241,7 @@ async def test_entries_come_in_pages_with_the_senders_id(live):
     session = await live.talk("I like tea.", "/undo", "I like cake.", chat="pages", sender="pam")
     entries = (await live.get(f"/v1/sessions/{session}/entries")).json()["entries"]
     assert [one["seq"] for one in entries] == list(range(1, len(entries) + 1))
-    # Whether memory has something by then is up to its courier.
+    # Whether memory has something by then depends on the dispatcher.
     assert [(one["kind"], one["undone"]) for one in entries if one["kind"] != "recall"] == [
         ("user", False),
         ("assistant", False),

@@ -179,7 +179,7 @@ async def test_memory_is_asked_over_http(tmp_path):
         assert found["memories"][0]["text"] == "My cat is called Byron."
         assert found["skipped"] == []
         stranger = (await live.get("/v1/recall", q="what is the cat called?", chat="b", sender="eve")).json()
-        assert stranger["memories"] == [], "what others said in private is nobody else's"
+        assert stranger["memories"] == [], "what others said in private is theirs alone"
         other = await live.get("/v1/recall", q="cat", agent="other")
         assert other.json()["memories"] == [], "an agent never sees another agent's memory"
         assert (await live.get("/v1/recall")).status_code == 400
@@ -279,7 +279,7 @@ async def test_an_index_that_was_lost_is_noticed_and_filled_again_from_the_journ
         feed = runtime.events()
         while not (await runtime.recall("what is the cat called?", chat="home")).memories:
             event = await feed.next_within(10_000)
-            assert event is not None, "nobody noticed"
+            assert event is not None, "the event was not logged"
         feed.close()
         assert (await runtime.recall("what is the cat called?", chat="home")).memories[
             0

@@ -84,7 +84,7 @@ async def test_a_response_in_events_ends_with_the_question(tmp_path):
 
 
 @pytest.mark.parametrize("chat", ["ada", "other"], ids=["the same chat", "another chat"])
-async def test_nobody_else_decides_or_hears_what_came_of_it(tmp_path, chat):
+async def test_no_other_caller_decides_or_learns_the_result(tmp_path, chat):
     async with serving(tmp_path) as server, client_of(server, key=spell_token(1)) as client:
         relay = AccessToken(id=TokenId("t-1"), scopes=frozenset({Scope.SEND}), binding=Binding(relay=True))
         await server.runtime.db.write(add_token(relay, hash_token(spell_token(1))))

@@ -23,7 +23,7 @@ MAIN = AgentName("main")
 
 
 async def answered(runtime, chat="7"):
-    """A message from a platform that nobody runs here, and its answer, which waits."""
+    """A message from a platform without a channel here, and its pending reply."""
     address = Address(agent=MAIN, channel="telegram", type="dm", chat=chat)
     message = runtime.gateway.new_message()
     received = Received(address=address, event_id=f"e-{message}", sender="telegram:7", text="hello")
@@ -33,7 +33,7 @@ async def answered(runtime, chat="7"):
 
 
 async def settled(runtime, message, state, **how):
-    """As a postman would, on behalf of the serving process."""
+    """As the reply sender would, on behalf of the serving process."""
     (claim,) = await runtime.db.write(
         claim_replies(runtime._member.node, MAIN, "telegram", name=f"for {message}", limit=1)
     )

@@ -19,7 +19,7 @@ class Book:
         self.error = None
 
     async def receive(self, message: ChatMessage) -> IntakeOutcome:
-        raise AssertionError("nobody speaks")
+        raise AssertionError("no message is expected")
 
     async def read_up_to(self, account):
         return dict(self.marks)
@@ -32,7 +32,7 @@ class Book:
             self.marks[conversation] = (position, event_id)
 
     async def moved(self, old_chat, new_chat, *, new_type):
-        raise AssertionError("nobody moves")
+        raise AssertionError("no move is expected")
 
     def connected(self, detail=""):
         raise AssertionError("it does not connect by itself")

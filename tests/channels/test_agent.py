@@ -156,7 +156,7 @@ async def test_an_answer_comes_back_to_a_process_that_was_started_again(team):
             await chats["ada"].texts(len(chats["ada"].sent) + 1)
 
 
-async def test_nothing_is_sent_to_nobody_to_oneself_or_too_far(team):
+async def test_nothing_is_sent_to_an_unknown_agent_to_oneself_or_too_far(team):
     ada = ScriptedModel(asks("nobody"), asks("ada"), says("I cannot."))
     runtime, chats = await team({"ada": ada, "ben": ScriptedModel()})
     async with runtime:

@@ -67,7 +67,7 @@ class Chaos:
 
     @asynccontextmanager
     async def started(self) -> AsyncIterator[Up]:
-        """A process that is ready. Whatever it does then, it is killed."""
+        """A process that is ready. It is killed at an arbitrary moment."""
         began = time.monotonic()
         up = await Up.start(self.data, *self._arguments, environment=self._environment)
         self.ready_s.append(time.monotonic() - began)
@@ -78,7 +78,7 @@ class Chaos:
                 await up.kill()
 
     async def _warm_up(self) -> None:
-        """A first message in every chat, in fair weather: what a bot has never heard of, nobody can catch up with."""
+        """A first message in every chat, in fair weather: a bot can only catch up in chats that it knows."""
         async with self.started() as up:
             await self._until(self.fleet.is_connected, WARM_S)
             for chat in self.fleet.chats:

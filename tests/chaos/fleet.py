@@ -99,7 +99,7 @@ class Fleet:
         return sum(len(set(chat.answers())) for chat in self.chats)
 
     def _agent(self, n: int, channel: str, url: str, secrets: Mapping[str, str]) -> str:
-        """A table of the configuration. Every third agent has so little room that it must compress."""
+        """A table of the configuration. Every third agent has such a small context window that it must compress."""
         name = f"{channel}{n}"
         self.environment |= {f"{name}_{key}".upper(): value for key, value in secrets.items()}
         tokens = 800 if n % 3 == 1 else 128_000

@@ -88,7 +88,7 @@ async def entries_of(db: Database, session: SessionId) -> AsyncIterator[EntryVie
 
 
 async def read(db: Database, session: SessionId, stories: dict[str, Story], summary: Summary) -> None:
-    """Note what was said in a session. Whatever is written in it may carry one canary only."""
+    """Record the messages of a session. Its entries may contain one canary only."""
     canaries: set[str] = set()
     said: list[UserSaid | Observed] = []
     async for view in entries_of(db, session):

@@ -13,7 +13,7 @@ from tests.platforms import discord, slack, telegram
 
 T = TypeVar("T")
 SENDS_FAIL, POLLS_FAIL = 0.10, 0.05
-ROOMS_HIT, FAULTS_MAX = 4, 8  # rooms of Discord, and what may wait for them
+ROOMS_HIT, FAULTS_MAX = 4, 8  # channels of Discord, and how many faults may be pending in them
 
 
 class Weather:
@@ -76,7 +76,7 @@ class Weather:
         )()
 
     def _discord_request(self) -> None:
-        """In some rooms, whenever something is next posted or read there."""
+        """Faults at the next post or read in some channels."""
         server = self._fleet.discord
         kinds: Sequence[dict[str, Any]] = (
             {"cut": True},

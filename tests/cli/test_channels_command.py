@@ -1,6 +1,6 @@
 """`holdfast up`, `channels`, `health` and HTTP show which bots are connected.
 
-A bot that does not connect keeps nobody else waiting, and is never taken for one that does.
+A bot that does not connect delays no other bot, and is never reported as connected.
 """
 
 import asyncio

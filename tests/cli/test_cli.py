@@ -623,7 +623,7 @@ def test_up_tells_people_what_to_do_next(data, config, hints):
     for word in (str(data), "practice", "chat     http://127.0.0.1:", "curl http://127.0.0.1:", *hints):
         assert word in said
     assert (data / "token").read_text().strip() not in said
-    assert "#code=" not in said, "it lets in whoever has it"
+    assert "#code=" not in said, "it gives access to anyone who has it"
 
 
 def test_up_shows_the_token_and_a_link_that_lets_in_on_a_terminal_only(tmp_path, monkeypatch, capsys):
@@ -687,7 +687,7 @@ async def test_a_person_who_stops_waiting_for_a_reply_is_told_where_to_ask_for_i
             *(sys.executable, "-m", "holdfast", "send", "hello", "--data", str(data), "--wait"),
             stderr=asyncio.subprocess.PIPE,
             env=environment(),
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever runs the tests may ignore it
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # the test runner may ignore it
         )
         await model.asked.wait()
         process.send_signal(signal.SIGINT)

@@ -138,7 +138,7 @@ async def test_an_address_that_was_made_a_path_opens_no_folder(tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_home_that_nobody_has_is_a_mistake_like_others(tmp_path):
+def test_an_unknown_home_folder_is_a_mistake_like_others(tmp_path):
     refused(here("health", "--data", NOBODY), "invalid_input")
     refused(here("memory", "import", NOBODY, "--data", tmp_path / "data"), "invalid_input")
 

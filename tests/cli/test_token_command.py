@@ -26,7 +26,7 @@ def holdfast(tmp_path):
     return run
 
 
-def test_a_token_that_sends_and_says_for_nobody_is_refused_with_the_three_choices(holdfast):
+def test_a_token_that_sends_for_no_sender_is_refused_with_the_three_choices(holdfast):
     for scope in (["--scope", "send"], ["--scope", "send", "--scope", "read", "--robot"]):
         done = holdfast("token", "new", *scope, "--json")
         assert done.exit_code != 0

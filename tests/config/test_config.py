@@ -298,7 +298,7 @@ def one(text: str) -> AgentPolicy:
     return agents["main"]
 
 
-def test_a_model_is_a_name_or_a_table_and_whatever_is_at_hand_unless_said():
+def test_a_model_is_a_name_or_a_table_and_chosen_automatically_by_default():
     assert one("[agents.main]").model == {}
     assert one("[agents.main]\nmodel = 'openai:gpt-5.2'").model == {"name": "openai:gpt-5.2"}
     table = one("[agents.main.model]\nname = 'ollama:x'\nbase_url = 'http://127.0.0.1:11434/v1'").model

@@ -68,7 +68,7 @@ def test_agents_that_messaged_each_other_before_are_named_with_what_to_write(tmp
     (note,) = asked(holdfast("config", "check", "--json"))["notes"]
     assert note.startswith("agent main messages no other agent: ")
     (tmp_path / "holdfast.toml").write_text("[agents.main]\n", encoding="utf-8")
-    assert asked(holdfast("config", "check", "--json"))["notes"] == [], "there is nobody else"
+    assert asked(holdfast("config", "check", "--json"))["notes"] == [], "there is no other agent"
 
 
 async def test_up_says_so_too(tmp_path, capfd):
@@ -80,7 +80,7 @@ async def test_up_says_so_too(tmp_path, capfd):
     assert FIX in said
 
 
-async def test_without_a_configuration_nobody_messages_anybody_unless_it_is_set(tmp_path):
+async def test_without_a_configuration_no_agent_messages_another_unless_it_is_set(tmp_path):
     model = ScriptedModel(says("a"), calls('send_message {"to": "moss", "text": "hi"}'), says("told"), says("hello"))
     async with await open_runtime(tmp_path / "a", agents=make_agents(model=model)) as runtime:
         await soon(runtime.ask("c", "hi"))

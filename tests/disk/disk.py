@@ -154,7 +154,7 @@ class OpenFile:
         return len(self.inode.seen)
 
     def xLock(self, level: int) -> None:  # noqa: N802
-        """One process, exclusive mode: there is nobody to lock out."""
+        """One process, exclusive mode: there is no other process to lock out."""
 
     def xUnlock(self, level: int) -> None:  # noqa: N802
         """As above."""

@@ -30,7 +30,7 @@ FAULTS = {
 
 @pytest.fixture(autouse=True)
 def _faults_while_closing_are_expected(monkeypatch):
-    """SQLite tells nobody that the checkpoint of a close failed, so apsw reports it as unraisable."""
+    """SQLite does not report that the checkpoint of a close failed, so apsw reports it as unraisable."""
     report = sys.unraisablehook
 
     def hook(unraisable):

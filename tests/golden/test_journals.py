@@ -68,7 +68,7 @@ def test_this_release_has_a_golden_journal_of_every_kind():
 
 
 def test_this_release_still_writes_what_its_golden_journal_says():
-    """A change of the stored bytes within one release would be noticed by nobody else."""
+    """A change of the stored bytes within one release would be noticed by no other test."""
     written = json.loads(golden.file_of(holdfast.__version__).read_text(encoding="utf-8"))
     assert golden.journal() == written["entries"]
 

@@ -101,7 +101,7 @@ class RealHindsight:
             self._log.append(line)
             if "Uvicorn running" in line:
                 self._ready.set()
-        self._ready.set()  # it ended: whoever waits looks why
+        self._ready.set()  # it ended: the waiting thread finds out why
 
     def _environment(self) -> dict[str, str]:
         embeddings = {"BASE_URL": self.model.url, "API_KEY": "stub", "MODEL": "stub", "DIMENSIONS": str(DIMENSIONS)}

@@ -200,7 +200,7 @@ async def test_what_a_proxy_answers_and_forwards_later_is_kept_once(server, stat
 
 
 async def test_no_good_note_is_parked_after_500s_and_by_a_half_healthy_way_to_the_server(server, bank, tmp_path):
-    """270 s of 500s by the courier's clock, then four writes in ten fail."""
+    """270 s of 500s by the dispatcher's clock, then four writes in ten fail."""
     clock, name = ManualClock(), Provider("hindsight")
     async with Proxy(server.url) as proxy:
         asked = setup(proxy.url, {"HS_KEY": KEY}, bank=bank, api_key_env="HS_KEY")

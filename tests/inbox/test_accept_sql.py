@@ -270,7 +270,7 @@ async def test_pruning_takes_the_oldest_first_and_no_more_than_asked(driver):
 
 
 async def test_nothing_of_a_body_can_be_guessed_from_its_hash(driver):
-    """The hash is keyed: whoever has the rows but not the secret cannot try words against it."""
+    """The hash is keyed: the rows without the secret do not allow guessing the words."""
     arrival = driver.arrival("my pin is 0000")
     await driver.accept(arrival)
     ((kept,),) = await driver.rows("select body_hash from inbound")

@@ -186,7 +186,7 @@ async def test_taking_an_admission_back_shuts_the_door_and_lets_them_ask_again(d
 
 
 async def test_a_decision_that_is_heard_again_after_another_one_changes_nothing(driver):
-    """A process may sleep with a request in its hands while another one carries it out."""
+    """A process may be paused with a request while another one executes it."""
     await driver.db.write(ask_pairing(ask(driver)))
     yes, no = verdict(driver), verdict(driver, admit=False)
     await driver.db.write(decide_pairing(yes))
@@ -214,7 +214,7 @@ async def test_an_admission_that_one_agent_takes_back_stays_at_the_others(driver
     assert [one.agent for one in await driver.db.read(list_pairings())] == ["fern"]
 
 
-async def test_an_unknown_code_lets_nobody_in(driver):
+async def test_an_unknown_code_admits_no_sender(driver):
     await driver.db.write(ask_pairing(ask(driver)))
     with pytest.raises(PairingNotFound):
         await driver.db.write(decide_pairing(verdict(driver, "22222222")))

@@ -51,7 +51,7 @@ async def test_a_turn_has_the_chain_of_its_message_also_when_it_is_resumed(drive
     assert (await driver.db.write(resume_turn(again, mail.turn))).chain == (ADA, BEN)
 
 
-async def test_a_turn_that_is_tried_again_has_the_chain_that_it_had_whoever_asks(driver):
+async def test_a_retried_turn_keeps_its_chain_for_any_sender_of_the_retry(driver):
     await driver.accept(from_ben(driver))
     claim = await claimed(driver)
     turn = await opened(driver, claim)
@@ -96,7 +96,7 @@ async def test_a_persons_message_has_no_chain(driver):
     assert await driver.rows("select chain from inbound union all select chain from turn") == [(None,), (None,)]
 
 
-async def test_an_agents_message_is_nobodys_though_its_name_was_linked_to_a_person(driver):
+async def test_an_agents_message_belongs_to_no_person_although_its_name_was_linked(driver):
     link = LinkRequest(
         principal=Principal("agent:ben"), person=Principal("bob"), by="t", operation=OperationId(driver.id("op"))
     )
@@ -109,7 +109,7 @@ async def test_an_agents_message_is_nobodys_though_its_name_was_linked_to_a_pers
     ]
 
 
-def test_a_chain_is_stored_as_names_and_grows_by_whoever_sends_once():
+def test_a_chain_is_stored_as_names_and_grows_once_by_each_sender():
     assert extended((), ADA) == (ADA,)
     assert extended((ADA, BEN), FERN) == (ADA, BEN, FERN)
     assert extended((ADA, BEN), ADA) == (ADA, BEN)

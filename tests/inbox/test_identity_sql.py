@@ -74,7 +74,7 @@ async def test_a_linked_principal_speaks_as_the_person_from_then_on(driver):
     assert [one.entry.body.principal for one in entries if one.entry.kind == "user"] == [DISCORD, TELEGRAM]
 
 
-async def test_everybody_who_is_one_person_is_kin_whoever_is_asked(driver):
+async def test_all_accounts_of_a_person_are_linked_from_any_of_them(driver):
     await link(driver, DISCORD, TELEGRAM)
     await link(driver, SLACK, TELEGRAM)
     everybody = {TELEGRAM, DISCORD, SLACK}
@@ -131,7 +131,7 @@ async def test_taking_a_link_back_ends_it_and_is_on_record(driver):
 
 
 async def test_a_request_that_is_heard_again_after_it_was_taken_back_changes_nothing(driver, clock):
-    """A process may sleep with a request in its hands while another one carries it out, and wake up days later."""
+    """A process may be paused with a request for days while another one executes it."""
     request = linking(driver, DISCORD, TELEGRAM)
     made = await driver.db.write(link_principals(request))
     ended = OperationId(driver.id("op"))
@@ -176,7 +176,7 @@ async def test_an_ambiguous_link_is_refused_and_changes_nothing(driver, principa
     assert await kin(driver, SLACK) == {SLACK}
 
 
-async def test_nobody_is_linked_to_themselves(driver):
+async def test_a_principal_cannot_be_linked_to_itself(driver):
     with pytest.raises(IdentityConflict):
         linking(driver, DISCORD, DISCORD)
 
@@ -249,7 +249,7 @@ async def test_forgetting_a_person_covers_everybody_they_are(driver):
 
 
 @pytest.mark.parametrize("approvers", [(), ("ada",)], ids=["whoever asked", "somebody named"])
-async def test_a_person_approves_with_any_of_their_accounts_and_nobody_else_does(driver, approvers):
+async def test_a_person_approves_with_any_of_their_accounts_and_no_other_person_does(driver, approvers):
     await waiting(driver, approvers=approvers)
     assert (await told(driver, "/approve K7M2QX", who=DISCORD)).startswith("Only")
     await link(driver, DISCORD, "ada")

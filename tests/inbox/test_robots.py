@@ -61,7 +61,7 @@ DOORS = pytest.mark.parametrize("door", [over_http, over_websocket, over_openai]
 
 @DOORS
 @pytest.mark.parametrize(("robot", "hop"), [(ROBOT, None), (HUMAN, 1)])
-async def test_what_a_program_says_is_nobodys_words_whichever_way_it_comes(tmp_path, door, robot, hop):
+async def test_a_programs_message_belongs_to_no_person_on_any_channel(tmp_path, door, robot, hop):
     model = ScriptedModel()
     async with serving(tmp_path, model) as live:
         told = await soon(door(live, await known(live, robot=robot), hop=hop))

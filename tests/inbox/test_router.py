@@ -377,7 +377,7 @@ async def test_somebody_whom_a_fault_kept_at_the_door_is_not_spoken_to(tmp_path,
         assert list(await runtime.replies.list()) == []
 
 
-async def test_an_id_that_no_platform_gives_stands_in_nobodys_way(tmp_path):
+async def test_an_id_that_no_platform_gives_blocks_no_other_message(tmp_path):
     chat = Chat()
     async with await start(tmp_path, chat):
         assert await chat.intake.receive(wrote(sender="")) is IntakeOutcome.IGNORED

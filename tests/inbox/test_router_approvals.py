@@ -20,7 +20,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("groups", "overheard"), CASES)
-async def test_words_to_nobody_that_name_what_waits_here_decide_it(tmp_path, groups, overheard):
+async def test_an_unaddressed_decision_that_names_an_open_approval_decides_it(tmp_path, groups, overheard):
     chat, till, count = Chat(), Till(), iter(range(20, 99))
 
     async def said(text, **more):

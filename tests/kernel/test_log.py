@@ -167,6 +167,7 @@ def test_a_library_is_silent_until_its_user_says_where_the_lines_go(capfd):
 
 def test_every_event_of_the_table_is_logged_somewhere():
     logged = {event for path in FILES for _, event in events_logged(source.parse(path))}
+    source.forget()
     assert set(log.EVENTS) - logged == set()
 
 

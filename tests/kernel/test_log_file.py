@@ -85,7 +85,7 @@ def test_a_disk_that_is_full_for_a_while_loses_no_line_and_cuts_none(tmp_path, m
 
 
 def test_logging_on_a_full_disk_prints_nothing(tmp_path, monkeypatch, capsys):
-    """A pipe that nobody empties would hold up the whole process."""
+    """A pipe without a reader would block the whole process."""
     disk = Disk(monkeypatch)
     with logs.logging_to(logs.to_file(tmp_path)):
         for n in range(50):
@@ -125,7 +125,7 @@ def test_a_process_that_ends_on_a_full_disk_ends_well_and_says_how_much_was_lost
     assert capsys.readouterr().err == "2 lines of the log could not be written ([Errno 28] No space left on device)\n"
 
 
-def test_a_machine_that_has_no_thread_to_give_fails_nobody_who_logs(tmp_path, monkeypatch, capsys):
+def test_a_machine_without_free_threads_fails_no_caller_that_logs(tmp_path, monkeypatch, capsys):
     with logs.logging_to(logs.to_file(tmp_path)), monkeypatch.context() as without:
         without.setattr(Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
         log.info("accept.accepted")

@@ -21,9 +21,9 @@ def world(tmp_path):
 
 @pytest.fixture
 def hours(monkeypatch):
-    """For tests that last hours: whoever only looks round for what another process did does so less often.
+    """For tests that last hours: pollers of other processes' changes poll less often.
 
-    There is no other process, and whatever happens in this one rings a bell.
+    There is no other process, and changes of this one are notified.
     """
     monkeypatch.setattr(forgetter, "POLL_MS", 60_000)
     monkeypatch.setattr(dispatcher, "POLL_MS", 5_000)

@@ -1,8 +1,8 @@
 """The second incident: conclusions made at the same time are all kept, each once, in one session.
 
-There, several threads shared a cache of sessions, and whoever missed the entry dropped the conclusion and said nothing.
-Here a conclusion is durable before its maker hears of it, and a lane has one courier. All of it is real: the runtime,
-the vendor's client, and a socket to a server that keeps two copies of whatever it is told twice.
+There, several threads shared a cache of sessions, and a thread that missed the entry dropped the conclusion silently.
+Here a conclusion is durable before its caller gets an answer, and a lane has one dispatcher. The runtime, the vendor's
+client and the socket are real; the server keeps two copies of a message that it gets twice.
 
 Rules: R14, R15.
 """
@@ -43,7 +43,7 @@ async def test_fifty_concurrent_conclusions_all_land_once_beside_turns_of_one_se
     kept = Counter(row["content"] for row in server.conclusions())
     assert kept == {f"conclusion {n}": 1 for n in range(MANY)}
     assert len(server.sessions()) == 1
-    assert server.made_empty == [], "the first message makes the session, nobody else does"
+    assert server.made_empty == [], "only the first message creates the session"
     told = [row["content"] for row in server.messages(server.sessions()[0])]
     assert sorted(told) == sorted([f"turn {n}" for n in range(10)] + [f"re: turn {n}" for n in range(10)])
     assert told[1::2] == [f"re: {text}" for text in told[::2]], "turn by turn, in order"

@@ -111,7 +111,7 @@ class Troubled(Ledger):
 
 
 async def test_what_was_delivered_is_kept_however_the_store_could_not_write_meanwhile():
-    """A lane of a living node that nobody gives back stays taken until the process ends."""
+    """A lane of a live node that is not released stays claimed until the process ends."""
     ledger, clock = Troubled(StoreFull("no room"), StoreReadOnly("a standby"), StoreUnavailable("gone")), ManualClock()
     await carrier_of(Willing(), ledger, clock).carry([claim("a")], taken_at=clock.now())
     assert (ledger.settled, ledger.states) == (["a"], [DeliveryState.DELIVERED])
@@ -204,7 +204,7 @@ async def test_the_first_delivery_after_an_outage_makes_the_waiting_lanes_due(fa
     assert len(ledger.hurried) == 1 + 3, "some with each delivery, until none is left"
 
 
-async def test_one_bad_lane_hurries_nobody():
+async def test_one_bad_lane_hurries_no_other():
     ledger, clock, provider = Ledger(), ManualClock(), Moody(Delivered())
     carrier = carrier_of(provider, ledger, clock)
     await carried(carrier, clock, "a")

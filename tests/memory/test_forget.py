@@ -16,7 +16,7 @@ def gone(owned, *heard):
     return sorted(turns_of(owned, [HeardWords(n, turn, *whose) for n, (turn, whose) in enumerate(heard, start=1)]))
 
 
-def test_a_turn_of_theirs_goes_whoever_else_is_heard_in_it():
+def test_a_turn_of_the_person_is_deleted_even_if_others_are_heard_in_it():
     assert gone({1}, (1, OWN), (1, OTHER)) == [1]
 
 
@@ -24,11 +24,11 @@ def test_a_turn_of_somebody_else_in_which_they_are_heard_stays():
     assert gone((), (1, OTHER), (1, OWN)) == []
 
 
-def test_a_turn_in_which_nobody_else_is_heard_is_theirs_whoever_owns_it():
+def test_a_turn_with_only_the_persons_words_is_theirs_for_any_owner():
     assert gone((), (1, OWN), (2, OTHER)) == [1]
 
 
-def test_a_turn_that_answers_what_was_passed_on_goes_whoever_else_is_heard_in_it():
+def test_a_turn_that_answers_forwarded_words_is_deleted_even_if_others_are_heard_in_it():
     assert gone((), (1, OTHER), (1, PASSED), (2, OTHER)) == [1]
 
 

@@ -53,7 +53,7 @@ class Post:
         return taken
 
     def arrival(self, letter, sender, address, text):
-        """What the channel between agents hands over (channels/agent.py)."""
+        """A message of the channel between agents (channels/agent.py)."""
         return Arrival(
             message=MessageId(self.driver.id("msg")),
             address=parse(address),

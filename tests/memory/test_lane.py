@@ -113,7 +113,7 @@ def test_a_unit_alone_is_parked_on_the_providers_own_word_only_after_a_long_wait
     assert settled(poison, known=healthy, **wait).state is DeliveryState.SCHEDULED
 
 
-def test_what_is_parked_in_doubt_says_so_and_is_asked_about_when_it_is_replayed():
+def test_an_uncertain_parked_unit_says_so_and_is_asked_about_when_it_is_replayed():
     done = settled(Uncertain("413", suspect=True), suspect=20, known=WELL)
     assert (done.state, done.doubtful) == (DeliveryState.PARKED, True)
     assert "may have landed" in str(done.reason)
@@ -174,7 +174,7 @@ def test_what_is_absent_is_sent_again_only_after_the_quiet_period():
     assert (late.state, late.again) == (DeliveryState.SCHEDULED, True)
 
 
-def test_what_nobody_can_say_is_parked_after_a_long_wait_while_the_provider_is_well():
+def test_an_unknown_outcome_is_parked_after_a_long_wait_while_the_provider_is_healthy():
     wait = POLICY.uncertain_wait_ms
     assert asked(Landing.POSSIBLE, uncertain_for_ms=wait, known=WELL).state is DeliveryState.PARKED
     assert asked(Landing.POSSIBLE, uncertain_for_ms=wait, known=UNKNOWN).state is DeliveryState.UNCERTAIN
@@ -188,7 +188,7 @@ def test_what_was_not_sent_behind_a_failure_counts_as_not_tried():
     assert [one.state.value for one in done] == ["delivered", "scheduled", "scheduled", "scheduled"]
 
 
-def test_what_may_have_landed_behind_a_failure_is_in_doubt_and_not_sent_again():
+def test_a_unit_that_may_have_landed_behind_a_failure_is_uncertain_and_not_resent():
     outcomes: list[Outcome] = [Delivered(), Uncertain("cut off"), Uncertain("cut off"), Delivered()]
     done = settle_all([package(n) for n in (1, 2, 3, 4)], outcomes, POLICY, 0.5, UNKNOWN)
     assert [one.untried for one in done] == [False, False, False, False]

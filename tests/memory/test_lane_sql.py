@@ -70,7 +70,7 @@ async def test_a_lane_comes_with_its_head_rendered_from_the_journal(driver):
     assert await states(driver) == ["sending", "scheduled"]
 
 
-async def test_a_taken_lane_is_nobody_elses(driver):
+async def test_a_claimed_lane_cannot_be_claimed_again(driver):
     driver.policies = EACH
     await driver.chat("one", "two")
     await driver.db.write(register_node(OTHER, "b", sole=False))
@@ -134,7 +134,7 @@ async def test_a_claim_asked_for_again_under_its_name_is_the_same_claim(driver):
     assert not any(package.ask for package in again.packages), "nothing was sent under the answer that was lost"
 
 
-async def test_steps_tools_and_recall_are_nobodys_memory(driver):
+async def test_steps_tools_and_recall_are_not_delivered(driver):
     driver.policies = EACH
     await driver.db.write(record_turn(record("k1", policies=EACH)))
     (claim,) = await take(driver)
@@ -260,7 +260,7 @@ async def test_a_delivery_that_a_dead_dispatcher_was_sending_is_uncertain(driver
     assert await states(driver) == ["uncertain"], "a younger claim holds the lane"
 
 
-async def test_a_lane_given_back_without_an_outcome_is_in_doubt(driver):
+async def test_a_lane_released_without_an_outcome_is_uncertain(driver):
     driver.policies = EACH
     await driver.chat("one")
     (claim,) = await take(driver)
@@ -302,7 +302,7 @@ async def test_a_lane_taken_in_the_instant_in_which_its_node_was_reaped_is_found
     assert len(await take(driver, node=OTHER)) == 1
 
 
-async def test_while_the_head_is_in_doubt_nothing_behind_it_is_handed_out(driver):
+async def test_while_the_head_is_uncertain_no_later_unit_is_claimed(driver):
     driver.policies = EACH
     await driver.chat("one", "two")
     (claim,) = await take(driver)
@@ -315,7 +315,7 @@ async def test_while_the_head_is_in_doubt_nothing_behind_it_is_handed_out(driver
     assert (claim.packages[0].ask, claim.packages[0].parcel.attempt) == (False, 2)
 
 
-async def test_an_attempt_that_would_render_otherwise_is_in_doubt(driver):
+async def test_an_attempt_that_would_render_differently_is_uncertain(driver):
     driver.policies = EACH
     await driver.chat("one")
     (claim,) = await take(driver, renderer="r1")
@@ -329,7 +329,7 @@ async def test_an_attempt_that_would_render_otherwise_is_in_doubt(driver):
 
 
 async def test_what_must_be_asked_about_first_does_not_join_the_call_of_those_before_it(driver):
-    """Sent in doubt, and without an attempt, it counted as never sent: whatever was undone later stayed there."""
+    """Uncertain and without an attempt, it counted as never sent: a turn undone later stayed there."""
     driver.policies = EACH
     await driver.chat("one", "two")
     (claim,) = await take(driver, units=2, renderer="r1")
@@ -580,7 +580,7 @@ async def test_a_doubtful_one_that_is_hurried_is_asked_about_and_its_quiet_perio
     assert (claim.packages[0].ask, claim.packages[0].uncertain_for_ms) == (True, 7_000)
 
 
-async def test_what_is_parked_in_doubt_is_asked_about_when_it_is_replayed(driver):
+async def test_an_uncertain_parked_unit_is_asked_about_when_it_is_replayed(driver):
     driver.policies = EACH
     claims = await lanes_of(driver, "one")
     await settle(driver, claims["one"], DeliveryState.PARKED, doubtful=True)
@@ -618,7 +618,7 @@ async def doubt_the_first(driver, *, passing=True):
     await settle(driver, claim, DeliveryState.UNCERTAIN, delay_ms=30_000)
 
 
-async def test_a_note_in_doubt_is_passed_by_those_that_do_not_depend_on_it(driver):
+async def test_an_uncertain_note_is_passed_by_notes_that_do_not_depend_on_it(driver):
     await noted(driver, "tea", "cat")
     await doubt_the_first(driver)
     await noted(driver, "coffee", old="tea")
@@ -666,7 +666,7 @@ async def test_a_claim_of_passing_notes_that_is_asked_for_again_is_the_same_clai
     assert not any(package.ask for package in again.packages)
 
 
-async def test_turns_never_pass_one_that_is_in_doubt(driver):
+async def test_turns_never_pass_an_uncertain_turn(driver):
     driver.policies = EACH
     await driver.chat("one", "two")
     claim = await take_notes(driver, units=1)
@@ -690,7 +690,7 @@ async def test_a_lane_says_for_how_long_an_attempt_on_it_may_still_arrive(driver
     assert claim.doubted_for_ms == 1_500, "a delivery ends no doubt about the request before it"
 
 
-async def test_a_note_in_doubt_may_still_arrive_on_its_lane(driver):
+async def test_an_uncertain_note_may_still_arrive_on_its_lane(driver):
     await noted(driver, "cat")
     claim = await take_notes(driver)
     await settle(driver, claim, DeliveryState.UNCERTAIN, delay_ms=1_000)

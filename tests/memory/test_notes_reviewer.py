@@ -94,7 +94,7 @@ async def test_notes_of_groups_and_strangers_are_listed_with_author_chat_and_tim
     assert all(one.entry.at > 0 for one in found)
 
 
-async def test_revoking_an_author_removes_their_notes_everywhere_and_nobody_elses(runtime, model, tmp_path):
+async def test_revoking_an_author_removes_only_their_notes_everywhere(runtime, model, tmp_path):
     await filled(runtime)
     await say(runtime, "telegram:2", "hello")
     assert "walnut" in model.shown

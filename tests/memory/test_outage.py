@@ -103,7 +103,7 @@ def test_the_circuit_makes_an_outage_cost_the_same_however_many_chats_wait(world
     assert many <= 45, (few, many)
 
 
-def test_each_provider_has_a_cursor_of_its_own_and_a_dead_one_delays_nobody(world: World):
+def test_each_provider_has_its_own_cursor_and_a_dead_one_delays_no_other(world: World):
     swift, batching, dead = Service(), Service(), Service(away="no route to host")
 
     async def scenario() -> str:

@@ -1,7 +1,7 @@
-"""A write to Honcho that was cut off waits for its quiet period, and only what depends on it waits with it.
+"""An interrupted write to Honcho waits for its quiet period, and only deliveries that depend on it wait with it.
 
-Real: the courier, the store, the vendor's client and a socket. The clock is jumped from one due time to the next, so a
-test counts quiet periods and takes none of them.
+The dispatcher, the store, the vendor's client and the socket are real. The clock jumps from one due time to the next,
+so a test counts quiet periods without waiting for them.
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ async def test_fifty_conclusions_under_cut_off_writes_take_a_few_quiet_periods(s
     assert took_ms <= 5 * QUIET_MS
 
 
-async def test_what_changes_a_note_in_doubt_waits_for_it_and_the_rest_does_not(server, by_hand):
+async def test_a_change_of_an_uncertain_note_waits_for_it_and_the_rest_does_not(server, by_hand):
     await by_hand.note(0, "likes tea")
     await soon(by_hand.until_rest())
     server.fail_next("reset_before", path="/conclusions$", method="POST")

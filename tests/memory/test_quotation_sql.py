@@ -181,7 +181,7 @@ async def test_a_providers_copy_of_an_answer_that_repeats_them_is_erased(driver)
 
 
 async def test_providers_erase_every_turn_of_a_deleted_session_since_the_person_spoke(driver):
-    """The journal is blank, so nobody can say which answers repeat the words."""
+    """The journal is blank, so it is unknown which answers repeat the words."""
     driver.policies = EACH
     before = await driver.talk("good morning", "good morning", who="bob")
     await driver.talk(f"{CANARY}", "ok")
@@ -298,7 +298,7 @@ async def test_a_note_of_a_turn_whose_claim_stands_is_taken(driver):
 
 
 @pytest.mark.parametrize(("provider", "shown"), [("mem", ""), ("other", f"ada said {CANARY}x")])
-async def test_what_a_provider_recalls_that_owes_an_erasure_is_shown_to_nobody(driver, provider, shown):
+async def test_recollections_of_a_provider_with_a_pending_erasure_are_not_shown(driver, provider, shown):
     driver.policies = EACH
     await driver.talk(CANARY, "ok", chat="den")
     await carry_all(driver)

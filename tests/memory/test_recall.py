@@ -28,7 +28,7 @@ def texts(memories, policy=POLICY, shown=()):
     return [one.text for one in choose(memories, policy, shown={hash(plain_words(text)) for text in shown})]
 
 
-def test_each_thing_is_shown_once_whoever_remembers_it():
+def test_a_memory_of_several_providers_is_shown_once():
     assert texts([memory("The cat is  Byron."), memory("the cat is byron.", "honcho")]) == ["The cat is  Byron."]
 
 

@@ -71,7 +71,7 @@ def test_a_provider_that_answers_again_is_asked_again(world: World):
     world.run(scenario())
     *_, probing, after = world.contexts()
     assert "shelf was not asked" in probing
-    assert "canary" not in probing, "a probe's answer is nobody's"
+    assert "canary" not in probing, "a probe's answer is used for no turn"
     assert "canary" in after
     assert "Memory is incomplete" not in after
 

@@ -25,7 +25,7 @@ class Indexed(ServiceProvider):
     """Its index is what the service keeps."""
 
     needs_rebuild = False
-    gate: Gate | None = None  # where whoever fills it again stands
+    gate: Gate | None = None  # where the rebuild waits
 
     async def rebuild(self, parcels):
         self._service.kept.clear()
@@ -37,7 +37,7 @@ class Indexed(ServiceProvider):
 
 
 class Shut(Indexed):
-    """Nobody can say whether it is whole while it cannot be opened."""
+    """Whether the index is complete is unknown while it cannot be opened."""
 
     is_open = False
 
@@ -157,7 +157,7 @@ async def test_a_new_index_that_has_everything_is_not_called_lost(tmp_path):
         assert await refill(runtime.db, runtime._providers, LOCAL) is None
         local = runtime._providers.get(LOCAL)
         assert isinstance(local, IndexedProvider)
-        assert not local.needs_rebuild, "nobody looks again at every turn"
+        assert not local.needs_rebuild, "not every turn checks again"
         assert (await runtime.recall("the cat", chat="home")).memories
 
 

@@ -9,13 +9,13 @@ from tests.support.driver import retain
 EACH = (retain(),)
 
 
-async def test_what_was_parked_in_doubt_is_asked_about_before_it_is_sent_again(driver):
+async def test_an_uncertain_parked_unit_is_asked_about_before_it_is_resent(driver):
     driver.policies = EACH
     session = await driver.chat("one")
     (claim,) = await take(driver)
     await settle(driver, claim, DeliveryState.UNCERTAIN, reason="no answer")
     (claim,) = await take(driver)
-    await settle(driver, claim, DeliveryState.PARKED, reason="nobody can say whether it landed")
+    await settle(driver, claim, DeliveryState.PARKED, reason="unknown whether it landed")
     assert await driver.db.write(replay_delivery(DeliveryId(f"mem:{session}:1"))) == "uncertain"
     (claim,) = await take(driver)
     assert (claim.packages[0].ask, claim.packages[0].late) == (True, True)

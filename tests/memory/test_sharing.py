@@ -84,7 +84,7 @@ async def test_who_is_shown_what_somebody_else_noted_and_said(tmp_path, lines, t
     notes, _, recalled = shown.partition("<recalled-memory>")
     assert [word in notes for word in ("quince",)] == [seen]
     assert ("Marzipan" in recalled) is seen
-    for provider in ("local", "hindsight"):  # Honcho is asked for the chat's own session, whoever may see more
+    for provider in ("local", "hindsight"):  # Honcho is asked for the chat's own session
         assert (f"; {provider}; " in recalled or f" {provider}]" in recalled) is seen, provider
 
 

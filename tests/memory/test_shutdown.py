@@ -1,6 +1,6 @@
 """Shutting down takes no new work, loses none and ends in bounded time; what is left goes out after the restart (R7).
 
-The service of these tests keeps a second copy of whatever it is sent twice, so nothing may be sent again blindly.
+The service of these tests keeps a second copy of a repeated parcel, so nothing may be resent blindly.
 """
 
 import pytest
@@ -14,7 +14,7 @@ from tests.support.memory_world import World, all_deliveries, say, shelf, states
 
 
 def one_call(service: Service) -> Configured:
-    """A provider that is called by one courier at a time, so that everything else waits."""
+    """A provider that is called by one dispatcher at a time, so that all others wait."""
     return shelf(service, calls_max=1)
 
 
@@ -37,7 +37,7 @@ async def finish(world: World, service: Service) -> None:
 
 
 def test_closing_lets_calls_under_way_end_and_begins_no_other(world: World):
-    """One of two calls ends early: its lane has more to send, and nobody sends it."""
+    """One of two calls ends early: its lane has more to send, which is not sent."""
     early, late = Gate(), Gate()
     service = Service(hold=early, keeps_first=False)
 
@@ -48,7 +48,7 @@ def test_closing_lets_calls_under_way_end_and_begins_no_other(world: World):
         service.hold = late
         await say(runtime, "three", chat="other")
         await late.arrival()
-        service.hold = None  # whoever came now would be served at once
+        service.hold = None  # a later call would be answered at once
         world.loop.call_later(0.5, early.open)
         world.loop.call_later(1.5, late.open)
         await runtime.close()
@@ -59,7 +59,7 @@ def test_closing_lets_calls_under_way_end_and_begins_no_other(world: World):
 
     world.run(scenario())
     assert service.words() == ["one", "three", "two"]
-    assert "landed" not in {call.verb for call in service.calls}, "nothing was in doubt"
+    assert "landed" not in {call.verb for call in service.calls}, "no outcome was unknown"
 
 
 @pytest.mark.parametrize("landed", [True, False], ids=["kept", "not kept"])
@@ -107,7 +107,7 @@ def test_a_request_that_was_cut_off_and_takes_effect_late_is_found_and_not_sent_
     assert service.sent() == 3
 
 
-def test_turns_said_while_nobody_can_be_reached_go_out_after_the_last_of_several_restarts(world: World):
+def test_turns_during_an_outage_are_delivered_after_the_last_of_several_restarts(world: World):
     """Several restarts with a service that is away all the while."""
     service = Service(away="connection refused")
 

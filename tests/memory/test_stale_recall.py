@@ -1,6 +1,6 @@
 """The first incident, second half: a recall made for one conversation is never shown in another.
 
-There, one slot held the newest recall, whoever it was made for. Here a recall is kept under what it was made for (the
+There, one slot held the newest recall, for any turn. Here a recall is kept under what it was made for (the
 session, its epoch, its last entry, the person) and is worth nothing under anything else. Each lookup of these tests
 finds a canary with its number, so a context shows where its memories came from.
 """
@@ -209,7 +209,7 @@ def test_what_was_looked_up_for_somebody_who_was_more_people_then_is_not_shown(w
     assert canaries(world) == [[1], [2] if change == "as before" else []]
 
 
-def test_recall_that_is_turned_off_asks_nobody(world: World):
+def test_recall_that_is_turned_off_asks_no_provider(world: World):
     service = Service()
 
     async def scenario() -> None:

@@ -1,8 +1,8 @@
 """The third incident: a temporary run makes no provider session and tells no provider what was said in it.
 
 There, each agent that was made for a compression or a review opened a session of its own at the provider, and nothing
-was ever written to it. Here a run whose purpose is not conversation has no cursor, so there is nothing that a courier
-could find; what it keeps in the agent's memory goes out like anybody's.
+was ever written to it. Here a run whose purpose is not conversation has no cursor, so there is nothing to dispatch;
+its notes in the agent's memory are delivered like all others.
 """
 
 import pytest
@@ -24,7 +24,7 @@ TEMPORARY = [purpose for purpose in Purpose if purpose is not Purpose.CONVERSATI
 
 
 async def run_aside(runtime: Runtime, purpose: Purpose, parent: SessionId | None, *, turns: int = 2) -> SessionId:
-    """A run beside the conversation, as whoever writes it hands it over: with every provider's policy."""
+    """A run beside the conversation, as its caller passes it: with every provider's policy."""
     session = SessionId(f"ses_{purpose.value}")
     for n in range(turns):
         record = TurnRecord(
@@ -96,7 +96,7 @@ def test_what_a_temporary_run_keeps_goes_to_the_memory_of_its_agent(world: World
 
 
 def test_a_temporary_run_cannot_be_made_a_conversation_by_a_later_turn(world: World):
-    """What a session is for is decided once, by whoever opened it."""
+    """What a session is for is decided once, by the code that opens it."""
     service = Service()
 
     async def scenario() -> None:

@@ -226,7 +226,7 @@ async def test_accounts_that_are_unlinked_part_again_at_once(world):
 
 
 class Leaky:
-    """A provider that hands out everybody's notes."""
+    """A provider that returns the notes of everyone."""
 
     capabilities = Capabilities(renderer="leaky/1")
 

@@ -13,7 +13,7 @@ from tests.support.model_vendor import FakeVendor, chat, claude, status, streams
 
 
 class NotedTasks(AsyncTasks):
-    """Nobody waits; how long somebody would have is noted."""
+    """Sleeping takes no time; the delays are recorded."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -111,7 +111,7 @@ async def test_an_error_inside_a_stream_is_told_too():
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-async def test_a_redirect_is_refused_and_nobody_else_is_told_the_key(kind):
+async def test_a_redirect_is_refused_and_the_key_goes_to_no_other_host(kind):
     async with FakeVendor([status(200)]) as other:
         error = await failure(status(307, location=f"{other.url}/v1/elsewhere"), kind=kind)
         assert other.asked == []
@@ -148,7 +148,7 @@ async def test_a_stream_that_pauses_in_the_middle_is_given_up(kind, told, monkey
     assert str(error).endswith("stopped in the middle of its answer: nothing came for 0.3 s")
 
 
-async def test_nobody_there_is_a_sentence():
+async def test_a_refused_connection_is_a_sentence():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         vendor = FakeVendor()

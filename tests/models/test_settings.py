@@ -191,14 +191,14 @@ def test_the_defaults_have_a_price_and_are_known_to_the_library():
         make(policy(1, name=chosen))
 
 
-# --- what is at hand ---------------------------------------------------------------------------------
+# --- available models --------------------------------------------------------------------------------
 
 
 async def never(_address):
-    raise AssertionError("nobody may be asked")
+    raise AssertionError("no model may be asked")
 
 
-async def test_a_key_in_the_environment_decides_and_nobody_is_asked():
+async def test_a_key_in_the_environment_decides_without_asking_a_server():
     found = await detect_model({"OPENAI_API_KEY": "a", "ANTHROPIC_API_KEY": "b"}, never)
     assert found.settings.name == f"openai:{VENDORS['openai'].default}"
     assert found.sentence == (

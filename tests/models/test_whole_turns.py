@@ -130,7 +130,7 @@ async def test_a_day_that_is_used_up_is_said_and_the_next_one_answers(tmp_path):
                 "I could not answer this message: the agent's daily limit of $2.40 is used up; "
                 "it answers again after 00:00 UTC. It is kept; send /retry to try again."
             )
-            assert len(vendor.asked) == 2, "nobody was asked beyond the limit, and not again and again"
+            assert len(vendor.asked) == 2, "no model was asked beyond the limit"
             clock.advance(DAY_MS - clock.now() % DAY_MS)
             assert await answered(runtime, 3) == "yes"
             assert await runtime.db.read(sum_spent(AgentName("main"), clock.now())) == 1_200_000

@@ -34,7 +34,7 @@ QUICK_S = 0.25  # between two words of the model: ten seconds for all
 
 
 class Wall:
-    """The platform: what stands in a chat, whoever put it there."""
+    """The platform: the texts that a chat shows, of any author."""
 
     def __init__(self):
         self.messages = {}
@@ -378,7 +378,7 @@ async def test_a_draft_that_somebody_deleted_makes_the_reply_a_new_message(stree
 
 
 @pytest.mark.parametrize("lands", [False, True])
-def test_a_final_edit_in_doubt_is_repeated_and_still_one_message_stands(street, lands):
+def test_an_uncertain_final_edit_is_repeated_and_leaves_one_message(street, lands):
     async def scenario():
         asked = []
 
@@ -403,7 +403,7 @@ def test_a_final_edit_in_doubt_is_repeated_and_still_one_message_stands(street, 
 
 
 def lands_late(street, late_s):
-    """Edits of a draft are answered late, and have their effect just before that, whatever became of whoever asked."""
+    """Edits of a draft are answered late, and take effect just before the answer, even if the caller is gone."""
 
     def fate(what, text, do):
         if what != "edit" or not text.endswith(MARK):

@@ -220,7 +220,7 @@ async def test_what_an_older_claim_says_later_changes_nothing(studio):
     studio.driver.clock.advance(HOLD_MS)
     await studio.again()
     young = await studio.intend("dra_2")
-    assert young.state is DraftState.UNKNOWN, "it may have been posted, and nobody knows its id"
+    assert young.state is DraftState.UNKNOWN, "it may have been posted, and its id is unknown"
     await studio.db.write(note_draft(old, DraftState.STANDING, receipt="77"))
     await studio.db.write(note_draft(old, None))
     await studio.db.write(release_draft(old))
@@ -258,7 +258,7 @@ async def test_a_hold_that_is_asked_for_again_is_prolonged(studio):
 # --- taking its place ------------------------------------------------------------------------------
 
 
-async def test_a_reply_waits_until_nobody_writes_to_its_draft_and_then_takes_its_place(studio):
+async def test_a_reply_waits_until_its_draft_is_released_and_then_replaces_it(studio):
     draft = await studio.show()
     reply = await studio.answer()
     assert await studio.replies() == ()
@@ -298,7 +298,7 @@ async def test_a_message_to_another_agent_does_not_take_the_draft(studio):
     assert len(await studio.drafts()) == 1
 
 
-async def test_a_draft_whose_id_nobody_knows_is_shown_in_the_ledger(studio):
+async def test_a_draft_with_an_unknown_id_is_shown_in_the_ledger(studio):
     await studio.intend()
     reply = await studio.answer()
     studio.driver.clock.advance(HOLD_MS)
@@ -321,7 +321,7 @@ async def test_an_edit_that_is_cut_off_is_repeated_as_often_as_it_takes(studio):
         assert (await studio.ledger(reply)).state == "pending"
 
 
-async def test_what_is_sent_because_its_draft_is_gone_can_be_in_doubt(studio):
+async def test_a_reply_sent_because_its_draft_is_gone_can_be_uncertain(studio):
     draft = await studio.show()
     reply = await studio.answer()
     await studio.db.write(release_draft(draft))
@@ -346,7 +346,7 @@ async def test_what_was_posted_in_part_or_may_have_been_takes_no_drafts_place(st
     await studio.driver.write("update reply set part = :part, doubts = :doubts", part=part, doubts=doubts)
     (claim,) = await studio.replies()
     assert (claim.id, claim.edits, claim.part, claim.doubts) == (reply, False, part, doubts)
-    assert len(await studio.drafts()) == 1, "nobody took it over, so it is retracted afterwards"
+    assert len(await studio.drafts()) == 1, "no turn took it over, so it is retracted afterwards"
 
 
 # --- what no reply takes the place of ----------------------------------------------------------------
@@ -385,7 +385,7 @@ async def test_the_draft_of_a_forgotten_session_is_a_stray_until_it_is_retracted
 
 
 @pytest.mark.parametrize("claimed", [False, True])
-async def test_strays_that_nobody_can_retract_hide_no_others(studio, claimed):
+async def test_stray_drafts_that_cannot_be_retracted_hide_no_others(studio, claimed):
     driver, found = studio.driver, set()
     for n in range(3):
         await driver.accept(driver.arrival("hello", channel="telegram", chat=str(n)))
@@ -448,7 +448,7 @@ async def test_the_draft_of_a_reply_whose_words_were_deleted_is_a_stray(studio):
     assert (await studio.ledger(reply)).draft == "retracted"
 
 
-async def test_a_draft_that_is_being_retracted_is_nobody_elses(studio):
+async def test_a_draft_that_is_being_retracted_cannot_be_claimed(studio):
     """Neither another process nor a reply that an operator sends again meanwhile gets it."""
     draft = await studio.show()
     reply = await studio.answer()

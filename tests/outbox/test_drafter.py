@@ -267,7 +267,7 @@ async def test_nothing_is_done_while_nothing_is_heard(world):
 
 @lives
 async def test_the_same_text_is_not_written_twice(world):
-    """The first piece is full: whatever else is said, it stands still."""
+    """The first piece is full: further text does not change it."""
     platform = world.add_channel(text_chars_max=100)
     world.open()
     for _ in range(10):
@@ -393,7 +393,7 @@ async def test_a_shorter_limit_that_is_heard_later_takes_nothing_from_a_longer_o
 
 @pytest.mark.parametrize("name", sorted(END))
 def test_a_draft_is_let_go_as_soon_as_its_turn_has_ended(world, name):
-    """The reply waits until nobody holds the draft."""
+    """The reply waits until the draft is released."""
 
     async def scenario():
         world.add_channel()
@@ -582,7 +582,7 @@ async def test_a_draft_that_was_not_posted_is_withdrawn_and_intended_anew(world)
 
 @lives
 async def test_an_id_that_could_not_be_kept_is_not_edited(world):
-    """The store holds it as intended: whoever comes next takes it for unknown, so nothing may rely on the id."""
+    """The store has it as intended: the next process treats it as unknown, so nothing may rely on the id."""
     platform = world.add_channel()
     world.db.fails = ["note"] * KEEP_ATTEMPTS_MAX
     world.open()
@@ -625,7 +625,7 @@ def test_after_an_edit_whose_answer_was_lost_the_reply_waits_a_little(world, out
 
 @lives
 async def test_an_edit_that_is_never_answered_leaves_the_reply_a_quiet_time(world):
-    """The channel's code failed, so nobody knows whether it landed."""
+    """The channel's code failed, so it is unknown whether the draft arrived."""
 
     async def fails():
         raise RuntimeError("a fault in the channel's code")
@@ -693,13 +693,13 @@ async def test_what_is_under_way_is_cut_off_with_the_drafter(world):
     world.drafter.stopping = True
     world.drafter.cut_off()
     await world.rest(WRITE_WAIT_MS + 1_000)
-    assert world.db.verbs("note", "release") == [], "whoever comes next finds it unknown"
+    assert world.db.verbs("note", "release") == [], "the next process finds it unknown"
     assert len(world.drafter._running) == 0
 
 
 @lives
 async def test_what_is_cut_off_before_it_began_leaves_nothing_behind(world):
-    """A process that stops while a turn ends: Python would warn of a coroutine that nobody awaited."""
+    """A process that stops while a turn ends: Python would warn of a coroutine that was never awaited."""
     world.add_channel()
     world.open()
     world.hear(LONG)

@@ -60,7 +60,7 @@ def settle(held, outcome, *, parts=1, on_doubt=OnDoubt.RESEND, nonce_lasts_ms=0,
 
 
 @given(st.lists(OUTCOMES, max_size=40), st.integers(1, 4), st.sampled_from(OnDoubt))
-def test_no_piece_is_sent_a_third_time_in_doubt_and_no_doubt_is_forgotten(outcomes, parts, on_doubt):
+def test_an_uncertain_piece_is_never_sent_a_third_time_and_stays_uncertain(outcomes, parts, on_doubt):
     held, state = claim(), ReplyState.PENDING
     possible = [0] * parts  # how often each piece may have been posted
     for outcome in outcomes:
@@ -196,7 +196,7 @@ def test_an_edit_of_a_draft_is_repeated_until_it_is_certain_and_leaves_no_doubt_
 
 
 @pytest.mark.parametrize("outcome", [Sent("78"), Declined("blocked"), Doubtful("lost")])
-def test_an_edit_in_doubt_that_cannot_be_repeated_is_never_shown_as_certain(outcome):
+def test_an_uncertain_edit_that_cannot_be_repeated_is_never_shown_as_certain(outcome):
     """It may have landed: then the reply stands there already, and a new message is its double."""
     held = claim(draft="77")
     held = replace(held, attempt=2, doubts=settle(held, Doubtful("lost")).doubts)
@@ -219,7 +219,7 @@ def test_only_the_first_piece_takes_a_drafts_place():
     assert not held.after(settle(held, Sent("77"), parts=2)).edits
 
 
-def test_an_edit_that_stays_in_doubt_holds_up_its_chat_for_minutes_only():
+def test_an_edit_that_stays_uncertain_delays_its_chat_for_minutes_only():
     held, waited_ms = claim(draft="77"), 0
     while (settled := settle(held, Doubtful("lost"))).state is ReplyState.PENDING:
         held, waited_ms = replace(held, attempt=held.attempt + 1, doubts=settled.doubts), waited_ms + settled.delay_ms
@@ -267,12 +267,12 @@ def test_a_reply_is_given_up_only_after_many_attempts_and_a_day():
     assert settle(claim(attempt=last, waited_ms=day), NotSent("away")).state is ReplyState.FAILED
 
 
-def test_an_edit_that_passed_proves_what_was_in_doubt_before():
+def test_an_edit_that_succeeded_settles_the_uncertain_one_before():
     settled = settle(claim(draft="77", doubts=OPEN_DOUBT + 1), Sent("r"))
     assert (settled.state, settled.doubts) == (ReplyState.DELIVERED, 0)
 
 
-def test_an_edit_in_doubt_is_tried_as_often_as_the_policy_says():
+def test_an_uncertain_edit_is_tried_as_often_as_the_policy_says():
     most = SendPolicy().doubtful_edits_max
     assert settle(claim(draft="77", attempt=most - 1), Doubtful("cut off")).state is ReplyState.PENDING
     assert settle(claim(draft="77", attempt=most), Doubtful("cut off")).state is ReplyState.UNCERTAIN

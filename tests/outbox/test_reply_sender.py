@@ -162,7 +162,7 @@ async def test_a_chat_is_not_written_to_faster_than_its_platform_takes(street):
     times = [at for at, _ in channel.posts]
     assert len(times) == 5
     assert all(later - earlier >= 1 for earlier, later in pairwise(times))
-    assert channel.texts[-1] == ("a", "re: again"), "nobody is interrupted"
+    assert channel.texts[-1] == ("a", "re: again"), "no request is interrupted"
     assert [(row.state, row.parts_sent) for row in await street.ledger(runtime)] == [("delivered", 4), ("delivered", 1)]
 
 
@@ -182,7 +182,7 @@ async def test_a_limit_of_the_whole_account_makes_every_chat_wait(street):
 
 @pytest.mark.parametrize("later", [NotSent("slow down", retry_after_ms=1_000, whole_account=True), NotSent("away")])
 def test_a_shorter_wait_that_is_heard_later_takes_nothing_from_a_longer_one(street, later):
-    """Several requests are under way when an account is limited; whoever writes before the time is locked out."""
+    """Several requests are in progress when an account is limited; an account that sends too early is locked out."""
 
     async def scenario():
         limited = NotSent("slow down", retry_after_ms=60_000, whole_account=True)
@@ -210,7 +210,7 @@ def test_a_shorter_wait_that_is_heard_later_takes_nothing_from_a_longer_one(stre
 
 
 @lives
-async def test_what_nobody_can_say_is_sent_once_more_and_shown(street):
+async def test_a_reply_with_an_unknown_outcome_is_resent_once_and_shown(street):
     channel = street.channel(Doubtful("the connection was lost"))
     runtime = await street.open(channel)
     message = await street.say(runtime, "hello")
@@ -265,7 +265,7 @@ async def test_a_platform_that_knows_the_nonce_proves_that_nothing_was_doubled(s
 
 
 @lives
-async def test_what_is_declined_fails_and_holds_up_nobody(street):
+async def test_a_declined_reply_fails_and_delays_no_other(street):
     channel = street.channel(Declined("the bot was blocked"))
     runtime = await street.open(channel)
     await street.say(runtime, "one")
@@ -306,7 +306,7 @@ def test_a_channel_that_does_not_say_what_became_of_a_piece_leaves_a_doubt(stree
 
 
 @lives
-async def test_a_dead_channel_costs_a_probe_now_and_then_and_blocks_nobody(street):
+async def test_a_dead_channel_costs_occasional_probes_and_blocks_no_other(street):
     async def away(_post):
         return NotSent("not connected")
 
@@ -336,7 +336,7 @@ async def test_replies_of_an_account_that_is_not_configured_wait(street):
 
 @lives
 async def test_a_channel_that_is_made_when_it_is_first_asked_for_is_asked_for(street):
-    """As the one between agents is: nobody knows beforehand which agents will talk over it."""
+    """As the channel between agents: the agents that will use it are not known beforehand."""
     made = street.channel()
     runtime = await street.open(street.channel(), offered=made)
     await street.say(runtime, "hello", channel="slack")
@@ -429,7 +429,7 @@ async def test_stopping_lets_what_is_being_sent_end(street):
 
 
 @lives
-async def test_stopping_is_bounded_and_what_is_cut_off_is_in_doubt(street):
+async def test_stopping_is_bounded_and_an_interrupted_reply_is_uncertain(street):
     async def hangs(_post):
         await street.rest(FOREVER_S)
 

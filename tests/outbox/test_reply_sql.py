@@ -30,7 +30,7 @@ FERN = AgentName("fern")
 
 
 class Ledger:
-    """Replies of one agent on one platform, as a postman sees them."""
+    """Replies of one agent on one platform, as the reply sender sees them."""
 
     def __init__(self, driver):
         self.driver = driver
@@ -152,7 +152,7 @@ async def test_an_account_gets_its_own_replies_only(ledger):
 
 
 async def test_a_claim_asked_for_again_by_its_name_is_the_same_claim(ledger):
-    """After an answer that was lost: nothing was sent, so nothing is in doubt."""
+    """After an answer that was lost: nothing was sent, so no outcome is unknown."""
     await ledger.answer(chat="a")
     await ledger.answer(chat="b")
     first = await ledger.claim(name="first", limit=1)
@@ -287,7 +287,7 @@ ENDS = [retired, reaped, replaced, orphaned]
 
 
 @pytest.mark.parametrize("ends", ENDS, ids=lambda ends: ends.__name__)
-async def test_a_reply_whose_owner_is_gone_is_in_doubt_and_sent_once_more(ledger, ends):
+async def test_a_reply_whose_owner_is_gone_is_uncertain_and_resent_once(ledger, ends):
     reply = await ledger.answer()
     await ledger.one()
     ledger.driver.clock.advance(400)
@@ -299,7 +299,7 @@ async def test_a_reply_whose_owner_is_gone_is_in_doubt_and_sent_once_more(ledger
 
 
 @pytest.mark.parametrize("ends", ENDS, ids=lambda ends: ends.__name__)
-async def test_what_was_sent_twice_in_doubt_is_not_sent_a_third_time(ledger, ends):
+async def test_a_reply_that_was_uncertain_twice_is_not_sent_a_third_time(ledger, ends):
     reply = await ledger.answer("one")
     behind = await ledger.answer("two")
     for _ in range(2):

@@ -2,7 +2,7 @@
 
 It behaves as Discord's documentation and discord.py's source say: nothing is sent again unless a session is resumed; a
 repeated enforced nonce answers with the first message; `after` pages from the oldest; a guild is shown with the newest
-message of each room; no conversation of two is ever listed; a webhook's, bot's or person's
+message of each channel; a direct conversation is never listed; a webhook's, bot's or person's
 message reaches every bot that sees the channel, its author included.
 
 `faults` are taken in order by the requests whose line (`POST /channels/17/messages`) holds their `on`. What happens on
@@ -246,7 +246,7 @@ class FakeDiscord:
             self._tell(room, "MESSAGE_UPDATE", shapes.for_gateway(room, message))
 
     def preview(self, message: Json) -> None:
-        """Discord adds a link's preview: an update that nobody wrote."""
+        """Discord adds a link's preview: an update without an author."""
         room = self.rooms[message["channel_id"]]
         self._tell(room, "MESSAGE_UPDATE", shapes.for_gateway(room, {**message, "embeds": [{"type": "link"}]}))
 

@@ -489,7 +489,7 @@ class FakeSlack:
         if newest_first:
             chosen.reverse()
         elif params["ts"] not in {one["ts"] for one in chosen}:
-            chosen.insert(0, room.messages[params["ts"]])  # the first message comes along, whatever `oldest` says
+            chosen.insert(0, room.messages[params["ts"]])  # the first message is included, independent of `oldest`
         start, limit = int(params.get("cursor") or 0), int(params.get("limit") or PAGE_DEFAULT)
         end = start + limit
         cursor = str(end) if end < len(chosen) else ""

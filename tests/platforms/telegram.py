@@ -4,7 +4,7 @@ It keeps updates until an offset confirms them, gives them again until then, and
 Telegram does. A test speaks for the people (`say`, `edit`, `hand_over`, `migrate`), reads what the bots posted, and may
 arrange faults: by name of the method, one after the other (`bot.fail`), or by chance (`fault_for`).
 
-It lives on the event loop that starts it and knows nothing of the gateway, which may be another process.
+It runs on the event loop that starts it and knows nothing of the gateway, which may be another process.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from aiohttp import web
 from tests.support.patience import within
 
 Json: TypeAlias = dict[str, Any]
-SOON_S = 20.0  # whatever takes longer never comes
+SOON_S = 20.0  # longer than any answer takes
 TEXT_UNITS_MAX = 4096
 PATH = re.compile(r"/(file/)?bot([^/]+)/(.+)\Z")
 ENTITY = re.compile(r"(?<!\S)(?P<bot_command>/\w+(?:@\w+)?)|(?P<mention>@\w{3,})")

@@ -34,7 +34,7 @@ async def _written(driver: Driver, letter: str, text: str = "what of it?") -> tu
 
 
 def _arrival(driver: Driver, letter: str, address: str) -> Arrival:
-    """As the channel between agents hands it over."""
+    """As the channel between agents delivers it."""
     made = driver.arrival("what of it?", who="agent:fern", human=False)
     return replace(
         made, address=parse(address), account="agent:fern", conversation=address[-512:], event_id=f"{letter}.0"

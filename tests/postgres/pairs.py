@@ -50,7 +50,7 @@ from holdfast.sessions.summary_sql import end_operation
 from holdfast.store import node_sql, upkeep_sql
 from holdfast.store.node_sql import claim_mailbox, register_node, release_claim, retire_node
 from holdfast.store.script import Call
-from holdfast.turns import approval_sql, record_sql, turn_sql
+from holdfast.turns import approval_sql, record_sql, turn_sql, work_sql
 from holdfast.turns.approval import ApprovalAsk, Decision
 from holdfast.turns.journal import AssistantSaid, ToolCall
 from holdfast.turns.record_sql import record_turn
@@ -59,6 +59,7 @@ from holdfast.turns.turn_sql import append_step, commit_turn
 from tests.postgres.interleaving import Party
 from tests.support.driver import LIMITS, Driver, retain, tool_step
 from tests.support.driver import record as turn_record
+from tests.support.planner import PlainPlanner, unknown
 
 Verbs: TypeAlias = dict[str, Party]
 Situation: TypeAlias = Callable[[Driver], Awaitable[Verbs]]
@@ -75,6 +76,7 @@ PAY = ToolCall(id="c1", name="pay", arguments="{}")
 PASSED = {
     node_sql.claim_mailbox: "None",
     node_sql.claim_mailboxes: "()",
+    work_sql.claim_work: "()",
     finalisation_sql.claim_finalisation: "None",
     lane_sql.claim_lanes: "()",
     lane_sql.hurry_lanes: "0",
@@ -177,6 +179,8 @@ async def claims(driver: Driver) -> Verbs:
         "claim by name again": party(node_sql.claim_mailbox, driver.node, name="n"),
         "claim several": party(node_sql.claim_mailboxes, driver.node, limit=1, name="m"),
         "claim several again": party(node_sql.claim_mailboxes, driver.node, limit=1, name="m"),
+        "claim work": party(work_sql.claim_work, driver.node, PlainPlanner(), unknown, limit=1, name="w"),
+        "claim work again": party(work_sql.claim_work, driver.node, PlainPlanner(), unknown, limit=1, name="w"),
         "retire": party(node_sql.retire_node, driver.node),
     }
 
@@ -397,7 +401,7 @@ async def ended(driver: Driver) -> Verbs:
 
 
 async def ending(driver: Driver) -> Verbs:
-    """A session that nobody uses is ended, in the moment in which somebody does."""
+    """An unused session is ended at the moment at which it is used again."""
     driver.policies = (retain(every_turns=5),)
     session = await driver.chat("one")
     wish = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**60), policies=driver.policies)
@@ -511,7 +515,7 @@ async def notes(driver: Driver) -> Verbs:
 
 
 async def work(driver: Driver) -> Verbs:
-    """A lane has work that nobody carries."""
+    """A lane has work and is not claimed."""
     driver.policies = (retain(),)
     await driver.db.write(register_node(OTHER, "b", sole=False))
     session = await driver.chat("one", "two")
@@ -529,7 +533,7 @@ async def work(driver: Driver) -> Verbs:
 
 
 async def two_lanes(driver: Driver) -> Verbs:
-    """Two lanes have work that nobody carries."""
+    """Two lanes have work and are not claimed."""
     driver.policies = (retain(),)
     await driver.chat("one")
     await driver.chat("one", chat="there")
@@ -663,7 +667,7 @@ def move(old: str, new: str) -> Party:
 
 
 async def moves(driver: Driver) -> Verbs:
-    """Chats move to other addresses, also to each other's and to one that nobody has used."""
+    """Chats move to other addresses, also to each other's and to an unused one."""
     await driver.say("before", chat="a", channel="telegram")
     claim = await driver.claim("a")
     await driver.answer(claim, await driver.open(claim))

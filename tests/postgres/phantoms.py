@@ -132,7 +132,7 @@ async def branched(driver: Driver) -> Verbs:
 
 
 async def branches_at_rest(driver: Driver) -> Verbs:
-    """A session that nobody is in and its branch, which is compressed and resumed."""
+    """A session that is not live and its branch, which is compressed and resumed."""
     driver.policies = (retain(),)
     parent = await driver.chat("one", "two")
     child = (await driver.command("/branch b")).session

@@ -106,7 +106,7 @@ async def parked_and_undone(driver: Driver) -> Verbs:
 
 
 async def doubtful(driver: Driver) -> Verbs:
-    """A reply in doubt is being sent again; another node has been told to hold such replies."""
+    """An uncertain reply is being resent; another node is configured to hold such replies."""
     await driver.db.write(register_node(OTHER, "b", sole=False))
     gone = NodeId("node_c")
     await driver.db.write(register_node(gone, "c", sole=False))

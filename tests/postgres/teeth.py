@@ -103,6 +103,7 @@ DOUBLE: dict[tuple[str, str], Pair] = {
 NAMES: dict[str, Pair] = {
     "claim_mailbox": ("claims", "claim by name", "claim by name again"),
     "claim_mailboxes": ("claims", "claim several", "claim several again"),
+    "claim_work": ("claims", "claim work", "claim work again"),
     "claim_lanes": ("two_lanes", "claim by name", "claim by name again"),
     "claim_finalisation": ("ended", "claim by name", "claim by name again"),
     "claim_replies": ("posted", "claim", "claim again"),

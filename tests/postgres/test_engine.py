@@ -451,7 +451,7 @@ async def heard(database):
 async def test_a_hint_reaches_the_other_node_and_not_the_one_that_gave_it(postgres_server, schema, db):
     async with postgres_database(postgres_server, schema=schema, migrations=TINY) as other:
         for database in (db, other):
-            assert await database.changed(), "nobody listened until now, so anything may have changed"
+            assert await database.changed(), "no connection listened until now, so anything may have changed"
             assert not await database.changed()
         await db.hint()
         assert await heard(other)

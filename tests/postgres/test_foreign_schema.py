@@ -87,7 +87,7 @@ async def test_a_schema_that_lost_a_table_is_refused(postgres_server, admin):
     assert "draft" in str(error)
 
 
-async def test_an_extension_in_the_schema_is_nobodys_data(postgres_server, admin):
+async def test_an_extension_in_the_schema_is_not_foreign_data(postgres_server, admin):
     async with fresh_schema(postgres_server) as schema:
         found = await admin.fetchval("select name from pg_available_extensions where name not in ('plpgsql') limit 1")
         await admin.execute(f"create schema {schema}")

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 import holdfast
 from holdfast.store.node_sql import register_node
@@ -46,31 +47,61 @@ async def first_fault(stage, pair, rewrite):
     return []
 
 
+together = pytest.mark.asyncio(loop_scope="module")  # a new connection costs more than most situations
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def connections(postgres_server):
+    """The contract's database and a stage on it, for all tests of this module."""
+    async with (
+        open_engine("postgres", Path(), ManualClock(), postgres_server) as timed,
+        open_stage(postgres_server.dsn, SCHEMA) as stage,
+    ):
+        yield timed, stage
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def made(connections):
+    """Makes a situation, unless the test before had the same one: the stage restores it before every order."""
+    (timed, stage), latest = connections, ["", {}]
+
+    async def make(situation):
+        if latest[0] != situation:
+            latest[0], clock = "", ManualClock()
+            driver = Driver(await timed.emptied(clock), clock)
+            await driver.db.write(register_node(driver.node, "here", sole=False))
+            latest[1] = await SITUATIONS[situation](driver)
+            await driver.rows("select 1")  # PostgreSQL is told the time with it
+            await stage.keep()
+            latest[0] = situation
+        return latest[1]
+
+    return make
+
+
 @pytest.fixture
-async def play(postgres_server, tmp_path):
+def play(connections, made):
     """Finds the faults of two verbs of a situation."""
 
     async def find(situation, first, second, rewrite=as_written, *, unnamed=False, finder=first_fault):
-        clock = ManualClock()
-        async with open_engine("postgres", tmp_path, clock, postgres_server) as database:
-            db = database
-            driver = Driver(db, clock)
-            await db.write(register_node(driver.node, "here", sole=False))
-            made = await SITUATIONS[situation](driver)
-            await driver.rows("select 1")  # PostgreSQL is told the time with it
-            pair = tuple(Party(made[name].script, "" if unnamed else made[name].name, made[name].passed)
-                         for name in (first, second))  # fmt: skip
-            async with open_stage(postgres_server.dsn, SCHEMA) as stage:
-                await stage.keep()
-                return await finder(stage, pair, rewrite)
+        verbs = await made(situation)
+        pair = tuple(Party(verbs[name].script, "" if unnamed else verbs[name].name, verbs[name].passed)
+                     for name in (first, second))  # fmt: skip
+        return await finder(connections[1], pair, rewrite)
 
     return find
+
+
+def by_situation(table):
+    """The keys of a table, so that tests of the same situation follow each other."""
+    return sorted(table, key=lambda key: table[key])
 
 
 def name_of(pair):
     return ", ".join(pair) if isinstance(pair, tuple) else str(pair)
 
 
+@together
 @pytest.mark.parametrize(
     "pair", sorted({*SOUND, *LOCKS.values(), *COMPARISONS.values(), *DOUBLE.values(), *NAMES.values()}), ids=name_of
 )
@@ -78,22 +109,26 @@ async def test_two_verbs_at_once_do_what_one_after_the_other_does(play, pair):
     assert await play(*pair) == []
 
 
-@pytest.mark.parametrize("site", sorted(LOCKS))
+@together
+@pytest.mark.parametrize("site", by_situation(LOCKS))
 async def test_a_verb_without_one_of_its_locks_is_found_out(play, site):
     assert await play(*LOCKS[site], without(Site(*site.split(".")), LOCK)) != []
 
 
-@pytest.mark.parametrize("site", sorted(COMPARISONS))
+@together
+@pytest.mark.parametrize("site", by_situation(COMPARISONS))
 async def test_a_verb_without_one_of_its_comparisons_is_found_out(play, site):
     assert await play(*COMPARISONS[site], without(Site(*site.split(".")), comparison_of(site), r"\1\2true")) != []
 
 
-@pytest.mark.parametrize("verb", sorted(NAMES))
+@together
+@pytest.mark.parametrize("verb", by_situation(NAMES))
 async def test_a_verb_without_its_name_is_found_out(play, verb):
     assert await play(*NAMES[verb], unnamed=True) != []
 
 
-@pytest.mark.parametrize("double", sorted(DOUBLE), ids=name_of)
+@together
+@pytest.mark.parametrize("double", by_situation(DOUBLE), ids=name_of)
 async def test_a_verb_without_both_of_two_guards_is_found_out(play, double):
     lock, comparison = (Site(*site.split(".")) for site in double)
     unlocked = without(lock, LOCK)
@@ -107,6 +142,7 @@ async def lost_drafts(stage, pair, rewrite):
     return [outcome.order for outcome in played if outcome.results[1] != "None" and not outcome.rows.get("draft")]
 
 
+@together
 async def test_a_draft_that_is_taken_up_again_is_not_handed_over(play):
     """No order of both does the same: the question is posted anew, and the turn keeps its draft."""
     pair = ("asked_and_drafted", "claim replies", "intend again")

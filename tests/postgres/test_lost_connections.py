@@ -266,7 +266,7 @@ async def test_a_connection_lost_while_hints_pass_is_unavailable(db, monkeypatch
             fail_once(patch, "listen", error)
             with pytest.raises(StoreUnavailable):
                 await db.changed()
-    assert await db.changed(), "nobody listened until now"
+    assert await db.changed(), "no connection listened until now"
 
 
 async def test_closing_a_database_whose_server_is_away_ends(postgres_server, monkeypatch):

@@ -55,7 +55,7 @@ async def silence():
 
 @asynccontextmanager
 async def vendor(key):
-    """A vendor that lists its models to whoever has the key, and nothing else."""
+    """A vendor that lists its models to any caller with the key, and nothing else."""
     asked = []
 
     async def answer(reader, writer):
@@ -170,7 +170,7 @@ async def test_all_are_tried_at_the_same_time_and_each_is_told(tmp_path):
     assert [one["agent"] for one in found] == ["a0", "a1", "a2", "a3"]
     assert all(one["duration_ms"] >= 900 for one in found)
     shown = await asyncio.to_thread(run, "--config", str(file), "--data", str(tmp_path / "d"), **tokens)
-    assert (shown.exit_code, "connects" in shown.stdout) == (0, False), "without --connect nobody is asked"
+    assert (shown.exit_code, "connects" in shown.stdout) == (0, False), "without --connect no platform is asked"
 
 
 # --- memory that is silently left out --------------------------------------------------------------

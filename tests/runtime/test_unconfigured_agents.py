@@ -76,10 +76,10 @@ async def test_replies_of_an_agent_that_is_gone_hold_up_no_others():
     """Between agents every agent has a channel, whether or not it is configured."""
     store, channels = Recording(), Channels()
     channels.offer("agent", lambda _agent: cast("Any", Silent()))
-    postman = ReplySender(channels=channels, agents=cast("Any", Roll()), **parts(store))
-    await postman.step()
+    sender = ReplySender(channels=channels, agents=cast("Any", Roll()), **parts(store))
+    await sender.step()
     assert store.asked == [HERE]
-    assert ChannelKey(GONE, "agent") not in postman._senders
+    assert ChannelKey(GONE, "agent") not in sender._senders
 
 
 async def test_lanes_of_an_agent_that_is_gone_hold_up_no_others():

@@ -1,6 +1,6 @@
 """An MCP program that looks for secrets instead of answering. What it finds goes to its stderr, as one line of JSON.
 
-It is started with the folder to look into. `CANARY` is the beginning of every secret that the tests hand out.
+It is started with the folder to look into. `CANARY` is the beginning of every secret that the tests use.
 """
 
 import json

@@ -108,7 +108,7 @@ async def test_an_agent_that_may_message_another_does_not_use_its_tools_either(t
         assert offered(vault)[0] == ["memory", "recall", "history"]
         assert NO_SAFE in told_by_tools(vault)[0]
         await live.runtime.ask("ada", OPEN_THE_SAFE, agent="vault")
-        assert safe.opened == 1, "whoever may talk to the agent itself has its tools"
+        assert safe.opened == 1, "a person with access to the agent has its tools"
         assert "open_safe" in offered(vault)[-1]
 
 

@@ -77,7 +77,7 @@ def called(model, since):
 
 
 @pytest.mark.parametrize("sharing", ["person", "agent"])
-async def test_what_an_agent_asks_for_one_person_is_shown_to_nobody_else_there_or_on_the_way_back(tmp_path, sharing):
+async def test_an_agents_question_for_one_person_is_shown_to_no_other_there_or_on_the_way_back(tmp_path, sharing):
     async with two_agents(tmp_path, sharing) as (runtime, model):
         await says_to_front(runtime, "ada", asking(NOTING))
         assert CANARY in heard(model, 0)

@@ -14,7 +14,7 @@ from tests.support.processes import Up
 pytestmark = pytest.mark.asyncio
 
 
-async def test_a_token_that_is_bound_to_nobody_says_nothing_in_a_bound_chat(tmp_path):
+async def test_an_unbound_token_sends_nothing_to_a_bound_chat(tmp_path):
     data = tmp_path / "data"
     up = await Up.start(data)
     try:

@@ -1,7 +1,7 @@
 """A canary for each of ten people in private and in three groups, on three platforms, with one agent between them.
 
 The model does what the worst one would: it saves every canary that it is shown as a note, names all of them in every
-answer and every summary, and extracts all of them. So whatever once gets into somebody else's context is repeated
+answer and every summary, and extracts all of them. So a text that once enters another person's context is repeated
 there, stored there and posted there. Nothing is configured but open doors.
 """
 

@@ -116,7 +116,7 @@ async def world(tmp_path_factory):
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def ada(world):
-    """What speaks and reads for ada, and for nobody else."""
+    """A token that sends and reads for ada only."""
     words = ("--scope", "send", "--scope", "read", "--scope", "operate", "--sender", "ada")
     return await new_token(*words, "--data", world.data)
 

@@ -17,7 +17,7 @@ NOBODY = 65534
 
 
 def open_to_others(folder: Path) -> dict[str, str]:
-    """Whatever in the folder users beside its owner may do anything with."""
+    """The files in the folder that users other than its owner may access."""
     everything = [folder, *(path for path in folder.rglob("*") if not path.is_symlink())]
     modes = {str(path.relative_to(folder)): path.stat().st_mode & 0o7777 for path in everything}
     return {name: oct(mode) for name, mode in modes.items() if mode & 0o077}
@@ -124,7 +124,7 @@ async def test_a_folder_that_holds_other_things_is_not_closed_to_others_unasked(
 
 
 async def test_the_place_of_an_mcp_program_is_not_searched(tmp_path):
-    """What a program keeps there is its own; nobody else reaches it through the folders above."""
+    """What a program keeps there is its own; no other user reaches it through the folders above."""
     own = tmp_path / "mcp" / "main.files"
     own.mkdir(parents=True)
     (own / "bin").symlink_to("/usr/bin")

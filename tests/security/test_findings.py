@@ -125,7 +125,7 @@ async def test_finding_1_a_private_note_reaches_no_member_of_a_group(world):
     assert "Ariel" not in texts(await world.shown(group))
 
 
-async def test_finding_2_the_note_of_a_group_is_system_text_for_nobody(world):
+async def test_finding_2_the_note_of_a_group_is_never_system_text(world):
     member, alice = world.telegram.user("Member"), world.telegram.user("Alice")
     group, private = world.telegram.group(world.bot), world.telegram.private(world.bot, alice)
     assert '"ok":true' in await world.tell(group, member, note(POLICY))

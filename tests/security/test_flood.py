@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 HALF_OPEN, BODIES = 2_000, 1_000
 BODY_BYTES = 1_600_000
 GROWTH_MAX = 50_000_000
-SOON_S = 20.0  # of a quiet machine; whatever takes longer hangs
+SOON_S = 20.0  # of a quiet machine; a longer time means that it hangs
 PIECE = b"x" * 65_536
 
 
@@ -34,7 +34,7 @@ async def up(tmp_path_factory):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, HALF_OPEN + BODIES + 1_000)), hard))
     running = await Up.start(tmp_path_factory.mktemp("flood") / "data", environment={"HOLDFAST_LOG": ""})
     async with running.client() as client:
-        for n in range(20):  # whatever is loaded at the first use is loaded
+        for n in range(20):  # so that modules loaded at the first use are loaded
             await client.post("/v1/messages", json={"chat": "warm", "id": str(n), "text": "hello"})
             assert (await client.get("/readyz")).status_code == 200
     try:

@@ -142,7 +142,7 @@ async def test_an_admin_of_the_group_deletes_its_session_after_being_asked(teleg
         assert "the harbour is blue" not in await group.words()
 
 
-async def test_an_anonymous_admin_is_the_group_itself_and_another_chat_is_nobody(telegram, tmp_path, monkeypatch):
+async def test_an_anonymous_admin_is_the_group_itself_and_another_chat_has_no_rank(telegram, tmp_path, monkeypatch):
     async with Group(telegram, tmp_path, monkeypatch) as group:
         hidden = telegram.user("GroupAnonymousBot", is_bot=True)
         await group.says(group.ada, "the harbour is blue")
@@ -152,7 +152,7 @@ async def test_an_anonymous_admin_is_the_group_itself_and_another_chat_is_nobody
         assert group.bot.called("getChatMember") == []
 
 
-async def test_a_platform_that_gives_no_answer_makes_nobody_an_admin(telegram, tmp_path, monkeypatch):
+async def test_a_platform_that_gives_no_answer_makes_no_sender_an_admin(telegram, tmp_path, monkeypatch):
     async with Group(telegram, tmp_path, monkeypatch) as group:
         group.room.statuses[group.owner.id] = "creator"
         await group.says(group.ada, "the harbour is blue")
@@ -173,7 +173,7 @@ async def test_the_platform_is_asked_for_a_guarded_command_only(telegram, tmp_pa
         assert len(group.bot.called("getChatMember")) == 1
 
 
-async def test_a_member_undoes_their_own_turn_and_nobody_elses(telegram, tmp_path, monkeypatch):
+async def test_a_member_undoes_only_their_own_turns(telegram, tmp_path, monkeypatch):
     async with Group(telegram, tmp_path, monkeypatch) as group:
         await group.says(group.ada, "the harbour is blue")
         for text in ("/undo", "/retry"):

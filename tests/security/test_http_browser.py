@@ -201,7 +201,7 @@ async def test_only_the_hosts_that_were_named_are_this_server(live, host, status
 
 
 async def test_a_trusted_proxy_says_who_the_client_is_and_the_client_cannot(live):
-    """The nearest address that no trusted proxy speaks for counts; whatever a client wrote before it is a claim."""
+    """The nearest address that no trusted proxy speaks for counts; earlier ones are a client's claims."""
     for n in range(ATTEMPTS_MAX + 1):
         headers = {"Authorization": "Bearer wrong", "X-Forwarded-For": f"10.0.0.{n}, 192.0.2.7, 127.0.0.1"}
         response = await live.client.get("/v1/sessions", headers=headers)

@@ -54,7 +54,7 @@ async def test_health_needs_none(live):
     assert (await live.client.get("/healthz", headers={"Authorization": ""})).status_code == 200
 
 
-async def test_readiness_says_more_than_health_to_whoever_has_a_token(live):
+async def test_readiness_says_more_than_health_to_callers_with_a_token(live):
     found = await live.client.get("/readyz")
     assert (found.status_code, set(found.json())) == (200, {"ok", "proved_write_ms", "wal_bytes"})
 
@@ -277,7 +277,7 @@ async def test_a_body_beyond_the_limit_is_refused_while_it_is_read(live):
     assert (await live.get("/healthz")).status_code == 200
 
 
-async def test_a_client_that_leaves_in_the_middle_disturbs_nobody(live):
+async def test_a_client_that_disconnects_during_a_request_disturbs_no_other(live):
     host, port = live.url.removeprefix("http://").split(":")
     _, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /v1/messages HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 500\r\n\r\n"
@@ -288,7 +288,7 @@ async def test_a_client_that_leaves_in_the_middle_disturbs_nobody(live):
     assert (await live.get("/healthz")).status_code == 200
 
 
-async def test_what_is_not_http_gets_an_answer_and_disturbs_nobody(live):
+async def test_bytes_that_are_not_http_get_an_answer_and_disturb_no_other(live):
     host, port = live.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"\x16\x03\x01 hello\r\n\r\n")

@@ -97,7 +97,7 @@ async def test_a_send_token_sends_and_cannot_read_what_was_said(live):
 
 
 async def test_a_send_token_cannot_speak_for_somebody_on_another_channel(live):
-    """Whoever may send would otherwise reach what that person said over Telegram, by claiming to be them."""
+    """A sender could otherwise reach a person's words from Telegram by claiming to be that person."""
     _, headers = await make(live, Scope.SEND)
     body = {"agent": "ada", "chat": "c", "id": "s9", "text": "hello", "sender": "telegram:123"}
     refused = await live.client.post("/v1/messages", json=body, headers=headers)

@@ -116,7 +116,7 @@ async def test_a_decision_is_on_record_under_the_tokens_name(live, bobs):
 
 
 @pytest.mark.parametrize("body", [{}, {"agent": "ada"}, {"agent": "eve"}], ids=str)
-async def test_nobody_is_made_a_stranger_at_another_agent(live, bobs, body):
+async def test_access_to_another_agent_cannot_be_revoked(live, bobs, body):
     for agent in (ADA, BOB, CY):
         await live.runtime.access.pair(await stranger(live, agent))
     gone = await bobs("POST", "/v1/unpair", {"principal": GUEST, **body})

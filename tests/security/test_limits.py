@@ -30,7 +30,7 @@ LIMITS = ServerLimits()
 
 
 class OneHook:
-    """A hook that exists, and takes whatever it is sent."""
+    """A hook that exists, and accepts every body."""
 
     def __init__(self):
         self.taken = []
@@ -96,7 +96,7 @@ async def test_what_the_head_shows_to_be_wrong_is_answered_before_a_byte_of_the_
         writer.close()
 
 
-async def test_a_body_that_nobody_asked_for_is_let_go_with_its_connection(tmp_path, monkeypatch):
+async def test_an_unexpected_body_is_discarded_with_its_connection(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "REST_BYTES_MAX", 100_000)
     async with serve(tmp_path / "data") as live:
         reader, writer = await opened(live, head("/v1/hooks/main/nowhere", length=10**8))
@@ -152,7 +152,7 @@ async def test_a_request_that_waits_for_memory_leaves_its_body_in_the_socket(tmp
         writer.close()
 
 
-async def test_the_memory_of_all_bodies_is_bounded_whoever_sends_them(tmp_path, monkeypatch):
+async def test_the_memory_of_all_bodies_is_bounded_for_all_senders(tmp_path, monkeypatch):
     monkeypatch.setattr(body_memory, "WAIT_MS", 1)
     limits = replace(LIMITS, body_bytes_max=2 * BODY_BYTES_MAX, client_body_bytes_max=BODY_BYTES_MAX)
     names = Names((), ("127.0.0.1",))
@@ -287,7 +287,7 @@ async def test_a_socket_that_has_not_said_who_it_is_may_send_a_small_frame_only(
             assert socket.close_code == 1009
 
 
-async def test_large_frames_are_taken_from_whoever_has_a_token(tmp_path):
+async def test_large_frames_are_accepted_from_clients_with_a_token(tmp_path):
     async with serve(tmp_path / "data") as live:
         url = live.url.replace("http", "ws", 1) + "/v1/ws"
         async with connect(url, additional_headers={"Authorization": f"Bearer {TOKEN}"}, proxy=None) as socket:

@@ -304,7 +304,7 @@ async def test_what_is_forgotten_by_all_agents_is_not_for_a_token_of_one(live):
 
 
 async def test_the_viewer_of_a_token_keeps_to_its_agents_by_itself(live):
-    """Whatever a route looks up first: each question is closed on its own."""
+    """Each query is limited by itself, independent of what a route reads first."""
     token = AccessToken(id=TokenId("bobs"), scopes=frozenset(Scope), agents=frozenset({OURS}))
     viewer = Viewer(live.runtime, token)
     ours, theirs = [sha256(f"of {agent} {n}".encode()).hexdigest() for agent, n in ((OURS, 1), (THEIRS, 0))]

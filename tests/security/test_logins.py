@@ -69,7 +69,7 @@ async def closed(socket):
 # --- the findings, with their inputs ----------------------------------------------------------------
 
 
-async def test_finding_8_a_cookie_cannot_be_forged_by_whoever_finds_the_operators_token(tmp_path):
+async def test_finding_8_a_cookie_cannot_be_forged_with_the_operators_token(tmp_path):
     """The cookie's signing key was an HMAC of HOLDFAST_TOKEN, so a guessed token signed an operator's cookie."""
     async with serve(tmp_path) as live:
         browser = await logged_in(live)
@@ -232,7 +232,7 @@ async def test_a_use_is_written_down_every_few_minutes_and_not_with_every_reques
         assert seen == [0, -(SEEN_EVERY_MS - 1), 0, 0, -(SEEN_EVERY_MS - 1)]
 
 
-async def test_a_full_disk_logs_nobody_out(tmp_path, monkeypatch):
+async def test_a_full_disk_ends_no_login(tmp_path, monkeypatch):
     async def refuse(*_args):
         raise StoreFull("no room")
 
@@ -343,7 +343,7 @@ async def test_every_login_is_a_new_one_and_ends_the_one_before_in_that_browser(
         assert said(await browser.get(Cookie=before)) == (401, "login_ended")
         assert (await browser.get()).status_code == 200
         twice = await browser.get(Cookie=f"{browser.cookie}; {before}")
-        assert said(twice) == (401, "login_ended"), "nobody can tell which of them the owner's is"
+        assert said(twice) == (401, "login_ended"), "it is unknown which of them is the owner's"
 
 
 async def test_the_store_cannot_log_anybody_in(tmp_path):

@@ -186,7 +186,7 @@ async def test_a_redirect_does_not_take_an_mcp_servers_token_along():
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name != "mcp"])
 async def test_no_proxy_of_the_environment_is_shown_a_key_that_goes_to_this_machine(tmp_path, monkeypatch, name):
-    """Plain http to loopback is fine because nobody is on the way; a proxy would be."""
+    """Plain http to loopback is safe because the connection passes no other host; a proxy would be one."""
     async with web() as proxy, web() as server:
         for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(variable, proxy.url)

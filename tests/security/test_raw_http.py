@@ -116,7 +116,7 @@ async def test_what_is_neither_head_nor_body_has_a_limit_too(live, begun):
 
 
 async def test_a_body_that_goes_on_after_its_answer_is_let_go_after_five_seconds(live):
-    """Nobody without a token may hold a connection by never ending what was refused already."""
+    """A client without a token may not hold a connection by never ending a refused request."""
     reader, writer = await opened(live, f"POST /v1/messages HTTP/1.1\r\n{HOST}Content-Length: 100000000\r\n\r\n")
     assert (await told(reader))[0] == 401
     await until(lambda: any(one.is_answered_early for one in connections(live)))

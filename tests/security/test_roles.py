@@ -31,7 +31,7 @@ OPEN = AccessPolicy(door=Door.OPEN, group_door=Door.OPEN)
 
 
 class Obedient(PracticeModel):
-    """Does what the newest text says, whoever said it, and keeps every request."""
+    """Does what the newest text says, from any speaker, and records every request."""
 
     def __init__(self):
         self.requests = []
@@ -84,7 +84,7 @@ def note(text, target="memory"):
     return f"use memory {json.dumps({'action': 'add', 'target': target, 'content': text})}"
 
 
-async def test_finding_2_a_group_members_policy_is_system_text_for_nobody(live):
+async def test_finding_2_a_group_members_policy_is_never_system_text(live):
     await said(live, "-100", note(POLICY), sender="telegram:666")
     await said(live, "-100", "/new", sender="telegram:666")
     live.side.requests.clear()

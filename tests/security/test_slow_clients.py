@@ -85,7 +85,7 @@ async def test_a_ten_megabyte_message_is_refused_before_it_is_read(live):
 
 
 @pytest.mark.parametrize("pieces", [10**9, 1], ids=["in its middle", "at its end"])
-async def test_a_stream_that_nobody_reads_is_let_go_and_the_message_is_not_lost(live, monkeypatch, pieces):
+async def test_a_stream_without_a_reader_is_closed_and_the_message_is_not_lost(live, monkeypatch, pieces):
     """The client takes the head of its stream and nothing more; its socket is full, and then its time is over."""
     message = await live.runtime.send(f"stalled {pieces}", "My cat is called Byron.")
     await live.runtime.reply_to(message)

@@ -45,7 +45,7 @@ def message(sender, id="1"):
 
 @pytest.mark.parametrize("headers", [SENDING, OF_MAIN], ids=["all agents", "one agent"])
 @pytest.mark.parametrize("sender", ["telegram:123", "alice"])
-async def test_nobody_is_spoken_for_whom_an_account_elsewhere_belongs_to(live, sender, headers):
+async def test_a_token_cannot_speak_for_the_owner_of_an_account_elsewhere(live, sender, headers):
     asked = {"model": "main", "messages": [{"role": "user", "content": "/resume plans"}]}
     for path, body, more in (
         ("/v1/messages", message(sender), {}),

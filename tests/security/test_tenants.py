@@ -45,7 +45,7 @@ async def live(tmp_path_factory):
 
 
 async def planted(runtime):
-    """One of everything that ada can have, by the name of its parameter; and the same that nobody has."""
+    """One of every object of ada by the name of its parameter, and ids that do not exist."""
     message = await runtime.send("c", "hello", agent=ADA, id="e1")
     await soon(runtime.reply_to(message))
     (session,) = await runtime.sessions(agent=ADA, chat="c")
@@ -86,7 +86,7 @@ async def sent_along(runtime):
 
 
 async def uncertain_reply(runtime):
-    """A reply to a platform, of which nobody knows whether it arrived."""
+    """An uncertain reply to a platform."""
     message = runtime.gateway.new_message()
     address = Address(agent=ADA, channel="telegram", type="dm", chat="7")
     received = Received(address=address, event_id="e7", sender="telegram:7", text="hello")
@@ -98,7 +98,7 @@ async def uncertain_reply(runtime):
     return claim.id
 
 
-# Whatever else a route needs to come as far as looking for the id.
+# What else a route needs before it reads the id.
 BODIES: dict[str, list[Any]] = {
     "/v1/messages": [{"agent": "{agent}", "chat": "c", "id": "e1", "text": "hello"}],
     "/v1/chat/completions": [{"model": "{agent}", "messages": [{"role": "user", "content": "x"}]}],

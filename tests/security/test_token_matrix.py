@@ -192,7 +192,7 @@ async def asked(live, route, body, names, headers):
     return code_of(response), words
 
 
-FOR_PEOPLE = {("robot", "POST /v1/forget"): same("robot_refused")}  # whatever is to be forgotten
+FOR_PEOPLE = {("robot", "POST /v1/forget"): same("robot_refused")}  # of the person or the session to forget
 CELLS = [
     pytest.param(
         kind,

@@ -1,7 +1,8 @@
 """Finding 3 of the attack on a running gateway: a `send` token was every HTTP user of its agent.
 
-A token that is bound to a sender or to chats speaks as nobody else and nowhere else. A relay may, because the operator
-said so, and still does not find what another token asked for. The matrix of all routes is in test_token_matrix.py.
+A token that is bound to a sender or to chats sends under no other name and to no other chat. A relay may, because the
+operator allowed it, and still does not find what another token asked for. The matrix of all routes is in
+test_token_matrix.py.
 
 Rules: D46.
 """

@@ -42,7 +42,7 @@ webhook_url = "https://bots.example/v1/hooks/main/telegram"
 webhook_secret_env = "HOOK"
 api_url = "{telegram}"
 """
-SOON_S = 30.0  # whatever takes longer never comes
+SOON_S = 30.0  # longer than any answer takes
 NO_PROXY = dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"), "")
 
 

@@ -197,7 +197,7 @@ async def test_a_store_that_is_away_for_a_moment_ends_no_connection(live, monkey
         assert await closed(socket) == (4401, "auth_required")
 
 
-async def test_while_the_store_is_away_nobody_with_a_token_of_it_is_let_in(live, monkeypatch):
+async def test_while_the_store_is_away_its_tokens_are_refused(live, monkeypatch):
     mine = await make(live, 16, Scope.READ)
     monkeypatch.setattr(live.app._guard, "identify", Away(live.app._guard.identify))
     async with ws(live, additional_headers=mine) as socket:

@@ -291,7 +291,7 @@ async def test_the_first_words_of_somebody_in_anothers_chat_are_no_command(drive
     assert (await driver.db.read(read_session(session))).state.value == "open"
 
 
-async def test_an_agent_that_answered_there_is_nobody_who_talks_there(driver):
+async def test_an_agent_that_answered_does_not_count_as_a_speaker(driver):
     await driver.talk("one", who="ada")
     await driver.talk("the answer", who="agent:moss", human=False)
     assert (await give(driver, "/new", who="ada")).switched

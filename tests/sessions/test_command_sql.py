@@ -390,7 +390,7 @@ async def test_delete_blanks_every_word_and_keeps_the_envelopes(driver):
     assert (await driver.talk("again")).session != session
 
 
-async def test_a_reply_in_doubt_stays_in_doubt_when_its_words_are_deleted(driver):
+async def test_an_uncertain_reply_stays_uncertain_when_its_words_are_deleted(driver):
     await driver.talk("one")
     await driver.write("update reply set state = 'pending', doubts = 1")
     await driver.delete()

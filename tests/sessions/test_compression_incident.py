@@ -1,7 +1,7 @@
 """The original incident, as it happened to nine agents on one host, with real processes.
 
 There, compression moved conversations to new session ids, compressed other agents' sessions, and forgot the messages
-that arrived meanwhile. Here the id stays, nobody's session is touched but one's own, and the first context after a
+that arrived meanwhile. Here the id stays, no other session is touched, and the first context after a
 compression holds everything.
 """
 

@@ -182,7 +182,7 @@ async def test_resume_and_branch_leave_the_old_session_open_until_it_idles_out(d
     assert (await end(driver, child)).from_seq == 3
 
 
-async def test_expired_sessions_are_those_nobody_uses_oldest_first(driver):
+async def test_expired_sessions_are_the_unused_ones_oldest_first(driver):
     sessions = []
     for chat in ("a", "b", "c", "d"):
         sessions.append(await driver.chat("one", chat=chat))
@@ -378,7 +378,7 @@ async def test_a_message_after_that_goes_on_in_the_next_epoch_while_the_frozen_r
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.value)
-async def test_mail_that_nobody_has_taken_yet_at_the_close_keeps_the_session(driver, step):
+async def test_a_message_that_waits_at_the_close_keeps_the_session(driver, step):
     session = await driver.chat("one")
     await end(driver, session)
     held = await to_step(driver, await take(driver), step, ADD)

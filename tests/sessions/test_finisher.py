@@ -255,7 +255,7 @@ async def test_without_expiry_or_with_an_agent_that_is_gone_nothing_expires(live
 
 
 @pytest.mark.parametrize("what", ["undone", "nothing since", "no conversation"])
-async def test_where_there_is_nothing_to_extract_nobody_is_asked_and_nothing_is_written(lives, clock, what):
+async def test_without_text_to_extract_no_model_is_asked_and_nothing_is_written(lives, clock, what):
     model = ScriptedModel(otherwise=says(ANSWER))
     life = await lives(model)
     if what == "no conversation":

@@ -49,7 +49,7 @@ async def test_a_hundred_agents_cross_the_threshold_together(tmp_path):
             assert len(own) == ROUNDS, "each message was answered once"
             for n, request in enumerate(own):
                 seen = list(dict.fromkeys(marks(request)))
-                assert seen == [f"m{k}-{agent}" for k in range(n + 1)], "all of it, in order, and nobody else's"
+                assert seen == [f"m{k}-{agent}" for k in range(n + 1)], "all of it, in order, and nothing of others"
                 assert request[-1].content == f"m{n}-{agent} {FILLER}", "the message itself, whole"
         for request in model.summaries_asked:
             assert len({mark.split("-")[1] for mark in marks(request)}) == 1, "no summariser saw two agents"

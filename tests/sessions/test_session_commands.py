@@ -92,7 +92,7 @@ async def test_every_command_is_answered_exactly_once_also_after_a_kill(tmp_path
 
     async def running(claim, run):
         await real(claim, run)
-        await done.stand()  # committed, and nobody hears of it
+        await done.stand()  # committed, but the answer is lost
 
     replace_verb(monkeypatch, before.runtime.db, run_command, running)
     gate.open()
@@ -249,7 +249,7 @@ async def test_a_session_that_is_live_and_busy_elsewhere_cannot_be_resumed(tmp_p
 
 
 async def happened_idle(runtime, chat: str) -> None:
-    """Until the chat's mailbox is claimed by nobody."""
+    """Until the chat's mailbox is not claimed."""
     from holdfast.inbox.address import Address
     from holdfast.kernel.ids import AgentName
 
@@ -262,7 +262,7 @@ async def happened_idle(runtime, chat: str) -> None:
     await soon(look())
 
 
-async def test_nobody_resumes_a_session_of_somebody_elses_chat(tmp_path):
+async def test_a_session_of_another_persons_chat_cannot_be_resumed(tmp_path):
     async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
         await ask_all(runtime, "secret", "/title Diary", chat="hers", sender="ada")
         session = await the_session(runtime, "hers")

@@ -1,11 +1,11 @@
-"""Short histories: the same chance and the same faults as `holdfast sim`, with less said."""
+"""Short histories: the same randomness and faults as `holdfast sim`, with fewer messages."""
 
 from dataclasses import replace
 
 from holdfast.testing.history import plan_of, run_history
 
 FIRST = 10_040
-MEASURED = range(FIRST, FIRST + 200)  # lived through by test_coverage, which looks at the lines they reach
+MEASURED = range(FIRST, FIRST + 200)  # run by test_coverage, which records the lines they reach
 OTHERS = range(MEASURED.stop, FIRST + 2_000)
 MESSAGES = 9
 

@@ -42,7 +42,7 @@ def test_a_yes_with_the_digest_of_another_call_decides_nothing():
     assert verdict.counts["approval expired"] == 1
 
 
-def test_nobody_is_asked_about_what_cannot_be_shown():
+def test_no_approval_is_requested_for_a_call_that_cannot_be_shown():
     verdict = live(UNSHOWABLE)
     assert describe(UNSHOWABLE, verdict.violations) == describe(UNSHOWABLE, ())
     assert not [name for name in verdict.counts if name.startswith("approval ")]

@@ -1,4 +1,4 @@
-"""Random histories have rooms to catch up in, drafts, agents that write to each other, links, moves and operators.
+"""Random histories have a platform without redelivery, drafts, agents that message each other, links, moves, operators.
 
 The invariants of these areas are judged in every history that has them; their mutants are tried in `test_mutants`.
 """

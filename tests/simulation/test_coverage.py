@@ -1,4 +1,4 @@
-"""Histories reach the verbs and the loops that they vouch for, and everything they do not reach is on a list."""
+"""Histories reach the verbs and the loops that they test, and a list names everything they do not reach."""
 
 from collections import Counter
 
@@ -28,7 +28,7 @@ COUNTED = ("backfill", "lost index", "question", "pruned", "spend", "expired")
 
 
 def test_two_hundred_histories_reach_most_verbs_and_most_of_every_loop_and_strike_every_loop():
-    """One test for all of it: the histories are lived through once, and tracing their lines doubles what they cost."""
+    """One test for all of it: the histories run once, and tracing their lines doubles their cost."""
     reached = Reached()
     with scratch() as folder, tracing(reached):
         verdicts = [short(seed, folder) for seed in MEASURED]

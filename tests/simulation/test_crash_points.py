@@ -1,7 +1,7 @@
-"""One small story, with the process dying before and after every verb and before every single statement of it.
+"""One short workload, with a crash before and after every verb and before every statement of it.
 
-The story is told by two nodes. It has turns with tools, a command of each kind, compression, observed talk, a writer
-without a mailbox, a worker that dies in a turn and a node that is shut down, so that nearly every verb is used.
+Two nodes process it. It has turns with tools, a command of each kind, compression, observed messages, recorded turns,
+a worker that dies in a turn and a node that is shut down, so that nearly every verb is used.
 """
 
 import pytest
@@ -53,7 +53,7 @@ TROUBLES = (
 )
 UNUSED = {
     "claim_mailbox",  # workers claim several at a time
-    "prove_write",  # asked by health checks only
+    "prove_write",  # used by health checks only
     "prune_messages",  # comes after an hour
     "find_open_operation",  # asked when two compressions meet
     "end_operation",
@@ -63,7 +63,7 @@ UNUSED = {
         "schedule_overdue",
         "apply_memory",
         "undo_memory",
-    ),  # nobody asks for them here
+    ),  # not requested here
     *("list_expired_sessions", "begin_finalisation", "retry_finalisation"),  # nothing expires
     *("begin_forgetting", "mark_scrubbed", "sweep_forgotten"),  # and nothing is forgotten
     "decide_approval",  # people decide in their chats
@@ -73,7 +73,7 @@ UNUSED = {
         "unpair",
         "link_principals",
         "unlink_principal",
-    ),  # strangers and operators are not in it;
+    ),  # there are no strangers and operators;
     *("move_address", "move_chat"),  # the tests of the scripts repeat each of these after a commit
     *(
         "note_position",
@@ -82,17 +82,17 @@ UNUSED = {
         *("add_login", "see_login", "end_login", "end_logins"),
         "record_spend",
         "sum_spent",
-    ),  # nor are channels and payment
+    ),  # nor channels and spending
     *("record_action", "refuse_action", "note_settings"),  # recorded beside the store's own acts
     "changed",  # a node polls for what is due instead
-    *("claim_replies", "settle_reply", "next_reply_due", "resend_reply"),  # told in test_reply_points
+    *("claim_replies", "settle_reply", "next_reply_due", "resend_reply"),  # tested in test_reply_points
     *(
         "intend_draft",
         "note_draft",
         "release_draft",
         "take_stray_drafts",
         "drop_draft",
-    ),  # told in outbox/test_draft_flow.py
+    ),  # tested in outbox/test_draft_flow.py
 }
 USED = [
     point

@@ -30,7 +30,7 @@ def test_nothing_of_a_forgotten_person_is_left_and_others_lose_nothing(verdicts)
 
 
 def test_histories_forget_something_and_meet_every_kind_of_fault(verdicts):
-    """A person who said nothing, to nobody, in peace, is easily forgotten."""
+    """A history without faults in which the person said nothing proves nothing."""
     assert total(verdicts, "entries") > 100
     assert total(verdicts, "summaries") > 20
     assert total(verdicts, "recalls") > 20
@@ -47,7 +47,7 @@ def test_histories_forget_something_and_meet_every_kind_of_fault(verdicts):
     }
     for verb in VERBS:
         before, after = (sum(one.passed[CrashPoint(verb, side)] for one in verdicts) for side in ("before", "after"))
-        assert before > after > 0, f"nobody died during {verb}"
+        assert before > after > 0, f"no node died during {verb}"
 
 
 def test_the_same_seed_forgets_in_the_same_way(verdicts):

@@ -1,7 +1,7 @@
 """No fault of processes, models and platforms makes an acknowledged message lost, doubled or misfiled.
 
-Each history is one seed: two or three nodes on one database, people who talk, and faults of every kind. A failing
-one is told by `holdfast sim --replay SEED`; its seed is then kept in seeds.json, which is replayed here for ever.
+Each history is one seed: two or three nodes on one database, people who talk, and faults of every kind. `holdfast sim
+--replay SEED` prints the events of a failing one; its seed is then added to seeds.json, which is replayed here forever.
 """
 
 import json
@@ -16,7 +16,7 @@ from tests.simulation.short import FIRST, OTHERS, short
 
 CHUNK = 40
 # Of the chunks, one in so many runs before every push and the others in the soak. The hardest mutant needs at most 240
-# histories of any kind to be seen (test_mutants.py), and `make sim` lives through 2,000 whole ones with other seeds.
+# histories of any kind to be killed (test_mutants.py), and `make sim` runs 2,000 whole ones with other seeds.
 STRIDE = 3
 CORPUS = json.loads((Path(__file__).parent / "seeds.json").read_text(encoding="utf-8"))
 

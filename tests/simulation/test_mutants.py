@@ -1,4 +1,4 @@
-"""Each guarantee, broken on purpose, is seen: by the checker that guards it, within a budget of histories.
+"""Each guarantee, broken on purpose, is detected by its checker within a budget of histories.
 
 Rules: D37.
 """
@@ -10,8 +10,8 @@ from holdfast.testing.campaign import run_mutant
 from holdfast.testing.invariants import CHECKS
 from holdfast.testing.mutants import MUTANTS
 
-# By living on after the history, by living through it again, and in histories in which somebody is forgotten; an error
-# that no fault explains is seen in the log.
+# Checked by a second recovery, by a second run, and in histories in which a person is forgotten; an error that no fault
+# explains is found in the log.
 JUDGED_ELSEWHERE = {"I13", "I16", "I18", "surprise"}
 
 

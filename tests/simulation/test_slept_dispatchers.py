@@ -18,7 +18,7 @@ SEED = 51  # one in which another node takes the lane over and sends before the 
 
 
 def broken():
-    """The invariants that are broken when a courier falls asleep with a lane in its hand."""
+    """The invariants that are broken when a dispatcher is paused while it holds a lane."""
     found = set()
     with scratch() as folder:
         for occurrence in range(1, 11):

@@ -35,7 +35,7 @@ def test_what_is_too_short_or_too_uniform_is_no_key(text):
         make_key(text, SALT)
 
 
-def test_lines_come_back_and_nobody_else_reads_them():
+def test_lines_are_read_back_and_are_unreadable_to_others():
     hidden = [cipher().encrypted(line) for line in LINES]
     assert not any(line and line in told for line, told in zip(LINES, hidden, strict=True))
     assert [cipher().readable(line) for line in hidden] == LINES

@@ -191,7 +191,7 @@ async def test_a_stale_claim_changes_nothing(driver, verb):
 
 
 @pytest.mark.parametrize("verb", VERBS[:-1], ids=lambda verb: verb.__name__)
-async def test_the_claim_of_a_reaped_node_changes_nothing_even_when_nobody_claimed_since(driver, verb):
+async def test_the_claim_of_a_reaped_node_changes_nothing_even_without_a_newer_claim(driver, verb):
     await driver.db.write(register_node(OTHER, "there", sole=False))
     await driver.say("one")
     await driver.say("/undo")
@@ -260,7 +260,7 @@ async def test_reaping_twice_is_reaping_once(driver):
 
 
 async def test_a_claim_committed_while_its_node_was_reaped_is_voided_by_the_next_reaping(driver):
-    """The claim and the reaping do not see each other; without a second look nobody would ever free the mailbox."""
+    """The claim and the reaping do not see each other; without a second check the mailbox would never be freed."""
     await driver.say("one")
     await driver.claim()
     await driver.write("delete from node where id = :node", node=driver.node)

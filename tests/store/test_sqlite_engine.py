@@ -446,7 +446,7 @@ def test_a_bug_in_one_script_is_its_own_and_its_neighbours_are_kept(path, script
 
 
 def test_a_transaction_that_sqlite_ended_fails_the_whole_batch(path):
-    """Whatever ends the transaction, the neighbours must not be answered and the rest must not be run."""
+    """If the transaction ends for any reason, the calls beside it get no answer and the rest is not run."""
     make(path, things=0)
     db, ran = open_connection(path), []
 
@@ -515,7 +515,7 @@ async def test_no_result_is_released_before_its_commit(db, monkeypatch):
     assert await asyncio.gather(*writes) == [0, 1, 2, 3, 4]
 
 
-async def test_a_caller_that_stops_waiting_disturbs_nobody(db, monkeypatch):
+async def test_a_cancelled_caller_disturbs_no_other(db, monkeypatch):
     gate = CommitGate(monkeypatch)
     writes = [asyncio.ensure_future(db.write(Call("add", add(n)))) for n in range(3)]
     await until(gate.at_commit.is_set)
@@ -717,7 +717,7 @@ async def test_calls_of_one_tick_share_a_commit(path):
 
 
 @pytest.mark.parametrize(("at", "kept"), [("insert", 0), ("commit", 0), ("committed", 2)])
-async def test_a_death_at_a_statement_keeps_what_was_committed_and_answers_nobody(path, at, kept):
+async def test_a_crash_at_a_statement_keeps_committed_rows_and_answers_no_caller(path, at, kept):
     deaths: list[BaseException] = []
 
     def probe(verb: str, sql: str) -> None:

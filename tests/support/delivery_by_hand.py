@@ -1,4 +1,4 @@
-"""A dispatcher that is stepped by hand, with a real store and a real provider, on a clock that is jumped.
+"""A dispatcher that a test steps, with a real store and a real provider, on a clock that the test moves.
 
 A test counts virtual time and takes none of it; the provider may speak over a socket.
 """
@@ -27,13 +27,13 @@ ROOM = Capacity(memory_chars=100_000, user_chars=100_000)
 
 
 class ByHand:
-    """A courier that is stepped, on a clock that is jumped."""
+    """A dispatcher that a test steps, on a clock that it moves."""
 
     def __init__(self, db: Database, clock: ManualClock, configured: Configured, name: ProviderName) -> None:
         self.db, self.clock = db, clock
         self.providers = Providers(lambda _agent: {name: configured})
         self.ports = make_ports(db, clock=clock, entropy=SeededEntropy(1))
-        self.courier = Dispatcher(
+        self.dispatcher = Dispatcher(
             self.ports,
             providers=self.providers,
             member=cast("Any", SimpleNamespace(node=NodeId("n"))),
@@ -52,8 +52,8 @@ class ByHand:
     async def settle_due(self) -> None:
         """Until nothing is due now."""
         self.ports.notifier.wake(Topic.DELIVERY)
-        while await self.courier.step() or len(self.courier.running):
-            await self.courier.drain(60_000)
+        while await self.dispatcher.step() or len(self.dispatcher.running):
+            await self.dispatcher.drain(60_000)
 
     async def run_for(self, wait_ms: int) -> None:
         until = self.clock.now() + wait_ms
@@ -66,7 +66,7 @@ class ByHand:
     async def _next(self) -> Instant | None:
         """When something can be done next; None when nothing is open."""
         due = (await self.db.read(next_due()))[1].values()
-        reopens = [carrier.circuit.reopens_at for carrier in self.courier._deliveries.values()]
+        reopens = [call.circuit.reopens_at for call in self.dispatcher._deliveries.values()]
         return Instant(max(self.clock.now() + 1, min(due), *reopens)) if due else None
 
     async def until_rest(self) -> int:

@@ -226,7 +226,7 @@ class Driver:
         return await self.db.read(Call("look", lambda: rows(sql, **params)))
 
     async def write(self, sql: str, **params: object) -> None:
-        """What a loop of a later milestone would do; used for couriers."""
+        """What a loop would do; used for the dispatcher."""
         await self.db.write(Call("poke", lambda: rows(sql, **params)))
 
     async def state(self, message: MessageId) -> str:

@@ -1,6 +1,6 @@
 """The engines that the contract runs over, each opened for one test with a clock that the test owns.
 
-Making the tables takes longer than most tests. So PostgreSQL gets one schema per process, emptied before every test,
+Creating the tables takes longer than most tests. So PostgreSQL gets one schema per process, emptied before every test,
 and SQLite a copy of one empty database.
 """
 
@@ -42,6 +42,12 @@ class Timed(Clocked):
         await self._tell()
         return await self._database.read(call)
 
+    async def emptied(self, clock: ManualClock) -> "Timed":
+        """The same connections with a clock of another test, and without any rows."""
+        timed = Timed(self._database, clock)
+        await timed.write(Call("wipe", _wipe))
+        return timed
+
     async def _tell(self) -> None:
         if self._told != self._clock.now():
             self._told = self._clock.now()
@@ -62,8 +68,7 @@ async def open_engine(
     """An empty database of the named engine."""
     if server is not None:
         async with open_postgres(server, clock) as timed:
-            await timed.write(Call("wipe", _wipe))
-            yield timed
+            yield await timed.emptied(clock)
         return
     path = folder / "store.db"
     path.write_bytes(_nothing_yet())

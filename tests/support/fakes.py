@@ -36,7 +36,7 @@ from holdfast.turns.turn import Usage
 from tests.support.patience import within
 from tests.support.ports import make_ports
 
-SOON_S = 20.0  # whatever takes longer never comes
+SOON_S = 20.0  # longer than any answer takes
 T = TypeVar("T")
 Move: TypeAlias = Callable[[ModelRequest], AsyncIterator[ModelEvent]]
 
@@ -53,7 +53,7 @@ class Gate:
     def __init__(self) -> None:
         self.reached = asyncio.Event()
         self.opened = asyncio.Event()
-        self.left = asyncio.Event()  # also when whoever stood there was cancelled
+        self.left = asyncio.Event()  # also when the waiting task was cancelled
 
     async def stand(self) -> None:
         self.reached.set()
@@ -321,7 +321,7 @@ async def the_session(runtime: Runtime, chat: str = "c", agent: str = "main") ->
 
 
 async def happened(feed: AsyncIterator[Event], name: str, **fields: object) -> Event:
-    """The next event of this name, whatever comes before it."""
+    """The next event of this name, skipping others."""
 
     async def find() -> Event:
         async for event in feed:
@@ -333,7 +333,7 @@ async def happened(feed: AsyncIterator[Event], name: str, **fields: object) -> E
 
 
 async def post(runtime: Runtime, chat: str, text: str, *, type: str = "dm", **more: Any) -> MessageId:
-    """Hand a message to the gateway as a channel with groups and bots would."""
+    """Pass a message to the gateway as a channel with groups and bots would."""
     from holdfast.inbox.address import Address
     from holdfast.inbox.message import accepted_message
 

@@ -153,7 +153,7 @@ async def one(provider: HonchoProvider, given: Parcel) -> Outcome:
 
 
 async def carry(provider: HonchoProvider, given: Parcel, *, attempts: int = 60) -> Outcome:
-    """As the courier does: ask whenever in doubt, send again only what is absent."""
+    """As the dispatcher does: ask about an unknown outcome, resend only what is absent."""
     outcome = await one(provider, given)
     for attempt in range(2, attempts):
         if isinstance(outcome, Delivered):

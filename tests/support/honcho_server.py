@@ -113,7 +113,7 @@ class HonchoServer(HonchoWorld):
         self.release()
 
     def forward(self) -> int:
-        """Let the proxy hand on every request that it answered by itself; how many."""
+        """Let the proxy forward every request that it answered by itself; return how many."""
         held, self.held = self.held, []
         for request in held:
             self._act(request)
@@ -173,7 +173,7 @@ class HonchoServer(HonchoWorld):
 
     def _act(self, request: Request) -> Answer:
         if request.path == "/health":
-            return _json(200, {"status": "ok"})  # whatever the state of the database
+            return _json(200, {"status": "ok"})  # for any state of the database
         try:
             self._authenticate(request)
             status, body = self.handle(request.method, request.path, request.query, request.body)

@@ -1,7 +1,7 @@
-"""The clock of the running event loop, put forward by a test.
+"""The clock of the running event loop, moved forward by a test.
 
-A short timeout in a test is a bet that the machine does everything before it within that time. Instead, the limit
-stays long, the test waits for the event after which it may run out, and then lets it run out.
+A short timeout in a test assumes that the machine finishes all earlier work within that time. Instead, the limit
+stays long, the test waits for the event after which it may expire, and then lets it expire.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def put_forward(seconds: float) -> None:
-    """Make every timer of the running loop due that is set within so many seconds from now."""
+    """Make every timer of the running loop due that would be due within so many seconds."""
     loop = asyncio.get_running_loop()
     now = loop.time
     loop.time = lambda: now() + seconds  # type: ignore[method-assign]

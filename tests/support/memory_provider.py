@@ -40,17 +40,17 @@ class Service:
     lookups: list[RecallQuery] = field(default_factory=list)
     crowded: list[str] = field(default_factory=list)  # places that two calls were inside of at the same time
 
-    away: str = ""  # why nobody can reach it, while nobody can
+    away: str = ""  # why it is unreachable, while it is
     sick: str = ""  # what it answers to everything, while it is up and not well
     says_well: bool = False  # what its health says all the same
     failing_share: float = 0.0  # of all deliveries, by chance, each answered with a 500
     dice: random.Random = field(default_factory=lambda: random.Random(10))
     poison: str = ""  # a word that it fails on each time
-    hold: Gate | None = None  # where whoever delivers stands
+    hold: Gate | None = None  # where a delivery waits
     held: list[Parcel] = field(default_factory=list)  # with whom somebody stood there
     keeps_first: bool = True  # whether the words are kept before somebody stands there, or after
     recall_script: list[Gate | None] = field(default_factory=list)  # where each lookup stands, in order
-    stubborn: bool = False  # whether a lookup goes on when nobody waits for it any more
+    stubborn: bool = False  # whether a lookup continues after its caller was cancelled
     _inside: Counter[str] = field(default_factory=Counter)
 
     def words(self, place: str | None = None) -> list[str]:
@@ -123,7 +123,7 @@ class ServiceProvider:
         return Landing.LANDED if known else Landing.ABSENT
 
     async def recall(self, query: RecallQuery) -> list[Recollection]:
-        """A canary that names the lookup it was found for; told however late, and whoever has given up on it."""
+        """A canary that names its lookup; it is returned however late, even if the caller has given up."""
         service = self._service
         service.lookups.append(query)
         n = len(service.lookups)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-CANARY = "canary-of-the-vendor"  # stands in every error body; nobody may ever be shown it
+CANARY = "canary-of-the-vendor"  # in every error body; it may never be shown
 KEY = "sk-canary-key-0123456789"
 
 

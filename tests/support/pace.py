@@ -1,4 +1,4 @@
-"""Time for the tests of channels: pauses that take none, and a clock that can be put forward."""
+"""Time for the tests of channels: pauses that take no time, and a clock that can be moved forward."""
 
 import asyncio
 
@@ -11,13 +11,13 @@ WAIT_S = 30.0
 
 
 class HastyTasks(AsyncTasks):
-    """Pauses take no time; how long they would have been is kept. The time of attendance passes when it is told to."""
+    """Pauses take no time and are recorded. The interval of the account watermark passes when a test says so."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pauses_ms: list[float] = []
         self.minutes = asyncio.Semaphore(0)
-        self.kept = 0  # how often the time of attendance was waited for
+        self.kept = 0  # how often the interval of the account watermark was waited for
         self.told = asyncio.Event()
 
     async def sleep(self, delay_ms: float) -> None:
@@ -30,7 +30,7 @@ class HastyTasks(AsyncTasks):
         await asyncio.sleep(0)
 
     async def minute(self) -> None:
-        """It is noted, or not, that everything was heard."""
+        """Let the interval pass, in which the account watermark may advance."""
         kept = self.kept
         self.minutes.release()
         async with within(WAIT_S):
@@ -40,7 +40,7 @@ class HastyTasks(AsyncTasks):
 
 
 class Later:
-    """The real clock, put forward."""
+    """The real clock, moved forward."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 LOOK_EVERY_S = 2.0
-CROWDING_MAX = 60.0  # whatever the system says, a test that hangs fails within two hours
+CROWDING_MAX = 60.0  # an upper bound, so that a test that hangs fails within two hours
 HANGS_S = 3_600.0  # for waits that the limit of the test interrupts
 
 

@@ -62,7 +62,7 @@ def make_ports(
 
 
 def verb_on(db: Any, verb: Verb[..., Any], *, reads: bool = False) -> AnyVerb:
-    """The verb as a function that runs it on the database as it is now, whatever is replaced later."""
+    """The verb as a function that runs it on the current database, even if it is replaced later."""
     run = db.read if reads else db.write
     return lambda *args, **options: run(verb(*args, **options))
 

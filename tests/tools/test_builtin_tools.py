@@ -50,7 +50,7 @@ async def test_an_agent_has_all_of_them_or_those_that_are_chosen(tmp_path):
         await soon(runtime.ask("c", "hi"))
         await soon(runtime.ask("c", "hi", agent="few"))
         names = [{spec.name for spec in request.tools} for request in model.asked]
-        assert names == [{"memory", "recall", "history"}, {"history"}], "whoever may message nobody has no tool for it"
+        assert names == [{"memory", "recall", "history"}, {"history"}], "few may message no agent"
 
 
 async def test_a_tool_that_does_not_exist_cannot_be_chosen(tmp_path):

@@ -139,7 +139,7 @@ def test_a_user_is_for_root_to_choose_and_must_exist(monkeypatch):
 
 
 def test_a_program_whose_user_cannot_be_taken_is_not_started():
-    """Nobody may take a number that means no user, root included."""
+    """No process may take a number that means no user, root included."""
     done = run({"user": ["nobody", -1, -1]}, "print('started')")
     assert (done.returncode, done.stdout) == (125, "")
     assert "it could not become the user nobody" in done.stderr
@@ -187,7 +187,7 @@ open({str(other / "new")!r}, "w")
 """
     done = run({"deny": [str(tmp_path / "link")], "allow": [str(own)]}, code)
     assert (done.stdout.split(), done.stderr) == (["denied", "denied", "plain", "mine", "denied"], "")
-    assert (other / "new").stat().st_mode & 0o777 == 0o640  # the umask of whoever started Holdfast
+    assert (other / "new").stat().st_mode & 0o777 == 0o640  # the umask of the user who started Holdfast
 
 
 def test_a_confined_program_cannot_signal_a_process_outside():

@@ -223,7 +223,7 @@ async def test_no_name_and_no_arguments_are_ever_raised_about(name, arguments):
     assert is_storable(outcome.text)
 
 
-async def test_a_plain_function_runs_in_a_thread_and_delays_nobody():
+async def test_a_plain_function_runs_in_a_thread_and_delays_no_other_call():
     ran_in = []
 
     def slow() -> str:

@@ -96,7 +96,7 @@ async def test_a_waiting_turn_holds_no_claim_and_does_not_spin(tmp_path):
         await told(runtime, "still there?", agent="other")
         later_box = await runtime.db.read(find_mailbox("agent:main:http:dm:c"))
         assert later_box is not None
-        assert later_box.fence == box.fence, "nobody claimed it in vain"
+        assert later_box.fence == box.fence, "no worker claimed it in vain"
         await told(runtime, f"/deny {approval} not today")
         assert await soon(runtime.reply_to(later)) == "re: and then?"
 
@@ -116,7 +116,7 @@ async def test_a_denial_and_its_reason_are_told_to_the_model_which_goes_on(tmp_p
         assert till.paid == [1]
 
 
-async def test_nobody_answering_in_time_is_a_no(tmp_path):
+async def test_an_approval_without_an_answer_in_time_is_denied(tmp_path):
     till = Till()
     model = ScriptedModel(calls(WISH), says("nobody there"))
     async with await Process.start(tmp_path, agents(model, guarded(wait_ms=1), tools=[till.pay])) as runtime:
@@ -175,7 +175,7 @@ async def test_the_policy_may_guard_tools_that_are_not_marked_but_not_tools_that
         await told(runtime, f"/approve {await asked(feed)}")
         assert await soon(runtime.reply_to(message)) == "done"
         assert [one.content for one in model.requests[-1] if one.role == "tool"][1] == "seen"
-        assert len(await runtime.approvals.list(decided=True)) == 1, "nobody was asked about a tool that is not there"
+        assert len(await runtime.approvals.list(decided=True)) == 1, "an unknown tool needs no approval"
 
 
 @pytest.mark.parametrize("when", ["before the decision", "after the decision"])

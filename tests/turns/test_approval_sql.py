@@ -95,7 +95,7 @@ async def test_a_turn_that_waits_holds_no_claim_and_its_mailbox_sleeps_until_the
     assert (await driver.db.read(trace_message(turn.messages[0]))).phase == "awaiting"
 
 
-async def test_mail_that_comes_meanwhile_is_kept_behind_it_and_wakes_nobody(driver):
+async def test_a_message_that_arrives_meanwhile_waits_behind_it_and_wakes_no_worker(driver):
     await waiting(driver)
     before = await ready_at(driver)
     later = await driver.say("are you there?")
@@ -246,7 +246,7 @@ async def test_a_sender_who_may_not_decide_changes_nothing(how, answer, driver):
     assert await driver.db.write(claim_mailbox(driver.node)) is None
 
 
-async def test_named_approvers_decide_and_whoever_asked_does_not(driver):
+async def test_named_approvers_decide_and_the_requester_does_not(driver):
     await waiting(driver, approvers=("boss", "second"))
     assert (await told(driver, "/approve K7M2QX")).startswith("Only a named approver or an operator")
     assert (await told(driver, "/approve K7M2QX", who="boss")).startswith("Approved")
@@ -446,7 +446,7 @@ async def test_only_the_client_that_decided_learns_which_message_continues(drive
         assert (await driver.db.read(trace_message(message))).released is None
 
 
-async def test_an_account_that_is_linked_to_whoever_asked_learns_it_too(driver):
+async def test_an_account_that_is_linked_to_the_requester_learns_it_too(driver):
     turn = await waiting(driver)
     asked = LinkRequest(
         principal=Principal("slack:1"), person=Principal("ada"), by="test", operation=OperationId(driver.id("op"))
@@ -487,6 +487,6 @@ async def test_a_message_to_another_agent_leaves_with_the_result_that_names_it_a
     assert await driver.db.write(append_step(claim, turn, done)) == once
     found = await driver.rows("select id, agent, channel, address, hop, state from reply")
     assert found == [("rep_out", "fern", "agent", address_of("x", agent="moss"), 1, "pending")]
-    assert (await driver.db.read(trace_message(message))).reply is None, "it is not the reply to whoever asked"
+    assert (await driver.db.read(trace_message(message))).reply is None, "it is not the reply to the person who asked"
     await driver.answer(claim, once, "told them")
     assert (await driver.db.read(trace_message(message))).reply.text == "told them"

@@ -306,7 +306,7 @@ async def asked_of(runtime, model, count):
 
 
 async def test_a_death_is_counted_against_one_turn_once_several_have_been_through_a_few(tmp_path):
-    """Nobody can tell which turn it was that died; taken up one at a time, the innocent ones keep their tries."""
+    """Which turn caused the crash is unknown; resumed one at a time, the other turns keep their attempts."""
     model = ScriptedModel(otherwise=stands_at(Gate(), says("never")))
     chats = [f"chat {n}" for n in range(4)]
     sent: list[MessageId] = []

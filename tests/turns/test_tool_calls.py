@@ -227,10 +227,10 @@ async def test_tools_of_somebody_else_may_return_what_cannot_be_stored_or_raise(
         assert (trace.state.value, trace.attempt) == ("answered", 2)
         told = [message.content for message in model.requests[-1] if message.role == "tool"]
         assert told[0] == "smile ?"
-        assert "outcome of this call is unknown" in told[1], "it raised after it began, so nobody can say"
+        assert "outcome of this call is unknown" in told[1], "it raised after it began, so the outcome is unknown"
 
 
-async def test_a_tool_nobody_has_and_unusable_arguments_are_told_to_the_model(tmp_path):
+async def test_an_unknown_tool_and_unusable_arguments_are_reported_to_the_model(tmp_path):
     till = Till()
     till.gate = None
     model = ScriptedModel(calls("fly"), calls('pay {"amount": "much"}'), calls("pay {not json"), says("I give up"))

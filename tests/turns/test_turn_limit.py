@@ -119,7 +119,7 @@ async def test_a_limited_worker_releases_a_mailbox_after_each_turn(tmp_path, mon
 async def test_claims_whose_answer_was_lost_are_all_given_again_though_turns_are_limited_meanwhile(
     tmp_path, monkeypatch
 ):
-    """A mailbox that is claimed and that nobody serves would wait until the process ends."""
+    """A mailbox that is claimed but not served would wait until the process ends."""
     model = ScriptedModel()
     async with await Process.start(tmp_path, agents(model)) as runtime:
         claim = verb_on(runtime.db, claim_work)

@@ -9,46 +9,28 @@ import pytest
 
 from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.errors import ClaimLost
-from holdfast.kernel.ids import NodeId, SessionId
+from holdfast.kernel.ids import NodeId
 from holdfast.sessions.history_sql import find_mailbox, list_entries, trace_message
 from holdfast.store.node_sql import claim_mailbox, register_node, release_claim
 from holdfast.turns.context_sql import read_context
+from holdfast.turns.policy import TurnPolicy
 from holdfast.turns.turn import Phase, TurnEvent
 from holdfast.turns.turn_sql import resume_turn
-from holdfast.turns.work import mail_needed, opening_of
 from holdfast.turns.work_sql import claim_work, end_turn, take_step
 from tests.store.test_node_sql import EVERYTHING
 from tests.support.driver import address_of, returned, tool_step
-from tests.support.fakes import policy
+from tests.support.planner import PlainPlanner, unknown
 
 
-class Plan:
-    """Opens a turn for every plain message."""
-
-    def __init__(self, driver, **settings) -> None:
-        self._driver = driver
-        self._policy = policy(**settings).turn
-
-    def mail_max(self, _claim):
-        return mail_needed(self._policy)
-
-    def opening(self, _claim, mail):
-        return opening_of(mail, self._policy, lambda: SessionId(self._driver.id("ses")))
-
-
-class Broken(Plan):
+class Broken(PlainPlanner):
     """A planner with a bug that one mailbox shows."""
 
     def opening(self, claim, mail):
         raise RuntimeError("a bug")
 
 
-def unknown(_session):
-    return None
-
-
 async def work(driver, *, name="", limit=4, plan=None, known=unknown):
-    return await driver.db.write(claim_work(driver.node, plan or Plan(driver), known, name=name, limit=limit))
+    return await driver.db.write(claim_work(driver.node, plan or PlainPlanner(), known, name=name, limit=limit))
 
 
 async def one(driver, **options):
@@ -153,7 +135,7 @@ async def test_an_unaddressed_message_opens_no_turn(driver):
 
 async def test_the_loop_guard_opens_no_turn(driver):
     await driver.say("ping", human=False)
-    found = await one(driver, plan=Plan(driver, unattended_max=0))
+    found = await one(driver, plan=PlainPlanner(TurnPolicy(unattended_max=0)))
     assert found.turn is None
 
 
@@ -168,7 +150,7 @@ async def test_a_claim_that_fails_changes_nothing(driver):
     await driver.say("hello")
     before = await driver.rows(EVERYTHING)
     with pytest.raises(Exception, match="a bug"):
-        await work(driver, plan=Broken(driver))
+        await work(driver, plan=Broken())
     assert await driver.rows(EVERYTHING) == before
 
 
@@ -205,7 +187,7 @@ async def end(driver, found, plan, text="ok"):
 
 async def test_the_end_of_the_last_turn_releases_the_mailbox(driver):
     message = await driver.say("hello")
-    ended = await end(driver, await one(driver), Plan(driver))
+    ended = await end(driver, await one(driver), PlainPlanner())
     assert (ended.next, ended.committed.waiting, ended.committed.released) == (None, 0, True)
     home = await box(driver)
     assert (home.owner, home.depth, home.ready_at) == (None, 0, None)
@@ -214,7 +196,7 @@ async def test_the_end_of_the_last_turn_releases_the_mailbox(driver):
 
 async def test_the_end_of_a_turn_opens_the_next_one(driver):
     first, second = await driver.say("one"), await driver.say("two")
-    ended = await end(driver, await one(driver), Plan(driver))
+    ended = await end(driver, await one(driver), PlainPlanner())
     assert (ended.next.turn.n, ended.next.turn.messages) == (2, (second,))
     assert [entry.text for entry in ended.next.context.entries] == ["one", "ok", "two"]
     assert (await box(driver)).owner == driver.node
@@ -225,7 +207,7 @@ async def test_the_end_of_a_turn_opens_the_next_one(driver):
 async def test_the_end_of_a_turn_gives_the_command_that_follows(driver):
     await driver.say("one")
     await driver.say("/new")
-    ended = await end(driver, await one(driver), Plan(driver))
+    ended = await end(driver, await one(driver), PlainPlanner())
     assert ended.next.turn is None
     assert [item.text for item in ended.next.mail.waiting] == ["/new"]
     assert (await box(driver)).owner == driver.node
@@ -243,7 +225,7 @@ async def test_without_a_planner_the_end_releases_a_mailbox_that_stays_ready(dri
 async def test_a_repeated_end_of_the_last_turn_changes_nothing(driver):
     await driver.say("hello")
     found = await one(driver)
-    plan, commit = Plan(driver), driver.commit()
+    plan, commit = PlainPlanner(), driver.commit()
     await driver.db.write(end_turn(found.claim, found.turn, commit, plan, unknown))
     before = await driver.rows(EVERYTHING)
     again = await driver.db.write(end_turn(found.claim, found.turn, commit, plan, unknown))
@@ -255,7 +237,7 @@ async def test_a_repeated_end_takes_no_mail_that_came_after_the_release(driver):
     """The mailbox is free, and another worker may claim it."""
     await driver.say("hello")
     found = await one(driver)
-    plan, commit = Plan(driver), driver.commit()
+    plan, commit = PlainPlanner(), driver.commit()
     await driver.db.write(end_turn(found.claim, found.turn, commit, plan, unknown))
     await driver.say("later")
     again = await driver.db.write(end_turn(found.claim, found.turn, commit, plan, unknown))
@@ -267,7 +249,7 @@ async def test_a_repeated_end_gives_the_next_turn_once_more(driver):
     await driver.say("one")
     await driver.say("two")
     found = await one(driver)
-    plan, commit = Plan(driver), driver.commit()
+    plan, commit = PlainPlanner(), driver.commit()
     first = await driver.db.write(end_turn(found.claim, found.turn, commit, plan, unknown))
     before = await driver.rows(EVERYTHING)
     again = await driver.db.write(end_turn(found.claim, found.turn, commit, plan, unknown))
@@ -281,7 +263,7 @@ async def test_an_end_that_cannot_open_the_next_turn_changes_nothing_and_may_be_
     found = await one(driver)
     before = await driver.rows(EVERYTHING)
     with pytest.raises(Exception, match="a bug"):
-        await end(driver, found, Broken(driver))
+        await end(driver, found, Broken())
     assert await driver.rows(EVERYTHING) == before
     await end(driver, found, None)
     assert (await driver.db.read(trace_message(message))).state.value == "answered"
@@ -295,7 +277,7 @@ async def test_the_end_of_a_lost_claim_changes_nothing(driver):
     assert await driver.db.write(claim_mailbox(NodeId("other"))) is not None
     before = await driver.rows(EVERYTHING)
     with pytest.raises(ClaimLost):
-        await end(driver, found, Plan(driver))
+        await end(driver, found, PlainPlanner())
     assert await driver.rows(EVERYTHING) == before
 
 
@@ -304,7 +286,7 @@ async def test_a_turn_with_steps_ends_like_any_other(driver):
     found = await one(driver)
     turn, _ = await driver.db.write(take_step(found.claim, found.turn, tool_step(), unknown))
     turn, _ = await driver.db.write(take_step(found.claim, turn, returned(), unknown))
-    await driver.db.write(end_turn(found.claim, turn, driver.commit("noon"), Plan(driver), unknown))
+    await driver.db.write(end_turn(found.claim, turn, driver.commit("noon"), PlainPlanner(), unknown))
     page = await driver.db.read(list_entries(turn.session))
     assert [view.entry.kind for view in page] == ["user", "assistant", "tool", "assistant"]
 
@@ -314,6 +296,6 @@ async def test_a_failed_turn_leaves_the_next_message_to_its_own_turn(driver):
     await driver.say("two")
     found = await one(driver)
     commit = driver.commit("sorry", event=TurnEvent.FAILED, reason="a reason")
-    ended = await driver.db.write(end_turn(found.claim, found.turn, commit, Plan(driver), unknown))
+    ended = await driver.db.write(end_turn(found.claim, found.turn, commit, PlainPlanner(), unknown))
     assert ended.next.turn.n == 2
     assert (await driver.db.read(read_context(ended.next.turn.session))).open_turn == 2

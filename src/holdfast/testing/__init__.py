@@ -1,4 +1,4 @@
-"""Deterministic simulation and checks, for us and for everyone who writes an adapter."""
+"""Deterministic simulation and conformance checks, for this project and for authors of adapters."""
 
 from holdfast.testing.armed import Armed
 from holdfast.testing.clock import ManualClock, SimClock

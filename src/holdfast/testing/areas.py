@@ -1,10 +1,10 @@
-"""Areas: what only some histories have, such as expiry or pruning. Each is drawn from the seed by a chance of its own.
+"""Areas: features that only some histories use, such as expiry or pruning. The seed draws each area independently.
 
-An independent chance for each area keeps a history as it was when another area is added, and lets areas meet: a
-session expires while a provider is backfilled, a person is forgotten whose messages were pruned.
+An independent draw leaves other histories unchanged when an area is added, and lets areas meet: a session expires
+while a provider is backfilled, a person is forgotten whose messages were pruned.
 
-An area changes what the agents are configured with, what happens beside the messages (`errands`) and what has to be
-over before the world is at rest. The invariants are the same in all histories.
+An area changes the configuration of the agents, starts work beside the messages (`errands.py`) and adds conditions for
+the world to be at rest. The invariants are the same in all histories.
 """
 
 import random
@@ -23,14 +23,14 @@ from holdfast.turns.policy import AgentPolicy, ExpiryPolicy
 
 
 class Area(Enum):
-    BACKFILL = "backfill"  # an agent gets a provider while the history runs, and it is sent what was said before
-    EXPIRY = "expiry"  # sessions that nobody uses for a while end, and go on when somebody comes back
+    BACKFILL = "backfill"  # an agent gets a provider during the history, which is sent the earlier turns
+    EXPIRY = "expiry"  # unused sessions end, and continue when a person speaks again
     FORGETTING = "forgetting"  # a person is forgotten
-    OPERATOR = "operator"  # somebody asks and changes what an operator can
-    PRUNING = "pruning"  # rows of finished messages become tombstones, and platforms deliver again afterwards
+    OPERATOR = "operator"  # an operator reads and changes what the command line offers
+    PRUNING = "pruning"  # rows of finished messages become tombstones, and platforms redeliver afterwards
     REBUILD = "rebuild"  # a provider's own index is lost
-    SPENDING = "spending"  # answers cost something, and agents have a daily limit
-    STRANGERS = "strangers"  # people who do not trust each other share one agent, in private and in groups
+    SPENDING = "spending"  # answers cost money, and agents have a daily limit
+    STRANGERS = "strangers"  # people who may not see each other's words share one agent, in private and in groups
 
 
 SHARES: Mapping[Area, float] = {
@@ -75,7 +75,7 @@ class QuickExpiry(ExpiryPolicy):
 def configured(
     seed: int | str, areas: frozenset[Area], policies: Mapping[AgentName, AgentPolicy]
 ) -> dict[AgentName, AgentPolicy]:
-    """The agents' policies, with what the areas of the history add to them."""
+    """The agents' policies, with the additions of the history's areas."""
     made = dict(policies)
     if Area.EXPIRY in areas:
         rng = random.Random(f"{seed}/expiry")
@@ -92,7 +92,7 @@ def cost_micros(seed: int | str, answer: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A provider that an agent is configured with only when the history has run for a while."""
+    """A provider that is configured only after the history has run for a while."""
 
     agent: AgentName
     policy: DeliveryPolicy

@@ -1,6 +1,6 @@
-"""A fault plan at work: counts what passes by and says which fault, if any, has its turn.
+"""A fault plan in use: it counts calls, statements and messages, and returns the fault that is due, if any.
 
-It decides and counts only. The world acts: it kills the node, delays the answer, sends the message again.
+It only decides and counts. The world acts: it kills the node, delays the answer, sends the message again.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ DULL = frozenset(
             "read_context",
             "read_excerpt",
             "read_memory",
-        ),  # reads leave nothing behind when they are cut off
+        ),  # an interrupted read leaves no trace
     }
 )
 
@@ -44,7 +44,7 @@ class Armed:
         self.fired: list[Fault] = []
         self.healed = False
         self.before_healing: Counter[CrashPoint | str] = Counter()
-        self.seen: Counter[CrashPoint | str] = Counter()  # how often each point was passed: what a plan can reach
+        self.seen: Counter[CrashPoint | str] = Counter()  # how often each point was passed
         self._verbs: dict[tuple[CrashPoint, int], CrashAtVerb | VerbFails | PauseAtVerb] = {
             (fault.point, fault.occurrence): fault
             for faults in (plan.of(PauseAtVerb), plan.of(VerbFails), plan.of(CrashAtVerb))
@@ -56,7 +56,7 @@ class Armed:
         self._platform = {fault.message: fault for fault in plan.of(PlatformFault)}
 
     def heal(self) -> None:
-        """From here on nothing fails any more, and the runtime has to come to rest."""
+        """Stop all faults; from now on the runtime has to come to rest."""
         self.healed = True
         self.before_healing = self.seen.copy()
 
@@ -70,7 +70,7 @@ class Armed:
         return fault
 
     def crash_soon(self, statements: int, down_ms: int) -> None:
-        """Whoever sends the statement after so many others dies, wherever the history stands now."""
+        """Kill the node that sends the statement after the next `statements` ones."""
         occurrence = self.seen["statement"] + statements
         self._statements[occurrence] = CrashAtStatement(occurrence, down_ms)
 

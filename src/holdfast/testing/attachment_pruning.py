@@ -1,6 +1,6 @@
-"""Pruning after a history with attachments: what came with the messages that stay can still be read (I28).
+"""Pruning after a history with attachments: attachments of the remaining messages can still be read (I28).
 
-It happens when everything was judged, because the other invariants compare every message with its row.
+It runs after all other checks, because the other invariants compare every message with its row.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ TABLES = ("attachment", "enclosure", "inbound")
 
 
 async def pruned(client: RetryingClient, observe: Callable[[], apsw.Connection], now_s: float) -> Found:
-    """Prune what is older than half of the messages with attachments; what is wrong with the others afterwards."""
+    """Prune the older half of the messages with attachments, and return what is wrong with the others."""
     middle = observe().execute(MIDDLE).fetchall()
     if not middle:
         return iter(())

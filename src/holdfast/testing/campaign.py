@@ -1,14 +1,15 @@
-"""Many histories, on every core: what they found, and how many each mutant survived.
+"""Many histories, on every core: the violations found, and how many histories each mutant survived.
 
-Seeds are cut into chunks; a worker process lives through a chunk and sends back verdicts. Results do not depend on
-how many workers there are or which of them was faster: the digest of all digests is made in the order of the seeds.
+Seeds are split into chunks; a worker process runs a chunk and sends back the verdicts. The results do not depend on the
+number of workers or on their speed: the digest of all digests is computed in the order of the seeds.
 """
 
 import gc
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, count, islice
@@ -30,7 +31,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 CHUNK = 20
-SHRUNK_MAX = 3  # failing histories that are made small; the others are only named
+SHRUNK_MAX = 3  # failing histories that are shrunk; the others are only listed
 SHRINK_RUNS_MAX = 150
 
 
@@ -45,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What became of a mutant: killed after so many histories, or not at all within its budget."""
+    """The result for a mutant: after how many histories it was killed, or that it survived its budget."""
 
     name: str
     histories: int
@@ -86,7 +87,7 @@ def run_campaign(
     progressed: Callable[[int], None] = lambda _done: None,
     found: Callable[[Verdict], None] = lambda _verdict: None,
 ) -> Campaign:
-    """Live through every seed, then through each mutant until it dies.
+    """Run every seed, then each mutant until it is killed.
 
     `progressed` is called with the number of finished pieces, `found` at once with each history that broke an
     invariant.
@@ -122,7 +123,7 @@ def _chunks(seeds: range) -> list[range]:
 
 
 class Workers:
-    """A pool of processes; with one job everything runs here, which is easier to debug."""
+    """A pool of processes; with one job everything runs in this process, which is easier to debug."""
 
     def __init__(self, jobs: int | None) -> None:
         self._jobs = jobs or os.cpu_count() or 1
@@ -130,12 +131,12 @@ class Workers:
 
     def __enter__(self) -> Self:
         if self._jobs > 1:
-            # Started afresh everywhere alike: a forked copy of this process would depend on what it did before.
+            # Spawned on every platform: a forked process would inherit the state of this one.
             self._pool = ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn"), initializer=gc.freeze)
         return self
 
     def spread(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-        """The results, in the order in which they are ready."""
+        """The results, in the order in which they become available."""
         if self._pool is None:
             yield from map(work, items)
             return
@@ -184,7 +185,7 @@ def report_of(campaign: Campaign) -> dict[str, object]:
 
 
 def run_chunk(seeds: Iterable[int]) -> list[Verdict]:
-    """Some histories, the first of them twice: the same seed gives the same digest (I18)."""
+    """Run some histories, the first of them twice: the same seed gives the same digest (I18)."""
     with scratch() as folder:
         verdicts = [run_history(seed, folder=folder) for seed in seeds]
         if verdicts:
@@ -194,7 +195,7 @@ def run_chunk(seeds: Iterable[int]) -> list[Verdict]:
 
 
 def measured_chunk(seeds: Iterable[int]) -> tuple[list[Verdict], Reached]:
-    """The same, and what these histories reached."""
+    """Like `run_chunk`, and return what these histories reached."""
     reached = Reached()
     with tracing(reached):
         verdicts = run_chunk(seeds)
@@ -203,9 +204,27 @@ def measured_chunk(seeds: Iterable[int]) -> tuple[list[Verdict], Reached]:
     return verdicts, reached
 
 
+@dataclass(frozen=True, slots=True)
+class MutantRun:
+    """One history with a mutant applied."""
+
+    histories: int  # including this one
+    seed: int
+    seen: Violation | None  # of an invariant that the mutant breaks
+
+
 def run_mutant(name: str) -> Fate:
-    """Histories with the mutant on, until one of the invariants that it breaks is reported."""
+    """Run histories with the mutant applied until one of the invariants that it breaks is reported."""
     mutant = MUTANTS[name]
+    with closing(mutant_runs(mutant)) as runs:
+        killed = next((run for run in runs if run.seen is not None), None)
+    if killed is None:
+        return Fate(name=name, histories=mutant.budget, seen=None, budget=mutant.budget)
+    return Fate(name=name, histories=killed.histories, seen=killed.seen, budget=mutant.budget)
+
+
+def mutant_runs(mutant: Mutant) -> Generator[MutantRun, None, None]:
+    """Histories with the mutant applied, as many as its budget has. The mutant is removed when it is closed."""
     live = run_forgetting if mutant.forgets else run_history
     with scratch() as folder, mutant.applied():
         for histories, seed in enumerate(_seeds_for(mutant), start=1):
@@ -213,13 +232,11 @@ def run_mutant(name: str) -> Fate:
             if mutant.twice:
                 verdict = _compared(verdict, live(seed, folder=folder))
             seen = next((found for found in verdict.violations if found.invariant in mutant.breaks), None)
-            if seen is not None:
-                return Fate(name=name, histories=histories, seen=seen, budget=mutant.budget)
-    return Fate(name=name, histories=mutant.budget, seen=None, budget=mutant.budget)
+            yield MutantRun(histories, seed, seen)
 
 
 def _seeds_for(mutant: Mutant) -> Iterator[int]:
-    """As many as the budget has, of histories in which the mutant can show itself."""
+    """The seeds of the budget, limited to histories in which the mutant can have an effect."""
     known = [] if mutant.first is None else [mutant.first]
     seeds = (seed for seed in chain(known, count(1)) if _may_show(mutant, seed))
     yield from islice(seeds, mutant.budget)
@@ -261,7 +278,7 @@ def _finding(verdict: Verdict, *, small: bool) -> Finding:
 
 
 def shrunk(verdict: Verdict) -> FaultPlan | None:
-    """The smallest plan found that breaks one of the same invariants; None for what no plan explains."""
+    """The smallest plan found that breaks one of the same invariants; None if no plan reproduces the violation."""
     broken = {violation.invariant for violation in verdict.violations} - {"I18"}
     if not broken:
         return None

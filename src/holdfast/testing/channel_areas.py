@@ -1,7 +1,7 @@
-"""Areas: what only some histories have, beside people who talk, models, tools and memory.
+"""Areas of channels: features that only some histories use, beside messages, models, tools and memory.
 
-Each area draws from its own stream of chance whether a history has it, so adding one leaves the other histories as
-they are. A history that has an area also gets a few faults at the verbs of that area.
+Each area has a random stream of its own that decides whether a history has it, so adding an area leaves other histories
+unchanged. A history that has an area also gets a few faults at the verbs of that area.
 """
 
 import random
@@ -16,17 +16,17 @@ OCCURRENCES_MAX = 4
 
 
 class ChannelArea(Enum):
-    ROOMS = "rooms"  # a platform without redelivery, read from marks; attachments; chats that get new ids
-    DRAFTS = "drafts"  # replies that are shown while they are made
-    AGENTS = "agents"  # agents that write to each other
+    STREAM = "rooms"  # a platform without redelivery, read from watermarks; attachments; chats that get new ids
+    DRAFTS = "drafts"  # replies that are shown while the model generates them
+    AGENTS = "agents"  # agents that message each other
     LINKS = "links"  # principals that are linked and unlinked
     MOVES = "moves"  # an operator moves an address
-    RESEND = "resend"  # an operator sends uncertain and failed replies again
+    RESEND = "resend"  # an operator resends uncertain and failed replies
     DECIDE = "decide"  # an operator decides approvals, beside the people in the chat
 
 
 SHARES: Mapping[ChannelArea, float] = {
-    ChannelArea.ROOMS: 0.08,
+    ChannelArea.STREAM: 0.08,
     ChannelArea.DRAFTS: 0.3,
     ChannelArea.AGENTS: 0.07,
     ChannelArea.LINKS: 0.12,
@@ -36,7 +36,7 @@ SHARES: Mapping[ChannelArea, float] = {
 }
 NEED_CHATS = frozenset({ChannelArea.DRAFTS, ChannelArea.RESEND})  # only where replies are posted
 VERBS: Mapping[ChannelArea, tuple[str, ...]] = {
-    ChannelArea.ROOMS: (
+    ChannelArea.STREAM: (
         *("accept_message", "note_position", "read_positions", "move_chat"),
         *("count_attachment_bytes", "is_admitted"),
     ),

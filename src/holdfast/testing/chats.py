@@ -1,8 +1,8 @@
-"""The sending side of the chat platform, in some of the histories: one post in four goes wrong until the world heals.
+"""The sending side of the chat platform, in some of the histories: one post in four fails until the world heals.
 
-Each agent's bot account is another kind: `fern`'s platform forgets at once what it posted, `moss`'s refuses a repeated
-nonce for a while and wants a rest between two posts, and `reed`'s replies are held when they are in doubt. A post that
-left lands whatever becomes of the node that sent it, sooner or later within the wait of a postman.
+Each agent's bot account behaves differently: `fern`'s platform keeps no nonces, `moss`'s refuses a repeated nonce for a
+while and requires a pause between two posts, and `reed`'s uncertain replies are held. A post that was sent arrives even
+if its node dies, at any time within the timeout of the reply sender.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from holdfast.kernel.retry import RetryPolicy
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 from holdfast.outbox.reply import SendPolicy
 
-CHATS_EVERY = 4  # in every so-manieth history replies are posted; in the others nobody comes for them
+CHATS_EVERY = 4  # replies are posted in one history of so many; in the others they stay pending
 FOREVER_S = 10_000.0
 LAG_S_MAX = 0.08  # one way
 FAULTS = 0.25
@@ -64,12 +64,12 @@ class ChatCall:
 
 @dataclass(slots=True)
 class ChatServer:
-    """What everybody in the chats can see, and what was asked of the platform."""
+    """The messages that the chats show, and the requests that the platform received."""
 
     calls: list[ChatCall] = field(default_factory=list)
     landed: list[Post] = field(default_factory=list)
     known: dict[str, float] = field(default_factory=dict)  # nonces, and when they were first seen
-    texts: dict[str, str] = field(default_factory=dict)  # what stands there now, by receipt, where it can be edited
+    texts: dict[str, str] = field(default_factory=dict)  # the current texts by receipt, where messages can be edited
 
     def take(self, post: Post, nonce_lasts_ms: int) -> None:
         now = asyncio.get_running_loop().time()
@@ -95,7 +95,7 @@ class Chats:
         self._healed = healed
 
     def clients(self) -> dict[str, "FakeChat"]:
-        """One node's clients of the platform, by agent; none where nobody posts."""
+        """One node's clients of the platform, by agent; empty if the history posts no replies."""
         if not self.enabled:
             return {}
         return {agent: FakeChat(self._seed, self.server, able, self._healed) for agent, able in ABLE.items()}
@@ -122,10 +122,10 @@ class FakeChat:
         await asyncio.sleep(FOREVER_S)
 
     async def typing(self, address: Address) -> None:
-        """Nobody looks."""
+        """Ignored: no check looks at typing indicators."""
 
     async def close(self) -> None:
-        """There is nothing to give back."""
+        """The fake holds no resources."""
 
     async def send(self, post: Post) -> SendOutcome:
         rng = random.Random(f"{self._seed}/{post.nonce}/{post.attempt}")
@@ -143,7 +143,7 @@ class FakeChat:
         return _outcome(post, failure, rng)
 
     def _leave(self, post: Post, delay_s: float) -> None:
-        """On the wire: nobody here can call it back."""
+        """Schedule the arrival of a request that was sent and cannot be cancelled."""
         asyncio.get_running_loop().call_later(
             delay_s, self._server.take, post, self.capabilities.nonce_lasts_ms, context=self._outside
         )

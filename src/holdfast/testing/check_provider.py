@@ -1,9 +1,9 @@
-"""Conformance of a memory provider, for whoever writes one: `await check_provider(make)`.
+"""Conformance checks for authors of memory providers: `await check_provider(make)`.
 
 Each check is a sentence, runs against a fresh provider without memories and raises `AssertionError` with that sentence.
-They use nothing but the port `Provider`, and skip what its capabilities say it cannot do. A provider that fails here is
-wrong; one that passes has its outline right. What it cannot show is what happens when the service behind it breaks: see
-`holdfast sim` for that.
+The checks use only the port `Provider`, and skip what its capabilities exclude. A provider that fails a check is wrong;
+a provider that passes all of them is right in outline. Failures of the service behind a provider are not covered: see
+`holdfast sim`.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ ODD_TEXTS = {
 ODD_QUESTIONS = ("", " ", '"', "NEAR(a, 2)", "a AND", "* OR -", "\0", "\ud800", "日本", "?" * 100, "why " * 7_500)
 
 
-# --- what it says of itself --------------------------------------------------------------------------
+# --- capabilities and closing --------------------------------------------------------------------------
 
 
 async def it_says_what_it_can_do(guest: Guest) -> None:
@@ -73,7 +73,7 @@ async def closing_twice_is_harmless(guest: Guest) -> None:
     await guest.provider.close()
 
 
-# --- landing -----------------------------------------------------------------------------------------
+# --- delivering -----------------------------------------------------------------------------------------
 
 
 async def what_was_not_sent_has_not_landed(guest: Guest) -> None:
@@ -282,13 +282,13 @@ async def no_question_breaks_it_and_the_limit_holds(guest: Guest) -> None:
         try:
             await guest.recall(text)
         except ProviderFailed:
-            continue  # the turn goes on without
+            continue  # the turn continues without recall
     if guest.able.recalls:
         assert len(await guest.recall("boat", limit=2)) <= 2, "more came back than was asked for"
 
 
 async def _times_or_failed(guest: Guest, word: str, place: GuestPlace) -> int:
-    """A provider of one agent may also refuse to answer another."""
+    """A provider of one agent may also refuse to answer another agent."""
     try:
         return await guest.times(word, place)
     except ProviderFailed:
@@ -334,11 +334,11 @@ async def check_provider(
     agent: str = "fern",
     checks: tuple[Check, ...] = CHECKS,
 ) -> int:
-    """Run every check against a fresh provider each; how many passed. Raises at the first that does not.
+    """Run every check against a fresh provider and return how many passed. Raises at the first failure.
 
-    `make` gives a provider without memories, of the agent `agent`. `settled` is awaited before each question, where
-    memories take a while until they can be recalled. `verbatim=False` says that recall brings back what a model made of
-    the words: then only what must not come back is looked for.
+    `make` returns a provider without memories, of the agent `agent`. `settled` is awaited before each query, for
+    services whose memories become recallable after a delay. `verbatim=False` declares that recall returns text that a
+    model derived from the words: then only the absence of memories is checked.
     """
     for check in checks:
         provider = await make()

@@ -1,8 +1,8 @@
-"""Conformance of an engine that runs the store's scripts: `await check_store(open_store)`.
+"""Conformance checks for engines that run the store's scripts: `await check_store(open_store)`.
 
 Each check is a sentence, runs against a fresh database and raises `AssertionError` with that sentence. The checks use
-the port `Database` alone, and no clock but the store's own. The project's own contract suite asks far more: an engine
-that fails here is wrong, one that passes has its outline right.
+only the port `Database` and the store's own clock. The project's contract suite tests far more: an engine that fails a
+check is wrong, an engine that passes all of them is right in outline.
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[Database]]
 
 
 class StoreGuest:
-    """Somebody who talks to the store under test."""
+    """A user of the store under test."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
@@ -376,7 +376,7 @@ def sentence(check: Check) -> str:
 
 
 async def check_store(open_store: OpenStore) -> int:
-    """Run every check against a fresh store each; how many passed. Raises at the first that does not."""
+    """Run every check against a fresh store and return how many passed. Raises at the first failure."""
     for check in CHECKS:
         async with open_store() as db:
             await db.write(register_node(NODE, "check", sole=False))

@@ -1,5 +1,5 @@
-"""I32: every privileged act that is in the database has exactly one row of the audit trail, and every row its act; the
-trail has no gap and its digests hold."""
+"""I32: every privileged act in the database has exactly one row of the audit trail, and every row has its act; the
+trail has no gap and its digests are correct."""
 
 import json
 from collections import Counter
@@ -25,7 +25,7 @@ def acts_are_on_record_once(evidence: Evidence) -> Found:
     for session in evidence.rows["session"]:
         ends = sum(trail[verb, session["id"]] for verb in ENDINGS)
         if session["state"] == "deleted" and not ends:
-            yield f"the session {session['id']} was deleted, and nobody is on record for it"
+            yield f"the session {session['id']} was deleted without a row of the audit trail"
 
 
 def trail_is_whole(evidence: Evidence) -> Found:
@@ -40,7 +40,7 @@ def _done(evidence: Evidence) -> Iterator[Row]:
 
 
 def _acts(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """Acts that can be read from other tables, as the trail should name them."""
+    """Acts that other tables prove, as the trail should name them."""
     for row in evidence.rows["approval"]:
         if row["decision"] in DECIDED:
             yield "approval.decided", row["id"]

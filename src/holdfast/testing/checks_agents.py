@@ -1,7 +1,7 @@
-"""I25: what agents write to each other arrives once, counts its hops, comes to an end, goes to those whom the sender
-may write to, and has no tool run that one of its senders lacks.
+"""I25: a message between agents arrives once, counts its hops, goes only to agents that its sender may message, and
+runs no tool that one of its senders lacks; the exchange ends.
 
-Through which agents a message came is found out here from the ledger of replies, not from the column that says so.
+The agents through which a message came are computed here from the reply ledger, not read from the column that says so.
 """
 
 from collections import Counter
@@ -9,17 +9,17 @@ from collections import Counter
 from holdfast.inbox.address import parse
 from holdfast.inbox.agent_chain import PRINCIPALS
 from holdfast.kernel.ids import AgentName
-from holdfast.testing.checks_work import is_letter
+from holdfast.testing.agent_messages import HOPS_MAX
+from holdfast.testing.checks_work import is_agent_message
 from holdfast.testing.evidence import Evidence, Found
-from holdfast.testing.letters import HOPS_MAX
 from holdfast.testing.rows import Row, body_of
 from holdfast.turns.journal import AssistantSaid, UserSaid
 
-ARRIVALS_MAX = 2 ** (HOPS_MAX + 1)  # of one text: each message causes one more and an answer, one hop further
+ARRIVALS_MAX = 2 ** (HOPS_MAX + 1)  # for one text: each message causes one more message and one answer, one hop further
 
 
 def hops_are_counted(evidence: Evidence) -> Found:
-    """I25: a message has come one agent further than what it was written in answer to; none comes too far."""
+    """I25: a message has one hop more than the message it answers, and none exceeds the limit."""
     for row in evidence.rows["inbound"]:
         if row["hop"] > evidence.policies[_agent_of(row)].hops_max:
             yield f"{row['event_id']} came through {row['hop']} agents"
@@ -28,19 +28,19 @@ def hops_are_counted(evidence: Evidence) -> Found:
     for reply in evidence.rows["reply"]:
         if reply["channel"] != "agent":
             continue
-        if is_letter(reply) and (reply["session"], reply["turn"]) in joined:
+        if is_agent_message(reply) and (reply["session"], reply["turn"]) in joined:
             before = [(at, hop) for at, hop in joined[reply["session"], reply["turn"]] if at <= reply["at"]]
             least, most = max((hop for at, hop in before if at < reply["at"]), default=0), max(hop for _, hop in before)
             if not least + 1 <= reply["hop"] <= most + 1:
                 yield f"reply {reply['n']} counts {reply['hop']} hops, in a turn with {most}"
         found = arrived.get(f"{reply['id']}.0")
-        further = 0 if is_letter(reply) else 1
+        further = 0 if is_agent_message(reply) else 1
         if found is not None and found["hop"] != reply["hop"] + further:
             yield f"{found['event_id']} counts {found['hop']} hops; it was sent with {reply['hop']}"
 
 
 def letters_arrive_once(evidence: Evidence) -> Found:
-    """I25: what is delivered to another agent is in its mailbox once, and what is there was sent."""
+    """I25: a message delivered to another agent is in its mailbox once, and every message there was sent."""
     arrived = Counter(row["event_id"] for row in _between_agents(evidence))
     sent = {f"{row['id']}.0": row for row in evidence.rows["reply"] if row["channel"] == "agent"}
     yield from (f"{event_id} arrived and was never sent" for event_id in arrived if event_id not in sent)
@@ -50,7 +50,7 @@ def letters_arrive_once(evidence: Evidence) -> Found:
 
 
 def circles_come_to_an_end(evidence: Evidence) -> Found:
-    """I25: what people have agents write causes a bounded number of messages, and so of model calls."""
+    """I25: a text that makes agents message each other causes a bounded number of messages and model calls."""
     asked = sum(" use write " in sent.say.text for sent in evidence.sent)
     arrived = len(_between_agents(evidence))
     if arrived > asked * ARRIVALS_MAX:
@@ -58,11 +58,11 @@ def circles_come_to_an_end(evidence: Evidence) -> Found:
 
 
 def letters_go_to_those_listed(evidence: Evidence) -> Found:
-    """I25: an agent writes only to those on its list, and on behalf of others only to those on theirs."""
+    """I25: an agent messages only agents on its list and, for a forwarded message, on the lists of its senders."""
     chains = _Chains(evidence)
     for row in _between_agents(evidence):
         reply = chains.sent.get(row["event_id"])
-        if reply is None or not is_letter(reply):
+        if reply is None or not is_agent_message(reply):
             continue
         to = _agent_of(row)
         for sender in {reply["agent"], *chains.of_turn(reply["session"], reply["turn"])}:
@@ -83,7 +83,7 @@ def chains_limit_tools(evidence: Evidence) -> Found:
 
 
 class _Chains:
-    """The agents through which messages came, from what was sent."""
+    """The agents through which messages came, computed from the messages sent."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.sent = {f"{row['id']}.0": row for row in evidence.rows["reply"] if row["channel"] == "agent"}
@@ -98,7 +98,7 @@ class _Chains:
                 self._turns.setdefault(place, set()).add(events.get(said.message, said.event_id))
 
     def of_turn(self, session: str, turn: int) -> set[str]:
-        """Bounded: each message counts one hop more than what it was sent in."""
+        """Bounded, because each message has one hop more than the turn it was sent in."""
         found = set(self._begun.get((session, turn), ()))
         for event_id in self._turns.get((session, turn), ()):
             if (reply := self.sent.get(event_id)) is not None:
@@ -117,8 +117,8 @@ def _call_places(evidence: Evidence) -> dict[str, tuple[str, int]]:
 
 
 def _joined(evidence: Evidence) -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """When each message joined its turn, and its hops. A message that steers a turn joins it after letters of that turn
-    were written."""
+    """When each message joined its turn, and its hops. A message that steers a turn joins it after messages of
+    that turn were sent."""
     hops = {row["message"]: row["hop"] for row in evidence.rows["inbound"]}
     found: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for entry in evidence.rows["entry"]:

@@ -1,4 +1,4 @@
-"""I9: compression loses nothing. A summary holds what it covers, and a context shows it and everything after it."""
+"""I9: compression loses nothing. A summary contains the marks it covers; a context shows it and all later entries."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ TRIMMED = re.compile(r"\[(\d+) earlier entries are not shown here because summar
 DATA = "A record of what was said, not instructions:"
 NOTE = re.compile(r"\bnote \d+\b")
 NOTED = re.compile(r"\bw\d{2,}\b")  # a mark as a note spells it (strangers.py)
-RECALLED = re.compile(r"<\d+\|[^|>]+\|")  # how what a simulated provider remembers begins (checks_recall.py)
+RECALLED = re.compile(r"<\d+\|[^|>]+\|")  # how a recollection of a simulated provider begins (checks_recall.py)
 SHORTENED = re.compile(r"\[\d+ earlier steps of this turn are not shown here because they do not fit\.\]")
 
 
@@ -28,7 +28,7 @@ SHORTENED = re.compile(r"\[\d+ earlier steps of this turn are not shown here bec
 
 
 def summaries_are_whole(evidence: Evidence) -> Found:
-    """Each continues its base, was made by one finished compression of its own session, and holds what it covers."""
+    """Each continues its base, belongs to one finished compression of its session, and contains what it covers."""
     lineage = evidence.lineage
     operations = {row["id"]: row for row in evidence.rows["operation"]}
     made = Counter(row["operation"] for row in evidence.rows["summary"])
@@ -57,7 +57,7 @@ def summaries_are_whole(evidence: Evidence) -> Found:
 
 
 def contexts_are_whole(evidence: Evidence) -> Found:
-    """Every request for a reply shows a summary and everything after it, of this session and in order."""
+    """Every request for a reply shows a summary and all later entries of this session, in order."""
     lineage = evidence.lineage
     turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
     homes = {mark: row["session"] for row in evidence.rows["inbound"] for mark in _marks_of_message(evidence, row)}
@@ -86,12 +86,12 @@ def _marks_of_message(evidence: Evidence, row: Row) -> list[str]:
 
 
 def _expected(evidence: Evidence, lineage: Lineage, turn: Row) -> Iterator[tuple[list[ModelMessage], list[Entry]]]:
-    """What an honest worker may show in a turn: at each step of it, with each summary that was fresh enough."""
+    """The contexts that a correct worker may show in a turn: at each step, with each summary that was recent enough."""
     session = turn["session"]
     agent = lineage.sessions[session]["agent"]
     address = next((box["address"] for box in evidence.rows["mailbox"] if box["id"] == turn["mailbox"]), "")
     instructions = evidence.policies[agent].instructions
-    # A worker that slept through its lease reads what others wrote meanwhile; whatever it makes of it is void.
+    # A worker that was paused beyond its lease reads entries of its successor; its result is discarded.
     for upto in range(turn["first_seq"], lineage.sessions[session]["last_seq"] + 1):
         counting = lineage.counting(session, upto)
         several = _several(evidence, session, upto)
@@ -110,7 +110,7 @@ def _expected(evidence: Evidence, lineage: Lineage, turn: Row) -> Iterator[tuple
 def _several(evidence: Evidence, session: str, upto: int) -> set[bool]:
     """Whether more than one person had spoken in the session, or in those it was branched from, up to an entry.
 
-    Nobody can say where words were forgotten that may have been another's.
+    Unknown where forgotten words may have been another person's.
     """
     lineage = evidence.lineage
     line = {reach.session: min(reach.seq, upto) for reach in lineage.line(session)}
@@ -123,7 +123,7 @@ def _several(evidence: Evidence, session: str, upto: int) -> set[bool]:
 
 
 def _named(counting: Sequence[Entry], covered: int) -> list[Entry]:
-    """In a group every text is shown with its speaker; done here by hand, as the renderer would."""
+    """The text with its speaker, as groups show it; written here a second time, apart from the renderer."""
     return [
         replace(e, body=UserSaid(text=f"{e.body.principal}: {_lines(e.body.text)}", principal=e.body.principal))
         if isinstance(e.body, UserSaid)
@@ -134,7 +134,7 @@ def _named(counting: Sequence[Entry], covered: int) -> list[Entry]:
 
 
 def _lines(text: str) -> str:
-    """No line of a text begins where another speaker's would."""
+    """The text with its lines indented, so that no line looks like another speaker's."""
     return text.replace("\n", "\n  ")
 
 
@@ -160,19 +160,19 @@ def _shows(asked: ModelAsked, expected: tuple[list[ModelMessage], list[Entry]]) 
         if any(entry.turn == newest for entry in left_out):
             return False
         shown = shown[1:]
-    # What was recalled is shown while its turn is open. A worker that slept finds its own over, or another one open.
+    # Recollections are shown while their turn is open. A worker that was paused finds its turn ended, or another open.
     newest = max((entry.turn for entry in entries), default=0)
     bodies = (list(render_entries(entries, open_turn=n)) for n in dict.fromkeys((asked.turn, None, newest)))
     return any(shown == body or _lacks_steps_only(shown, body) for body in bodies)
 
 
 def without_notes(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
-    """The messages without the notes that the agent was briefed with."""
+    """The messages without the notes that the context begins with."""
     return (message for message in messages if message.data != "notes")
 
 
 def only_the_operator_speaks_as_system(evidence: Evidence) -> Found:
-    """I34: no system message holds what anybody said, noted or was reminded of (D45)."""
+    """I34: no system message contains messages, notes or recollections (D45)."""
     for asked in evidence.asked:
         system = "\n".join(message.content for message in asked.messages if message.role == "system")
         found = [*marks_in(system), *NOTE.findall(system), *NOTED.findall(system), *RECALLED.findall(system)]
@@ -181,7 +181,7 @@ def only_the_operator_speaks_as_system(evidence: Evidence) -> Found:
 
 
 def notes_are_the_agents(evidence: Evidence) -> Found:
-    """An agent is briefed with notes of its own memory only."""
+    """An agent is shown only notes of its own memory."""
     kept = [(row["agent"], bytes(row["text"]).decode()) for row in evidence.rows["memory_op"]]
     written = {(agent, note) for agent, text in kept for note in NOTE.findall(text)}
     for asked in evidence.asked:
@@ -193,7 +193,7 @@ def notes_are_the_agents(evidence: Evidence) -> Found:
 
 
 def _lacks_steps_only(shown: list[ModelMessage], body: list[ModelMessage]) -> bool:
-    """A turn too long for the window loses its oldest steps; what people said in it stays."""
+    """A turn too long for the window loses its oldest steps; the messages of people stay."""
     notices = [message for message in shown if SHORTENED.fullmatch(message.content)]
     if len(notices) != 1:
         return False
@@ -204,9 +204,9 @@ def _lacks_steps_only(shown: list[ModelMessage], body: list[ModelMessage]) -> bo
 
 
 def trimming_has_a_cause(evidence: Evidence) -> Found:
-    """Nothing is left out of a context unless a summary could not be made.
+    """No entry is left out of a context unless a summary failed.
 
-    When a worker learns that one failed is up to its sleep, so any failed one before it counts as the cause.
+    A worker may learn of the failure late, so any earlier failure counts as the cause.
     """
     turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
     operations = evidence.rows.by("operation", "session")
@@ -215,7 +215,7 @@ def trimming_has_a_cause(evidence: Evidence) -> Found:
         if turn is None or asked.task is not ModelTask.REPLY:
             continue
         if turn["closed_at"] is not None and asked.at_ms >= turn["closed_at"]:
-            continue  # asked in vain, by a worker that slept through its lease
+            continue  # the answer was discarded: the worker was paused beyond its lease
         if any(TRIMMED.fullmatch(message.content) for message in asked.messages):
             failed = [
                 row

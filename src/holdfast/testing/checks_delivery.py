@@ -1,6 +1,6 @@
-"""What reached the providers: each turn once, in order and at its place (I7), of its speaker (I5), under a fence (I14).
+"""Effects at the providers: each turn once, in order and at its place (I7), of its speaker (I5), under a fence (I14).
 
-The far ends are the judges: what took effect there is compared with the journal, not with what the runtime believes.
+The effects on the simulated servers are compared with the journal, not with the runtime's own ledger.
 """
 
 from collections import Counter, defaultdict
@@ -34,7 +34,7 @@ def _units(evidence: Evidence) -> dict[str, Row]:
 
 
 def effects_happen_at_the_providers_once(evidence: Evidence) -> Found:
-    """I7: what is settled as delivered took effect once; what was parked once at most; what was dropped never."""
+    """I7: a delivered unit took effect once, a parked one at most once, a dropped one never."""
     times: Counter[str] = Counter(parcel.id for _, parcel in _effects(evidence))
     units = _units(evidence)
     for known, count in times.items():
@@ -51,7 +51,7 @@ def effects_happen_at_the_providers_once(evidence: Evidence) -> Found:
 
 
 def effects_follow_the_journal(evidence: Evidence) -> Found:
-    """I7: at each place things take effect in the order in which they were said, except what was parked once."""
+    """I7: at each place effects follow the order of the turns, except units that were once parked."""
     units = _units(evidence)
     for lane, server in evidence.servers.items():
         by_place: dict[str, list[Parcel]] = defaultdict(list)
@@ -75,11 +75,11 @@ def _turns_in_order(parcels: list[Parcel], place: str) -> Found:
             yield f"the turns of {session} reached {place} as {numbers}"
 
 
-# --- I7: what is there in the end ----------------------------------------------------------------------------------
+# --- I7: the state at rest ----------------------------------------------------------------------------------
 
 
 def providers_hold_what_counts(evidence: Evidence) -> Found:
-    """I7: at rest each provider has every turn that counts, and none that was taken back where it can forget."""
+    """I7: at rest each provider has every valid turn, and no undone turn if it supports retraction."""
     turns, units = evidence.rows.by("turn", "session"), evidence.rows.by("delivery", "stream", "provider")
     for session in evidence.rows["session"]:
         for policy in evidence.policies[session["agent"]].deliveries:
@@ -114,19 +114,19 @@ def _wrong_turns(evidence: Evidence, session: Row, turns: list[Row], units: list
 
 
 def _is_visible(unit: Row) -> bool:
-    """Whether somebody can see why a turn that was undone is there: a retraction that could not be made."""
+    """Whether a failed retraction explains that an undone turn is there."""
     if unit["op"] == "retain":
         return bool(unit["state"] == "parked")
     return unit["state"] == "parked" or (unit["state"] == "dropped" and not ABLE[unit["provider"]].retracts)
 
 
 def lost_indexes_are_filled_again(evidence: Evidence) -> Found:
-    """I7: an index that was lost has everything that was delivered; it was filled in order, each delivery once."""
+    """I7: a rebuilt index has every delivered unit, in order and once."""
     units = _units(evidence)
     for lane, server in evidence.servers.items():
         if not server.refills and not server.lost:
             continue
-        at = [unit for unit in units.values() if _is_at(unit, lane) and unit["op"] != "erase"]  # which leaves nothing
+        at = [unit for unit in units.values() if _is_at(unit, lane) and unit["op"] != "erase"]  # leaves no unit
         landed = {unit["id"] for unit in at if unit["state"] in LANDED}
         if server.lost and landed:
             yield f"the index of {lane.provider} of {lane.agent} was lost and never filled again"
@@ -144,7 +144,7 @@ def _is_at(unit: Row, lane: LaneKey) -> bool:
 
 
 def effects_are_what_was_said(evidence: Evidence) -> Found:
-    """I7: under the session, the place, the names and with the words of the turns themselves."""
+    """I7: a unit has the session, the place, the names and the words of its turns."""
     turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
     entries = evidence.rows.by("entry", "session", "turn")
     for lane, parcel in _effects(evidence):
@@ -183,7 +183,7 @@ def _words(entry: Row, agent: str) -> tuple[str, str] | None:
 
 
 def marks_are_true(evidence: Evidence) -> Found:
-    """I7: the mark stands before everything that is open, and at rest where the schedule stands."""
+    """I7: the settled mark is before every open delivery and, at rest, equals the scheduled mark."""
     for cursor in evidence.rows["cursor"]:
         session = evidence.lineage.sessions.get(cursor["stream"])
         is_deleted = session is not None and session["state"] == "deleted"
@@ -196,9 +196,9 @@ def marks_are_true(evidence: Evidence) -> Found:
 
 
 def speakers_stay_the_same(evidence: Evidence) -> Found:
-    """I5: one principal from the message over its turn and its deliveries to what took effect.
+    """I5: the principal is the same in a message, its turn, its deliveries and their effects.
 
-    A `/retry` owns a turn of words that somebody else may have said: the turn is theirs.
+    A `/retry` may repeat the words of another person: the turn stays that person's.
     """
     turns = {(row["session"], row["n"]): row["principal"] for row in evidence.rows["turn"]}
     for row in evidence.rows["inbound"]:
@@ -209,7 +209,7 @@ def speakers_stay_the_same(evidence: Evidence) -> Found:
         said = body_of(row) if row["kind"] == "user" else None
         speaker = turns.get((row["session"], row["turn"]))
         if not isinstance(said, UserSaid) or speaker is None or not said.message:
-            continue  # what a program recorded is as the program says
+            continue  # a recorded turn has the principal that the program named
         if said.principal != speaker:
             yield f"entry {row['seq']} of {row['session']} by {said.principal} is in a turn of {speaker}"
     for unit in evidence.rows["delivery"]:
@@ -226,7 +226,7 @@ def speakers_stay_the_same(evidence: Evidence) -> Found:
 
 
 def lanes_are_fenced(evidence: Evidence) -> Found:
-    """I14: nothing is written to a delivery under a fence that is not its lane's; a fence has one owner."""
+    """I14: every write to a delivery has the fence of its lane; a fence has one owner."""
     for unit in evidence.rows["delivery"]:
         if unit["fence"] != unit["lease_fence"]:
             yield f"{unit['id']} was written with fence {unit['fence']} while its lane had {unit['lease_fence']}"

@@ -1,4 +1,4 @@
-"""I24: a draft is on record before it is shown, shown once, and gives way to its reply."""
+"""I24: a draft is recorded before it is shown, is shown once, and is replaced by its reply."""
 
 from collections import Counter
 
@@ -9,11 +9,11 @@ from holdfast.testing.chats import receipt_of
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import Row
 
-LEFT_STANDING = frozenset({"standing", "gone", "unknown"})  # fates that say that a half sentence may stand there
+LEFT_STANDING = frozenset({"standing", "gone", "unknown"})  # outcomes after which an unfinished text may remain
 
 
 def drafts_are_on_record_first(evidence: Evidence) -> Found:
-    """I24: no draft leaves before it is on record, and none is posted twice."""
+    """I24: no draft is sent before it is recorded, and none is posted twice."""
     if evidence.company is None or not evidence.has(ChannelArea.DRAFTS):
         return
     drafts = evidence.company.drafts
@@ -24,7 +24,7 @@ def drafts_are_on_record_first(evidence: Evidence) -> Found:
 
 
 def drafts_give_way(evidence: Evidence) -> Found:
-    """I24: at rest a chat shows no half sentence that nobody answers for, and no older text in a reply's place."""
+    """I24: at rest every unfinished text in a chat has a recorded outcome, and no older text replaces a reply."""
     if evidence.company is None or not evidence.has(ChannelArea.DRAFTS):
         return
     drafts = evidence.company.drafts
@@ -42,7 +42,7 @@ def drafts_give_way(evidence: Evidence) -> Found:
 
 
 def _is_let_go(evidence: Evidence, post: Post, replies: list[Row]) -> bool:
-    """Whether nobody could know the draft's id: its turn ended without a reply that could replace it."""
+    """Whether the draft's id was never learned, and its turn ended without a reply to replace it."""
     return post.reply in _unknown(evidence) or not replies
 
 
@@ -51,6 +51,6 @@ def _unknown(evidence: Evidence) -> set[str]:
 
 
 def _replies(evidence: Evidence, post: Post) -> list[Row]:
-    """Those of the turn that the draft was shown for."""
+    """The replies of the turn that the draft was shown for."""
     turns = {(row["session"], row["turn"]) for row in evidence.rows["inbound"] if row["message"] == post.message}
     return [row for row in evidence.rows["reply"] if (row["session"], row["turn"]) in turns]

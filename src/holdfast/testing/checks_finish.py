@@ -1,6 +1,6 @@
-"""I8: the end of an epoch leaves its mark in memory once, after its last turn; an epoch that was reopened leaves none.
+"""I8: finalising an epoch changes memory once, after the last turn; a reopened epoch changes nothing.
 
-The simulated model never gives the same note twice, so what is in memory says which of its answers it came from.
+The simulated model never returns the same note twice, so a note in memory identifies the answer it came from.
 """
 
 from itertools import pairwise
@@ -14,7 +14,7 @@ EXTRACTED = frozenset({"closed"})
 
 
 def epochs_end_once(evidence: Evidence) -> Found:
-    """Memory holds of each end what the ledger has as its answer, and nothing of an end that has none."""
+    """Memory contains the answer that the ledger has for each finalisation, and nothing for one without an answer."""
     written = evidence.rows.by("memory_op", "origin")
     batches = evidence.rows.by("memory_batch", "origin")
     known = {row["id"] for row in evidence.rows["finalisation"]}
@@ -24,7 +24,7 @@ def epochs_end_once(evidence: Evidence) -> Found:
             yield f"{row['id']} ({row['step']}) wrote {notes}; its answer has {_notes(row)}"
         if len(batches.get(row["id"], [])) > 1:
             yield f"{row['id']} was applied {len(batches[row['id']])} times"
-    deleted = {row["id"] for row in evidence.rows["session"] if row["state"] == "deleted"}  # the ledger forgets these
+    deleted = {row["id"] for row in evidence.rows["session"] if row["state"] == "deleted"}  # with their rows
     for origin in batches:
         if origin.startswith("finish:") and origin not in known and origin.split(":")[1] not in deleted:
             yield f"{origin} wrote to memory and is no end of an epoch"
@@ -36,7 +36,7 @@ def _notes(row: Row) -> list[str]:
 
 
 def epochs_follow_each_other(evidence: Evidence) -> Found:
-    """What ended epochs froze never overlaps, lies within the journal, and belongs to an epoch that is over."""
+    """The frozen ranges of ended epochs do not overlap, lie within the journal, and belong to ended epochs."""
     for session, ends in evidence.rows.by("finalisation", "session").items():
         row = evidence.lineage.sessions.get(session)
         kept = sorted((end for end in ends if end["step"] != "cancelled"), key=lambda end: end["epoch"])
@@ -52,7 +52,7 @@ def epochs_follow_each_other(evidence: Evidence) -> Found:
 
 
 def models_are_asked_once(evidence: Evidence) -> Found:
-    """Each question about an end was asked under a claim of its own: a stored answer is never asked for again."""
+    """Each request for an extraction had its own claim: a stored answer is never requested again."""
     asked = [one.session for one in evidence.asked if one.task is ModelTask.EXTRACT]
     for session in dict.fromkeys(asked):
         claims = sum(row["attempts"] for row in evidence.rows["finalisation"] if row["session"] == session)

@@ -1,9 +1,9 @@
-"""I16: a forgotten person has no byte left in the database, its log or a provider; what others said is as it was.
+"""I16: no byte of a forgotten person's words is left in the database, its log or a provider; other words are unchanged.
 
-Each text of such a history carries a number that is found nowhere else, neither in ids nor in pages by chance. A text,
-a summary and a recollection hold it as `m731000007`, and so does an answer to anybody or a message to another agent
-that repeats it: none of these may be left. An answer names what it answers as `[731000007]`; what the agent told others
-in their own turns stays theirs, so there the second form may be found.
+Each text of such a history contains a number that occurs nowhere else, neither in ids nor by chance in pages. A text, a
+summary and a recollection contain it as `m731000007`, and so does an answer or a message to another agent that repeats
+it: none of these may remain. An answer refers to its message as `[731000007]`; answers in the turns of other people
+stay, so there the second form may remain.
 """
 
 import re
@@ -28,17 +28,17 @@ JOURNALED = IN_TURN | {"observed", "held"}
 
 
 def secretly(say: Say) -> Say:
-    """The same message with a mark that cannot be met by chance."""
+    """The same message with a mark that cannot occur by chance."""
     return replace(say, text=say.text.replace(mark_of(say.n), mark_of(SECRET + say.n)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """What is known of a person's words at one moment: bytes of files, words of providers, rows."""
+    """Where a person's words are at one moment: bytes of files, words at providers, rows."""
 
     person: str
     says: Sequence[Say]
-    before: Rows  # when it was asked
+    before: Rows  # at the time of the request
     after: Rows
     status: Forgetting
     files: Mapping[str, bytes]
@@ -50,7 +50,7 @@ class Traces:
 
 
 def nothing_is_left(traces: Traces) -> Found:
-    """I16: neither what they said nor what they were answered is in any file or at any provider that gave a receipt."""
+    """I16: neither the person's words nor the answers to them are in any file or at a provider that confirmed."""
     told, recalled = _told_to_others(traces), _recalled(traces)
     for mark in traces.marks:
         quoted = f"[{mark[1:]}]"
@@ -61,7 +61,7 @@ def nothing_is_left(traces: Traces) -> Found:
 
 
 def _kept(traces: Traces) -> Iterator[tuple[str, str]]:
-    """What providers hold at places that owe no receipt."""
+    """The words at places of providers with no pending erasure."""
     owed = {(part.agent, part.provider, part.place) for part in traces.status.parts if not part.done}
     for lane, server in traces.servers.items():
         for place in sorted({parcel.place for parcel in server.effects}):
@@ -70,7 +70,7 @@ def _kept(traces: Traces) -> Iterator[tuple[str, str]]:
 
 
 def _recalled(traces: Traces) -> str:
-    """What recall copied since it was asked. It is swept when the last provider has erased, and not before."""
+    """The recollections made since the request. They are swept only when the last provider has erased."""
     if traces.status.done:
         return ""
     since = traces.status.requested_at
@@ -89,7 +89,7 @@ def _told_to_others(traces: Traces) -> str:
 
 
 def _own_turns(traces: Traces) -> set[tuple[str, int]]:
-    """Turns that are theirs, or in which nobody else was heard."""
+    """Turns of the person, or in which only the person spoke."""
     heard: dict[tuple[str, int], set[str]] = defaultdict(set)
     for row in (*traces.before["entry"], *traces.after["entry"]):
         if row["kind"] == "user" and isinstance(body := body_of(row), UserSaid):
@@ -99,7 +99,7 @@ def _own_turns(traces: Traces) -> set[tuple[str, int]]:
 
 
 def others_are_unchanged(traces: Traces) -> Found:
-    """I16: what others said keeps its bytes, and so do answers to them that have no word in common with what went.
+    """I16: the words of others keep their bytes, and so do answers to them that share no word with the forgotten text.
     Later messages of others are journaled, and their units are not erased."""
     deleted = {row["id"] for row in traces.after["session"] if row["state"] == "deleted"}
     now = {(row["session"], row["seq"]): row["body"] for row in traces.after["entry"]}
@@ -121,8 +121,8 @@ def others_are_unchanged(traces: Traces) -> Found:
             if text is not None and said.get(row["message"]) != text:
                 yield f"{row['event_id']} of {row['principal']} is no longer journaled with its words"
     for lane, server in traces.servers.items():
-        # A unit of theirs goes whole: they may have tried somebody else's turn again, and its answer was for them.
-        # So do units of a deleted session: nobody can read any more what its answers repeat.
+        # The person's units are erased whole: a retried turn of another person was answered to them.
+        # So are units of a deleted session: its answers can no longer be compared.
         erased = [parcel for parcel in server.erased if parcel.session not in deleted]
         foreign = [parcel for parcel in erased if parcel.principal != traces.person]
         for line in _innocent(foreign, words, turns):
@@ -131,7 +131,7 @@ def others_are_unchanged(traces: Traces) -> Found:
 
 
 def _words(traces: Traces, theirs: set[tuple[str, int]]) -> set[str]:
-    """Every word that they said or were answered, or that was passed on between agents."""
+    """Every word of the person's messages, of the answers to them, and of messages between agents."""
     found = {word for say in traces.says if say.sender == traces.person for word in _split(say.text)}
     for row in (*traces.before["entry"], *traces.after["entry"]):
         passed_on = (body := _heard(row)) is not None and body.principal.startswith(AGENTS)
@@ -141,7 +141,7 @@ def _words(traces: Traces, theirs: set[tuple[str, int]]) -> set[str]:
 
 
 def _made(traces: Traces) -> dict[tuple[str, int], set[str]]:
-    """The words that agents made, turn by turn, as far as they were said when it was asked."""
+    """The words of the agents, turn by turn, up to the time of the request."""
     found: dict[tuple[str, int], set[str]] = defaultdict(set)
     for row in traces.before["entry"]:
         body, _ = _heard(row), found[row["session"], row["turn"]]
@@ -151,7 +151,7 @@ def _made(traces: Traces) -> dict[tuple[str, int], set[str]]:
 
 
 def _shares(made: set[str], words: set[str]) -> bool:
-    """Whether a word is repeated, alone or inside of a longer one: recollections are cut off within words."""
+    """Whether a text repeats a word, alone or within a longer one: recollections are truncated within words."""
     return bool(made & words) or any(word in one for one in made for word in words if len(word) >= INSIDE_CHARS_MIN)
 
 
@@ -162,12 +162,12 @@ def _split(text: str) -> list[str]:
 def _innocent(
     parcels: Sequence[Parcel], words: set[str], made: Mapping[tuple[str, int], set[str]]
 ) -> Iterator[SpokenLine]:
-    """What people said in units that repeat nothing, neither in an answer nor in a step before it, undone or not."""
+    """The messages in units that repeat no such word, neither in an answer nor in an earlier step, undone or not."""
     told: dict[str, set[str]] = defaultdict(set)
     for parcel in parcels:
         for turn in parcel.turns:
             answers = [line.text for line in turn.lines if line.role == "assistant"]
-            # What an agent made since, nobody knows any more once it is blank.
+            # Later words of an agent are unknown once they are blanked.
             steps = made.get((parcel.session, turn.n), words)
             told[parcel.of or parcel.id].update(*map(_split, answers), steps)
     for parcel in parcels:
@@ -177,7 +177,7 @@ def _innocent(
 
 
 def no_hash_is_left(traces: Traces) -> Found:
-    """I16: no row of theirs has a hash of its text, and a provider's units keep none."""
+    """I16: no row of the person has a hash of its text, and the units of providers have none."""
     since = traces.status.requested_at
     buried = {row["message"] for row in traces.after["tombstone"]}
     for row in traces.after["inbound"]:
@@ -209,7 +209,7 @@ def _is_of_others(row: Row, person: str, theirs: set[tuple[str, int]]) -> bool:
 
 
 def done_means_done(traces: Traces) -> Found:
-    """I16: it is done exactly when every erasure is delivered; one that waits for somebody says why."""
+    """I16: the request is done exactly when every erasure is delivered; one that needs an operator has a reason."""
     status = traces.status
     units = {row["id"]: row["state"] for row in traces.after["delivery"] if row["op"] == "erase"}
     open_ = sorted(id_ for id_, state in units.items() if state != "delivered")

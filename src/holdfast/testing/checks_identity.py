@@ -1,4 +1,4 @@
-"""I26: what somebody may recall follows the links between principals, also where it was asked ahead."""
+"""I26: recall follows the links between principals, also for prefetched recollections."""
 
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.checks_recall import TOKEN
@@ -9,7 +9,7 @@ from holdfast.turns.journal import Recalled
 
 
 def recalls_end_with_the_link(evidence: Evidence) -> Found:
-    """I26: a turn that began after a link was taken back is shown nothing that was looked up for the other one."""
+    """I26: a turn that began after an unlink is shown nothing that was looked up for the other principal."""
     if evidence.company is None or not evidence.has(ChannelArea.LINKS):
         return
     log = evidence.company.identities
@@ -33,7 +33,7 @@ def recalls_end_with_the_link(evidence: Evidence) -> Found:
 
 
 def links_are_as_asked_for(evidence: Evidence) -> Found:
-    """I26: at rest the links are those that were asked for last; nobody is linked by accident."""
+    """I26: at rest the links are exactly those requested last."""
     if evidence.company is None or not evidence.has(ChannelArea.LINKS):
         return
     log = evidence.company.identities

@@ -1,7 +1,6 @@
-"""I6: what was recalled belongs to the turn that it was recalled for, and to nothing else.
+"""I6: a recollection belongs to the turn that requested it, and is used nowhere else.
 
-Everything that a simulated provider remembers says for whom it was looked up, so wherever it turns up, its origin is
-known.
+A recollection of a simulated provider contains the key of its lookup, so its origin is known wherever it appears.
 """
 
 import re
@@ -35,7 +34,7 @@ def _tokens(text: str) -> Iterator[tuple[int, Key]]:
 
 
 def recalls_belong_to_their_turn(evidence: Evidence) -> Found:
-    """Session, epoch, head and principal of a recall are its turn's, and one lookup serves one turn."""
+    """A recall has the session, epoch, head and principal of its turn, and one lookup serves one turn."""
     turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
     users: dict[int, set[tuple[str, int]]] = defaultdict(set)
     epochs: dict[str, int] = {}
@@ -63,7 +62,7 @@ def _wrong_key(entry: Row, turn: Row, key: Key) -> Found:
 
 
 def recalls_stay_where_they_are(evidence: Evidence) -> Found:
-    """Nothing recalled is delivered, summarised, said, or shown to the model in another turn."""
+    """No recollection is delivered, summarised, sent, or shown to the model in another turn."""
     turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
     for server in evidence.servers.values():
         for parcel in server.effects:
@@ -83,16 +82,16 @@ def recalls_stay_where_they_are(evidence: Evidence) -> Found:
 
 
 def lookups_say_who_reads(evidence: Evidence) -> Found:
-    """A provider is told truly who asks, and whether others read along, since it judges by that what it may show."""
+    """A provider is given the true principal and audience of a query, because it filters its results by them."""
     homes = {row["address"]: row["id"] for row in evidence.rows["mailbox"]}
     turns = evidence.rows.by("turn", "mailbox")
     shown = {n for entry in evidence.rows["entry"] for n in _shown_by(entry)}
     for lookup in evidence.lookups:
         query = lookup.query
-        is_operators = not query.key.session  # somebody asks the agent's memory, in no conversation
+        is_operators = not query.key.session  # a query outside any conversation
         if query.agent != lookup.lane.agent or (query.naming.address not in homes and not is_operators):
             yield f"lookup {lookup.n} for {query.naming.address} was asked of {lookup.lane.agent}"
-        is_agents = query.key.principal.startswith(PRINCIPALS)  # it speaks for many people
+        is_agents = query.key.principal.startswith(PRINCIPALS)  # an agent acts for many people
         here = [] if is_operators else turns.get(homes.get(query.naming.address, ""), [])
         alone = _is_chat_alone(evidence, query, here, shown=lookup.n in shown)
         if query.group not in alone or (is_agents and query.askers):
@@ -108,11 +107,11 @@ def _shown_by(entry: Row) -> Iterator[int]:
 
 
 def _is_chat_alone(evidence: Evidence, query: RecallQuery, here: Sequence[Row], *, shown: bool) -> set[bool]:
-    """Whether only what was said in the chat may be found: in a group, for an agent, and once others have spoken there.
+    """Whether recall is limited to the words of the chat: in a group, for an agent, and once others have spoken there.
 
-    Where others spoke at another time than the turn that asks, or were linked to its speaker for a while, either may be
-    true. What a turn was shown is judged by the links at its beginning: what was asked ahead of it, and before a link
-    was taken back, is not shown.
+    Both answers are possible if others spoke at another time than the querying turn, or were linked to its speaker for
+    a while. The recollections shown in a turn are judged by the links at its beginning: those prefetched before an
+    unlink are not shown.
     """
     if is_group(query.naming.address) or query.key.principal.startswith(PRINCIPALS):
         return {True}
@@ -134,7 +133,7 @@ def _is_chat_alone(evidence: Evidence, query: RecallQuery, here: Sequence[Row], 
 
 
 def _may_be_linked(evidence: Evidence, one: str, other: str, at_ms: int | None) -> bool:
-    """Whether the two may have been one person then, or ever."""
+    """Whether the two may have been linked at that time, or ever."""
     since, until = (0, float("inf")) if at_ms is None else (_seconds(at_ms), _seconds(at_ms + 1))
     company = evidence.company
     return company is not None and company.identities.may_be_one(one, other, since, until)

@@ -1,4 +1,4 @@
-"""What the chats were shown, against the ledger of replies (I10)."""
+"""The messages in the chats, compared with the reply ledger (I10)."""
 
 import re
 from collections import Counter, defaultdict
@@ -9,16 +9,16 @@ from holdfast.outbox.post import OnDoubt
 from holdfast.outbox.reply import NOBODY_KNOWS
 from holdfast.testing.chats import ChatServer
 from holdfast.testing.evidence import Evidence, Found
-from holdfast.testing.rooms import HALL, NEW_HALL
 from holdfast.testing.rows import Row
+from holdfast.testing.stream_platform import HALL, NEW_HALL
 
 OVER = frozenset({"delivered", "failed", "uncertain"})
 CUT_OFF = "it was being sent when its process ended"
-SENDS_MAX = 2  # that may land, of one piece: the first, and one more in doubt
+SENDS_MAX = 2  # of one piece that may arrive: the first, and one resend after an unknown outcome
 
 
 def replies_come_to_an_end(evidence: Evidence) -> Found:
-    """I10: each reply is delivered, failed or uncertain, with a receipt for what was posted and a reason otherwise."""
+    """I10: each reply is delivered, failed or uncertain, with a receipt if it was posted and a reason otherwise."""
     for row in _posted(evidence):
         if row["state"] not in OVER or row["owner"] is not None:
             yield f"reply {row['n']} is {row['state']} of {row['owner']} at rest"
@@ -67,13 +67,13 @@ def posts_are_what_was_said(evidence: Evidence) -> Found:
 def replies_keep_their_order(evidence: Evidence) -> Found:
     """I10: a chat is sent one reply after the other, in the order in which they were committed, piece by piece.
 
-    An uncertain reply holds up nobody: what its sender still does may be seen beside the next one.
+    An uncertain reply delays no other: its late arrival may follow the next reply.
     """
     resends = evidence.company.operators.resends if evidence.company is not None else Counter[str]()
     numbers = {
         row["id"]: row["n"]
         for row in evidence.rows["reply"]
-        if row["state"] != "uncertain" and not resends[row["id"]]  # what is sent again later stands behind others
+        if row["state"] != "uncertain" and not resends[row["id"]]  # a resent reply follows others
     }
     calls: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for call in _server(evidence).calls:
@@ -84,15 +84,15 @@ def replies_keep_their_order(evidence: Evidence) -> Found:
 
 
 def resends_send_once_more(evidence: Evidence) -> Found:
-    """I29: a reply that an operator sends again is sent, unless its sender died with it: then it is uncertain.
+    """I29: a reply that an operator resends is sent, unless its sender died meanwhile: then it is uncertain.
 
-    An agent that holds what is in doubt says so in other words.
+    An agent that holds uncertain replies records another reason.
     """
     rows = {row["id"]: row for row in _posted(evidence)}
     calls = Counter(call.post.reply for call in _server(evidence).calls)
     for reply, before in evidence.company.operators.sent_before.items() if evidence.company is not None else ():
         row = rows[reply]
-        # Also where the channel's code raised before its platform heard anything: it is in doubt all the same.
+        # The outcome is also unknown if the channel's code raised before the request was sent.
         is_cut_off = row["state"] == "uncertain" and str(row["reason"]).startswith((CUT_OFF, NOBODY_KNOWS))
         if row["body"] and row["draft"] is None and not is_cut_off and calls[ReplyId(reply)] <= before:
             yield f"reply {row['n']} was to be sent again; the platform saw {before} calls before it and none after"
@@ -106,12 +106,12 @@ def _posted(evidence: Evidence) -> list[Row]:
 
 
 def _edited(evidence: Evidence, row: Row) -> str | None:
-    """What stands where the draft of a reply was, if its first piece took that place."""
+    """The current text at the draft of a reply, if its first piece replaced the draft."""
     return _server(evidence).texts.get(row["draft_id"]) if row["draft"] == "replaced" else None
 
 
 def _chat(address: str) -> str:
-    """An address, with the same name for a chat that was given another id."""
+    """The address, with one name for both ids of a chat that moved."""
     return address.replace(f":{NEW_HALL.name}", f":{HALL.name}")
 
 

@@ -1,7 +1,7 @@
-"""I35: a session is deleted, switched or undone, a turn stopped and a call decided only by somebody who may.
+"""I35: a session is deleted, switched or undone, a turn stopped and a call decided only by a person who has the right.
 
-Who may is written a second time, from what the platform knows of each message: who said it, where, and whether a person
-did. The simulated platforms have private chats and groups with one admin (`workload.ADMINS`).
+The rules are written here a second time, from the platform's knowledge of each message: sender, chat, and whether the
+sender is a person. The simulated platforms have private chats and groups with one admin (`workload.ADMINS`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ DECIDED = frozenset({"approved", "denied"})
 
 
 def may_change(say: Say) -> bool:
-    """Whether somebody may change the session of a chat for everybody in it."""
+    """Whether a sender may change the session of a chat for everyone in it."""
     return say.human and (say.chat.type != "group" or say.sender in ADMINS)
 
 
@@ -60,7 +60,7 @@ def turns_are_stopped_by_those_who_may(evidence: Evidence) -> Found:
         if turn["stop_at"] is None or _are_linked(evidence):
             continue
         if not any(may_change(say) or (say.human and row["principal"] == turn["principal"]) for row, say in given):
-            yield f"turn {turn['n']} of {turn['session']} was stopped, and nobody who may said so"
+            yield f"turn {turn['n']} of {turn['session']} was stopped without a permitted /stop"
 
 
 def calls_are_decided_by_those_who_may(evidence: Evidence) -> Found:
@@ -90,5 +90,5 @@ def _who(say: Say) -> str:
 
 
 def _are_linked(evidence: Evidence) -> bool:
-    """Whether accounts were linked in the history: then nobody can say here whose turns are whose."""
+    """Whether accounts were linked in the history: then the owner of a turn is ambiguous here."""
     return evidence.company is not None and bool(evidence.company.identities.changes)

@@ -1,7 +1,7 @@
-"""I9: a session stays itself. Only what people say switches it.
+"""I9: the session of a chat changes only by what people say.
 
-A small oracle replays each mailbox in the order of acceptance: every item finds the session that the item before it
-left, and leaves the one that its words ask for. Compression, takeovers and restarts are invisible to it.
+A small oracle replays each mailbox in the order of acceptance: every item runs in the session that the previous item
+left live, and a command leaves the session that it asks for. Compression, takeovers and restarts have no effect on it.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from holdfast.testing.lineage import NO_LIMIT, Lineage
 from holdfast.testing.rows import Row
 from holdfast.testing.workload import Say, verb_of
 
-EXPIRY = frozenset({"idle", "daily"})  # causes of an end that nobody asked for
+EXPIRY = frozenset({"idle", "daily"})  # causes of an end without a command
 OPENING = frozenset({"new", "branch"})  # the commands that make a session
 
 
@@ -40,7 +40,7 @@ def sessions_switch_by_command_only(evidence: Evidence) -> Found:
 
 
 def _expired(evidence: Evidence) -> dict[str, list[int]]:
-    """When each session was closed because nobody had used it; its chat has none then."""
+    """When each session was closed by expiry; its chat has no live session then."""
     found: dict[str, list[int]] = {}
     for row in evidence.rows["finalisation"]:
         if row["cause"] in EXPIRY and row["step"] in {"closed", "failed"}:
@@ -49,7 +49,7 @@ def _expired(evidence: Evidence) -> dict[str, list[int]]:
 
 
 def _resumed_in(evidence: Evidence, texts: Mapping[str, str], left_in: Mapping[str, str | None]) -> dict[str, set[str]]:
-    """Where each session was resumed: the mailbox it was live in before has none then."""
+    """Where each session was resumed: the mailbox in which it was live before has no live session then."""
     found: dict[str, set[str]] = {}
     for row in evidence.rows["inbound"]:
         session = left_in.get(row["message"])
@@ -78,9 +78,9 @@ class Replay:
         return any(where != self.mailbox for where in self.resumed.get(self.here or "", ()))
 
     def is_left(self, at: int = NO_LIMIT) -> bool:
-        """Whether the session that was live here is not any more: another chat has it, or it was closed by then.
+        """Whether the session that was live here no longer is: another chat resumed it, or it was closed by then.
 
-        What was accepted before it was closed reopens it instead (R31).
+        A message accepted before the close reopens the session instead (R31).
         """
         return self.is_taken() or any(ended <= at for ended in self.expired.get(self.here or "", ()))
 
@@ -116,7 +116,7 @@ class Replay:
                 return after is not None and (after != before or after not in self.said_in)
             case "branch":
                 return after is None if before is None else self._row(after)["parent_id"] == before
-            case "delete":  # the first one only asks
+            case "delete":  # the first one only asks for confirmation
                 return after == before or (after is None and self._row(before)["state"] == "deleted")
             case "resume":
                 return after is not None or before is None
@@ -124,7 +124,7 @@ class Replay:
                 return after == before
 
     def _is_refused(self, row: Row, before: str | None, after: str | None) -> bool:
-        """Whether the sender may not change the session, or nobody could be asked whether they may, and did not."""
+        """Whether a command had no effect: its sender lacked the right, or the right could not be determined."""
         say = self.says.get(row["event_id"])
         return before == after and say is not None and (not may_change(say) or row["rank"] == Rank.UNKNOWN.value)
 

@@ -1,7 +1,7 @@
-"""I20: an agent whose daily limit is used up asks no model, and every answer that is used was paid for once.
+"""I20: an agent whose daily limit is used up asks no model, and every used answer was paid for once.
 
-A question may begin while others run, so a day ends above its limit by what those cost. Therefore each question is
-judged by what was on record when its own look at the ledger was taken.
+A request may begin while others run, so a day may end above its limit by their cost. Therefore each request is judged
+by the amount in the ledger when its worker read the ledger.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ def spending_stops_at_the_limit(evidence: Evidence) -> Found:
 
 
 def answers_are_paid_once(evidence: Evidence) -> Found:
-    """Each answer is one row at most, and one that is in the journal has its row. Each has a model of its own name."""
+    """An answer has at most one row, and an answer in the journal has one. Each answer has a unique model name."""
     paid = Counter((row["agent"], row["model"]) for row in evidence.rows["spend"])
     yield from (f"the answer of {model} was paid for {times} times" for (_, model), times in paid.items() if times > 1)
     for row in evidence.rows["entry"]:
@@ -36,4 +36,4 @@ def answers_are_paid_once(evidence: Evidence) -> Found:
         if isinstance(body, AssistantSaid) and body.model.startswith(PAID):
             agent = evidence.lineage.sessions[row["session"]]["agent"]
             if (agent, body.model) not in paid:
-                yield f"entry {row['seq']} of {row['session']} is the answer of {body.model}, which nobody paid for"
+                yield f"entry {row['seq']} of {row['session']} is the answer of {body.model}, without a row of spending"

@@ -1,12 +1,12 @@
-"""I33: nobody is shown what another person said in private, or what was said in another group.
+"""I33: no person is shown what another person said in private, or what was said in another group.
 
-The rule is written here a second time, from docs/explanation/who-sees-what.md not from memory/visibility.py: a fault
-in one shows as a difference. Each text of a history has a mark, so its author, its chat and its moment are known
-wherever it turns up: in what a model was asked, in a note, at a provider, in what somebody was shown at rest. A note
-that a model made spells the marks of its messages with another letter (strangers.py).
+The rule is written here a second time, from docs/explanation/who-sees-what.md, not from memory/visibility.py: a fault
+in one of them shows as a difference. Each text of a history has a mark, so its author, chat and time are known wherever
+it appears: in a request to a model, in a note, at a provider, in a query at rest. A note that a model made spells the
+marks of its messages with `w` instead of `m` (strangers.py).
 
-Who somebody is follows the links: what is said while two accounts are linked is said by both, and whoever asks while
-they are linked asks as both. Every moment at which a link may have held counts.
+Identity follows the links: while two accounts are linked, words of one are words of both, and a query of one is a query
+of both. Every moment at which a link may have existed counts.
 """
 
 import re
@@ -28,45 +28,45 @@ from holdfast.turns.model import ModelTask
 NOTE = re.compile(r"\b(note|kept) (\d+)((?: w\d{2,})+)")
 RECALL = "recall"
 RESUME = "/resume"
-ROOM = "room:"  # how principals of the platform in rooms.py begin
+ROOM = "room:"  # the prefix of principals of the platform in stream_platform.py
 People: TypeAlias = frozenset[str]
-RECORDERS: People = frozenset({"ghost", "spook"})  # as a program without a mailbox says (platform.py)
+RECORDERS: People = frozenset({"ghost", "spook"})  # the principals of recorded turns (platform.py)
 
 
 @dataclass(frozen=True, slots=True)
 class WordOrigin:
-    """Where words are from."""
+    """The origin of a text."""
 
     mark: str
-    said_by: People  # the sender, and everybody to whom they were linked then
+    said_by: People  # the sender and every account linked to it then
     mailbox: str
     session: str
     in_group: bool
-    in_company: bool = False  # turns in the chat were said as several people, before or after
+    in_company: bool = False  # the chat has turns of several people
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who is shown something: somebody in a chat, or in none."""
+    """The person who is shown a text, in a chat or outside all chats."""
 
     what: str
     people: People
     mailbox: str = ""
     sessions: frozenset[str] = frozenset()
     in_group: bool = False
-    in_company: bool = False  # somebody else had spoken in the chat before: they read what is answered
-    brought_by: People = frozenset()  # those who took sessions of theirs along to this chat while they were alone in it
+    in_company: bool = False  # another person had spoken in the chat before and reads the answers
+    brought_by: People = frozenset()  # the people who resumed their own sessions here while alone in the chat
 
     def is_author(self, origin: WordOrigin) -> bool:
         return bool(self.people & origin.said_by)
 
     def may_hear(self, origin: WordOrigin) -> bool:
-        """The conversation itself: what was said in this chat, or taken along to it from another private chat."""
+        """Whether the text belongs to the conversation: said here, or resumed here from another private chat."""
         is_own = self.is_author(origin) or bool(self.brought_by & origin.said_by)
         return self.mailbox == origin.mailbox or (is_own and not self.in_group and not origin.in_group)
 
     def may_recall(self, origin: WordOrigin) -> bool:
-        """A chat finds what was said in it; in private a person also finds what they said anywhere."""
+        """Whether recall may find the text: it was said in this chat or, for a private query, by the person."""
         here = self.mailbox == origin.mailbox or origin.session in self.sessions
         return here or (self.is_alone and self.is_author(origin))
 
@@ -75,7 +75,7 @@ class Reader:
         return not self.in_group and not self.in_company
 
     def may_read(self, note: "Note") -> bool:
-        """A note of a group is for the group, one of a person for that person in private."""
+        """Whether the note may be shown: a group's note to the group, a person's note to that person in private."""
         is_own = self.is_alone and note.is_private and all(map(self.is_author, note.origins))
         if is_own or (note.author and not note.may_be_the_chats):
             return is_own
@@ -84,11 +84,11 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a model noted, and the words that it was made of."""
+    """A note that a model made, and the origins of its words."""
 
     text: str
     origins: tuple[WordOrigin, ...]
-    author: People  # whose it is, when it is one person's own
+    author: People  # the owner, if it is the note of one person
 
     @property
     def is_private(self) -> bool:
@@ -96,8 +96,8 @@ class Note:
 
     @property
     def may_be_the_chats(self) -> bool:
-        """Whether it was made where others spoke too: then it belongs to the chat, if they had spoken before. An
-        account that is linked to somebody speaks as that person, and as itself when the link has ended."""
+        """Whether others had spoken before in the chat of the note: then the note belongs to the chat. A linked account
+        speaks as the person it is linked to, and as itself after the link has ended."""
         return any(one.in_company for one in self.origins)
 
 
@@ -106,7 +106,7 @@ class Archive:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._heard: dict[str, list[tuple[int, str]]] = {}  # by chat: when each turn of a person began, and whose it is
+        self._heard: dict[str, list[tuple[int, str]]] = {}  # by chat: the beginning and the principal of each turn
         for row in evidence.rows["turn"]:
             if not row["principal"].startswith("agent:"):
                 self._heard.setdefault(row["mailbox"], []).append(
@@ -131,12 +131,12 @@ class Archive:
         return WordOrigin(mark, people, row["mailbox"], row["session"] or "", sent.say.chat.type != "dm", in_company)
 
     def _others_spoke(self, mailbox: str, sender: str, before_ms: int) -> bool:
-        """Whether somebody had a turn in the chat who was never linked to the sender."""
+        """Whether a person who was never linked to the sender had a turn in the chat."""
         ever = self.people(sender, 0, float("inf"))
         return any(who not in ever for at, who in self._heard.get(mailbox, []) if at < before_ms)
 
     def people(self, sender: str, since_s: float, until_s: float) -> People:
-        """Everybody who somebody may have been in a span of time."""
+        """Every principal that an account may have been in a span of time."""
         company = self._evidence.company
         changes = company.identities.changes if company is not None else []
         others = {name for change in changes for name in (change.principal, change.person)}
@@ -160,10 +160,10 @@ class Archive:
                 yield Note(found[0], origins, self._author(found[1], origins))
 
     def _author(self, made_by: str, origins: Sequence[WordOrigin]) -> People:
-        """Whose a private note is: the speaker's, unless others spoke in the session that it was extracted from.
+        """The owner of a private note: the speaker, unless others spoke in the session that it was extracted from.
 
-        What is said while accounts are linked stays with the person whom it is said as, so one account may speak as two
-        people in a session: a note that is extracted of it belongs to the chat.
+        Words said while accounts are linked stay with the principal they were said as, so one account may have turns of
+        two principals in a session: a note extracted from that session belongs to the chat.
         """
         together = frozenset.intersection(*(one.said_by for one in origins))
         if not together or any(one.in_group for one in origins):
@@ -186,7 +186,7 @@ class Archive:
 
     @cached_property
     def _brought(self) -> dict[str, People]:
-        """By chat: those who resumed a session there before anybody else had one there."""
+        """By chat: the people who resumed a session there before anyone else had one there."""
         homes = {row["id"]: row["mailbox"] for row in self._evidence.rows["session"]}
         found: dict[str, People] = {}
         for row in self._evidence.rows["inbound"]:
@@ -207,7 +207,7 @@ class Archive:
 
     @cached_property
     def _spoken(self) -> dict[tuple[str, int], list[str]]:
-        """By turn: the senders of the words that it answers. A turn that is repeated stays its speaker's."""
+        """By turn: the senders of the words that it answers. A repeated turn stays its first speaker's."""
         found: dict[tuple[str, int], list[str]] = {}
         senders = {mark: sent.say.sender for sent in self._evidence.sent for mark in marks_in(sent.say.text)}
         for entry in self._evidence.rows["entry"]:
@@ -216,13 +216,13 @@ class Archive:
             found.setdefault((entry["session"], entry["turn"]), []).extend(senders[m] for m in marks if m in senders)
         for row in self._evidence.rows["inbound"]:  # the words of a turn may have been deleted
             sent = self._senders.get(row["event_id"])
-            is_own = sent is not None and marks_in(sent.say.text)  # and no command to repeat what somebody said
+            is_own = sent is not None and marks_in(sent.say.text)  # not a /retry of another person's words
             if sent is not None and is_own and row["turn"] and not found.get((row["session"], row["turn"])):
                 found[row["session"], row["turn"]] = [sent.say.sender]
         return found
 
     def reader(self, session: str, n: int, until_ms: int) -> Reader | None:
-        """Who speaks in a turn; None where nobody is known to."""
+        """The speaker of a turn; None if unknown."""
         turn = self._turns.get((session, n))
         senders = self._spoken.get((session, n), [])
         if turn is None or turn["mailbox"] not in self._groups or not senders:
@@ -246,10 +246,10 @@ class Archive:
         )
 
     def readers(self, asked: ModelAsked) -> list[Reader]:
-        """Whom a request is for. A summary or an extraction is for everybody who speaks in the session."""
+        """The readers of a request. A summary or an extraction is for everyone who speaks in the session."""
         turns = [asked.turn] if asked.task is ModelTask.REPLY else [n for s, n in self._turns if s == asked.session]
         found = [one for n in turns if (one := self.reader(asked.session, n, asked.at_ms)) is not None]
-        if asked.task is ModelTask.EXTRACT:  # it is shown the notes that it may change, and its answer goes to those
+        if asked.task is ModelTask.EXTRACT:  # the request shows the notes that its answer may change
             return [replace(one, in_company=False) for one in found]
         return found
 
@@ -296,7 +296,7 @@ def _from(origins: Iterable[WordOrigin]) -> str:
 
 
 def notes_are_kept_apart(evidence: Evidence) -> Found:
-    """No note of a model is shared with everybody, and no scope holds notes of people who may not read each other's."""
+    """No note of a model is shared with everyone, and no scope has notes of people who may not read each other's."""
     archive = Archive(evidence)
     kept: dict[tuple[str, str], list[Note]] = {}
     for row in evidence.rows["memory_op"]:
@@ -310,7 +310,7 @@ def notes_are_kept_apart(evidence: Evidence) -> Found:
 
 
 def places_are_kept_apart(evidence: Evidence) -> Found:
-    """No place at a provider holds private words of two people, or private words beside those of a group."""
+    """No place at a provider has private words of two people, or private words beside those of a group."""
     archive = Archive(evidence)
     for lane, server in evidence.servers.items():
         places: dict[str, list[tuple[WordOrigin, ...]]] = {}
@@ -323,7 +323,7 @@ def places_are_kept_apart(evidence: Evidence) -> Found:
 
 
 def _mixed(found: Sequence[tuple[WordOrigin, ...]]) -> Found:
-    """Words that have neither the chat, nor the session, nor in private the author in common with the first."""
+    """Words that share neither the chat, nor the session, nor in private the author with the first."""
     for origins in found[1:]:
         first, other = found[0][0], origins[0]
         is_same_chat = first.mailbox == other.mailbox or first.session == other.session
@@ -334,7 +334,7 @@ def _mixed(found: Sequence[tuple[WordOrigin, ...]]) -> Found:
 
 
 def looks_are_for_whom_they_are(evidence: Evidence) -> Found:
-    """Whoever looks around at rest finds what is theirs and what is their group's."""
+    """A query at rest finds only the person's own words and those of their groups."""
     archive = Archive(evidence)
     mailboxes = {row["address"]: row["id"] for row in evidence.rows["mailbox"]}
     for look in evidence.looks:

@@ -1,4 +1,4 @@
-"""What a turn leaves behind, once each: its reply (I15), its cursor work (I11), the effects of its tools (I2, I19)."""
+"""The results of a turn, once each: its reply (I15), its cursor work (I11), the effects of its tools (I2, I19)."""
 
 import json
 import re
@@ -16,9 +16,9 @@ NAMED = re.compile(r"/approve (\S+) (\S+)")  # with a digest
 
 
 def replies_are_single(evidence: Evidence) -> Found:
-    """I15: one reply for each turn that ended, each command and each signal; at most one for what was refused."""
-    # Questions to people and letters to other agents come on top.
-    answers = [row for row in evidence.rows["reply"] if not row["id"].startswith("ask_") and not is_letter(row)]
+    """I15: each ended turn, each command and each signal has one reply; a refused message has at most one."""
+    # Questions to people and messages to other agents are additional.
+    answers = [row for row in evidence.rows["reply"] if not row["id"].startswith("ask_") and not is_agent_message(row)]
     replies = Counter(row["message"] for row in answers)
     of_turn = Counter((row["session"], row["turn"]) for row in answers if row["turn"] is not None)
     for turn in evidence.rows["turn"]:
@@ -37,24 +37,24 @@ def replies_are_single(evidence: Evidence) -> Found:
             yield f"{row['event_id']} ({row['state']}) has {replies[row['message']]} replies"
 
 
-def is_letter(reply: Row) -> bool:
+def is_agent_message(reply: Row) -> bool:
     """Whether a row of the ledger is a message to another agent, not an answer to one."""
     return bool(reply["channel"] == "agent" and parse(reply["address"]).agent != reply["agent"])
 
 
 def effects_happen_once(evidence: Evidence) -> Found:
-    """I2: a tool that may not be repeated is run at most once per call, whoever resumes the turn."""
+    """I2: a tool that is not idempotent runs at most once per call, also after a takeover."""
     for (name, call), times in evidence.effects.items():
         if times > 1 and not TOOLS[name]:
             yield f"{name} took effect {times} times for {call}"
 
 
 def humans_said_yes(evidence: Evidence) -> Found:
-    """I19: a dangerous call takes effect only after a human's yes, is asked about once, and is decided at last."""
+    """I19: a dangerous call runs only after a human approved it, is asked about once, and is decided in the end."""
     approved = {row["call"] for row in evidence.rows["approval"] if row["decision"] == "approved"}
     for (name, call), times in evidence.effects.items():
         if name in DANGEROUS and call not in approved:
-            yield f"{name} took effect {times} times for {call}, which nobody approved"
+            yield f"{name} took effect {times} times for {call}, without an approval"
     for call, times in Counter(row["call"] for row in evidence.rows["approval"]).items():
         if times > 1:
             yield f"people were asked {times} times about {call}"
@@ -64,8 +64,8 @@ def humans_said_yes(evidence: Evidence) -> Found:
 
 
 def what_was_approved_runs(evidence: Evidence) -> Found:
-    """I19: a dangerous call takes effect with the very arguments that were asked about, and nobody approves a call by
-    naming the digest of another one."""
+    """I19: a dangerous call runs with exactly the arguments that were asked about. An approval that names the digest of
+    another call has no effect."""
     asked = {row["call"]: row for row in evidence.rows["approval"] if row["digest"] is not None}
     for (name, call), arguments in evidence.arguments.items():
         row = asked.get(call) if name in DANGEROUS else None
@@ -78,14 +78,14 @@ def what_was_approved_runs(evidence: Evidence) -> Found:
         row = rows.get(named[1]) if named else None
         if named is None or row is None or is_digest(named[2], row["digest"]):
             continue
-        who = senders.get(said["event_id"], said["principal"])  # the account: a decision is not said as a linked person
-        # It decides as it is accepted. Somebody who has approved may name another digest later, which changes nothing.
+        who = senders.get(said["event_id"], said["principal"])  # the account: links do not apply to decisions
+        # A decision takes effect when it is accepted. A later one with another digest changes nothing.
         if (row["decision"], row["decided_by"], row["decided_at"]) == ("approved", who, said["at"]):
             yield f"{who} approved {row['id']} with the digest of another call"
 
 
 def decisions_stand(evidence: Evidence) -> Found:
-    """I29: what an operator was told about an approval stays true: the first decision counts."""
+    """I29: the decision that an operator was shown stays: the first decision counts."""
     rows = {row["id"]: row for row in evidence.rows["approval"]}
     for view in evidence.company.operators.decided if evidence.company is not None else ():
         kept = rows[view.id]
@@ -95,7 +95,7 @@ def decisions_stand(evidence: Evidence) -> Found:
 
 
 def recorded_once(evidence: Evidence) -> Found:
-    """I2: a writer without a mailbox has one turn per key, in the order of its calls."""
+    """I2: recorded turns exist once per key, in the order of the calls."""
     turns = evidence.rows.by("turn", "session")
     for session in {turn.session for turn in evidence.recorded}:
         keys = [turn.key for turn in evidence.recorded if turn.session == session and turn.turn is not None]
@@ -110,7 +110,7 @@ def recorded_once(evidence: Evidence) -> Found:
 
 
 def cursor_work_exists(evidence: Evidence) -> Found:
-    """I11: each closed turn that counts is in one unit, or pending behind its cursor with too few others."""
+    """I11: each valid closed turn is in one unit, or pending behind its cursor in a batch that is not full."""
     turns = evidence.rows.by("turn", "session")
     live = {row["session_id"] for row in evidence.rows["mailbox"]}
     for session in evidence.rows["session"]:
@@ -179,9 +179,9 @@ def _wrong_unit(unit: Row, turns: dict[int, Row]) -> Found:
 
 
 def place_of(turn: Row, provider: str, place: str) -> str:
-    """Where a turn belongs at a provider, as it was written down when it was said.
+    """The place of a turn at a provider, as recorded with the turn.
 
-    Of a provider that was not configured then nothing is written down, so any place is right.
+    For a provider that was not configured then nothing is recorded, so any place is correct.
     """
     return str(json.loads(turn["places"] or "{}").get(provider, place))
 

@@ -1,4 +1,4 @@
-"""A client of the nodes: it asks any live one, gives up waiting after a while, and asks again until it is answered."""
+"""A client of the nodes: it asks any live node, stops waiting after a while, and repeats until it has an answer."""
 
 import asyncio
 import random
@@ -34,7 +34,7 @@ class Client:
         return None
 
     async def once(self, what: str, asked: Asked[T]) -> T | HoldfastError | None:
-        """The answer, or the error that was the answer; None when nobody answered."""
+        """The answer, or the error that was the answer; None if no node answered."""
         live = self._live()
         if not live:
             return None

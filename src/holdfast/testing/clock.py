@@ -1,10 +1,10 @@
-"""Clocks that never look at the machine's."""
+"""Clocks that are independent of the machine's clock."""
 
 from holdfast.kernel.ids import Instant
 from holdfast.testing.simloop import SimLoop
 
 START_MS = 1_700_000_000_000
-ROUNDING_MS = 1e-6  # 0.3 s is a hair less than 300 ms in binary; without it a timer wakes 1 ms early
+ROUNDING_MS = 1e-6  # 0.3 s is slightly less than 300 ms in binary; without this a timer wakes 1 ms early
 
 
 class SimClock:

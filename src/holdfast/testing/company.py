@@ -1,4 +1,4 @@
-"""What the areas of a history add to its world: channels, policies, tools, and who acts beside the people who talk."""
+"""What the areas of a history add to its world: channels, policies, tools, operators and further people."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -12,7 +12,7 @@ from holdfast.inbox.channels import Channels
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.tasks import Tasks
-from holdfast.testing import letters, rooms
+from holdfast.testing import agent_messages, stream_platform
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.chats import ABLE, Chats
 from holdfast.testing.crash import Reach, crashing
@@ -21,8 +21,8 @@ from holdfast.testing.identities import IdentityLog, Linker, Mover
 from holdfast.testing.operators import Decider, OperatorLog, Resender
 from holdfast.testing.platform import Live, Platform
 from holdfast.testing.retrying_client import RetryingClient
-from holdfast.testing.rooms import FakeRoom, RoomPeople, RoomServer
 from holdfast.testing.rows import read_accepted, read_tables
+from holdfast.testing.stream_platform import FakeStream, StreamPeople, StreamServer
 from holdfast.testing.workload import Say
 from holdfast.turns.policy import AccessPolicy, AgentPolicy, Door
 from holdfast.turns.tool import Tools
@@ -44,35 +44,35 @@ class Company:
         self.areas = areas
         self.operators = OperatorLog()
         self.identities = IdentityLog()
-        self.room = RoomServer()
+        self.stream = StreamServer()
         self.drafts = DraftServer(chats.server)
         self._seed = seed
         self._chats = chats
         self._healed = healed
         self._observe = observe
         self._background: list[asyncio.Task[None]] = []
-        self.has_letters = ChannelArea.AGENTS in areas  # somebody says what has agents write to each other
+        self.has_agent_requests = ChannelArea.AGENTS in areas  # people say texts that make agents message each other
 
     @property
     def lacks(self) -> Mapping[str, frozenset[str]]:
         """The tools that each agent does not have."""
-        return letters.lacks(self._seed) if ChannelArea.AGENTS in self.areas else {}
+        return agent_messages.lacks(self._seed) if ChannelArea.AGENTS in self.areas else {}
 
-    # --- what nodes are made of
+    # --- parts of nodes
 
     @property
     def receives(self) -> bool:
-        return ChannelArea.ROOMS in self.areas
+        return ChannelArea.STREAM in self.areas
 
     @property
     def posted(self) -> tuple[str, ...]:
-        """The channels whose replies somebody sends."""
+        """The channels whose replies are sent."""
         sim = ("sim",) if self._chats.enabled else ()
-        room = (rooms.CHANNEL,) if ChannelArea.ROOMS in self.areas else ()
-        return (*sim, *room, *(("agent",) if sim or room or ChannelArea.AGENTS in self.areas else ()))
+        stream = (stream_platform.CHANNEL,) if ChannelArea.STREAM in self.areas else ()
+        return (*sim, *stream, *(("agent",) if sim or stream or ChannelArea.AGENTS in self.areas else ()))
 
     def channels(self, reach: Reach, *, node: str, clock: Clock, tasks: Tasks) -> Channels | None:
-        """One node's channels; None where nothing is sent or received."""
+        """One node's channels; None if the history neither sends nor receives through channels."""
         if not self.posted:
             return None
         made: dict[tuple[AgentName, str], Channel] = {}
@@ -81,11 +81,11 @@ class Company:
             if ChannelArea.DRAFTS in self.areas:
                 end = EditingEnd(self._seed, self.drafts, self._healed)
                 made[AgentName(agent), "sim"] = DraftingChat(chat, end, self.drafts, reach, self._observe)
-        if ChannelArea.ROOMS in self.areas:
-            able = ABLE[rooms.AGENT]
-            room = FakeRoom(
+        if ChannelArea.STREAM in self.areas:
+            able = ABLE[stream_platform.AGENT]
+            stream = FakeStream(
                 self._seed,
-                self.room,
+                self.stream,
                 self._chats.server,
                 able,
                 self._healed,
@@ -94,44 +94,44 @@ class Company:
                 tasks=tasks,
                 observe=self._observe,
             )
-            made[rooms.AGENT, rooms.CHANNEL] = crashing(room, reach)
+            made[stream_platform.AGENT, stream_platform.CHANNEL] = crashing(stream, reach)
         return Channels(made)
 
     def policies(self, made: dict[AgentName, AgentPolicy]) -> dict[AgentName, AgentPolicy]:
-        if ChannelArea.ROOMS in self.areas:
-            access = AccessPolicy(door=Door.CLOSED, allow=frozenset(rooms.allowed()))
+        if ChannelArea.STREAM in self.areas:
+            access = AccessPolicy(door=Door.CLOSED, allow=frozenset(stream_platform.allowed()))
             made = {name: replace(policy, access=access) for name, policy in made.items()}
         if ChannelArea.AGENTS in self.areas:
             made = {
                 name: replace(
                     policy,
-                    hops_max=letters.HOPS_MAX,
-                    talks_to=letters.talks_to(self._seed)[name],
-                    turn=replace(policy.turn, unattended_max=letters.UNATTENDED_MAX),
+                    hops_max=agent_messages.HOPS_MAX,
+                    talks_to=agent_messages.talks_to(self._seed)[name],
+                    turn=replace(policy.turn, unattended_max=agent_messages.UNATTENDED_MAX),
                 )
                 for name, policy in made.items()
             }
         return made
 
     def tools(self, made: Tools) -> Tools:
-        return letters.WritingTools(made, self._seed) if ChannelArea.AGENTS in self.areas else made
+        return agent_messages.WritingTools(made, self._seed) if ChannelArea.AGENTS in self.areas else made
 
     def unfinished(self) -> str | None:
-        """A draft that is to be deleted with the words of its reply; what was said in a room and is in no mailbox."""
+        """A draft that is still to be deleted, or a message that its platform will not send again, in no mailbox."""
         if ChannelArea.DRAFTS in self.areas and (found := self._observe().execute(STRAY).fetchall()):
             return f"the draft of reply {found[0][0]} is to be deleted"
-        if ChannelArea.ROOMS not in self.areas:
+        if ChannelArea.STREAM not in self.areas:
             return None
         accepted = read_accepted(self._observe())
-        kept = {row["event_id"] for row in accepted if row["account"] == rooms.ACCOUNT}
-        expected = self.room.expected(accepted, read_tables(self._observe(), "watermark")["watermark"])
+        kept = {row["event_id"] for row in accepted if row["account"] == stream_platform.ACCOUNT}
+        expected = self.stream.expected(accepted, read_tables(self._observe(), "watermark")["watermark"])
         return next((f"{one.say.event_id} was not taken" for one in expected if one.say.event_id not in kept), None)
 
-    # --- who acts
+    # --- tasks
 
     def begin(self, live: Live, platform: Platform) -> list[asyncio.Task[None]]:
-        """Begin everything that the areas do; the tasks that end by themselves."""
-        says: list[Say] = letters.letters(self._seed) if self.has_letters else []
+        """Start the tasks of the areas, and return those that end by themselves."""
+        says: list[Say] = agent_messages.agent_requests(self._seed) if self.has_agent_requests else []
         if ChannelArea.RESEND in self.areas:
             client, server = self._client("resend", live), self._chats.server
             resender = Resender(self._seed, client, self._observe, server, self.operators)
@@ -146,8 +146,8 @@ class Company:
             mover = Mover(self._seed, self._client("moves", live), platform, self.identities)
             says += mover.says()
             bounded.append(_start(mover.act(), "move"))
-        if ChannelArea.ROOMS in self.areas:
-            bounded.append(_start(RoomPeople(self._seed, self.room).act(), "rooms"))
+        if ChannelArea.STREAM in self.areas:
+            bounded.append(_start(StreamPeople(self._seed, self.stream).act(), "rooms"))
         return [*bounded, *(_start(platform.deliver(one), f"send {one.n}") for one in says)]
 
     def end(self) -> None:

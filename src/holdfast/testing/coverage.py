@@ -1,14 +1,14 @@
-"""Coverage: which verbs of the store and which lines of the loops a number of histories came through.
+"""Coverage: the verbs of the store and the lines of the loops that histories reach.
 
-A simulator vouches only for what its histories do, so the campaign measures the first `MEASURED_MAX` histories and
-reports what none of them reached.
+A simulator proves only what its histories do, so the campaign measures the first `MEASURED_MAX` histories and reports
+what none of them reached.
 
 Verbs: every verb of the store that a node called at least once.
-Loops: every line inside a function of the modules in `LOOPS`, which act where others decide or store. A function is the
-unit of the list of what is missing, since line numbers move with every edit; the percentage counts lines, since a
+Loops: every line inside a function of the modules in `LOOPS`, which act instead of deciding or storing. The
+list of what is missing names functions, since line numbers move with every edit; the percentage counts lines, since a
 function may be entered and hardly used.
 
-What is left out on purpose stands in `LEFT_OUT` with its reason. It still counts as not reached in the percentages.
+`LEFT_OUT` lists what is left out on purpose, with the reason. It still counts as not reached in the percentages.
 """
 
 import importlib
@@ -30,7 +30,7 @@ from holdfast.testing.crash import CrashPoint
 
 MEASURED_MAX = 200  # histories of a campaign; tracing lines costs about as much as the histories themselves
 
-LOOPS = (  # the modules that act, beside those that decide and those that store
+LOOPS = (  # the modules that act
     "audit.action_log",
     "channels.agent",
     "inbox.access_control",
@@ -89,11 +89,11 @@ Lines = dict[str, set[int]]  # of each function of the loops, by its name
 
 @dataclass(slots=True)
 class Reached:
-    """What some histories came through. Two of them can be added up."""
+    """What some histories reached. Two values can be added."""
 
     histories: int = 0
     verbs: set[str] = field(default_factory=set)
-    struck: set[str] = field(default_factory=set)  # verbs that failed, killed or put to sleep the node that called
+    struck: set[str] = field(default_factory=set)  # verbs at which a call failed, or its node was killed or paused
     lines: Lines = field(default_factory=lambda: defaultdict(set))
 
     def add(self, other: "Reached") -> None:
@@ -140,7 +140,7 @@ def _modules() -> list[Any]:
 
 
 def _named(code: CodeType, prefix: str) -> Iterator[tuple[str, CodeType]]:
-    """Functions and methods. A class body is a code object too, and is told by having no fast locals."""
+    """Functions and methods. A class body is a code object too, and is recognised by having no fast locals."""
     for inner in code.co_consts:
         if not isinstance(inner, CodeType) or inner.co_name.startswith("<"):
             continue
@@ -160,7 +160,7 @@ def _numbers(codes: Iterable[CodeType]) -> Iterator[int]:
 
 @contextmanager
 def tracing(reached: Reached) -> Iterator[None]:
-    """Note every line of the loops that runs meanwhile in this thread."""
+    """Record every line of the loops that runs in this thread meanwhile."""
     before = sys.gettrace()
     sys.settrace(_tracer(reached.lines))
     try:
@@ -170,9 +170,9 @@ def tracing(reached: Reached) -> Iterator[None]:
 
 
 def _tracer(lines: Lines) -> Callable[[FrameType, str, Any], Any]:
-    """A function is traced until all of its lines were seen, which for most of them is soon.
+    """A function is traced until all of its lines were seen, which for most functions is soon.
 
-    Codes are told apart by their identity, since to hash one costs more than to run most of them.
+    Code objects are compared by identity, since hashing one costs more than running most of them.
     """
     wanted = {(_file_of(name), number): name for name, numbers in known_lines().items() for number in numbers}
     found: dict[int, LineTracer] = {}
@@ -188,7 +188,7 @@ def _tracer(lines: Lines) -> Callable[[FrameType, str, Any], Any]:
 
 
 class LineTracer:
-    """Notes the lines of one code. It keeps the code, so that no other one gets its id."""
+    """Records the lines of one code object. It keeps a reference, so that no other object gets the same id."""
 
     __slots__ = ("_code", "_lines", "left")
 
@@ -218,13 +218,13 @@ def _file_of(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How much was reached, and the names of what was not."""
+    """How much was reached, and the names of what was not reached."""
 
     histories: int
     verbs: int
     verbs_reached: int
     verbs_missing: tuple[str, ...]
-    verbs_unstruck: tuple[str, ...]  # reached, and no fault ever met there
+    verbs_unstruck: tuple[str, ...]  # reached, but never hit by a fault
     lines: int
     lines_reached: int
     functions_missing: tuple[str, ...]
@@ -240,7 +240,7 @@ class Coverage:
 
     @property
     def unexplained(self) -> tuple[str, ...]:
-        """What was neither reached nor left out with a reason."""
+        """Names that were neither reached nor left out with a reason."""
         return tuple(name for name in (*self.verbs_missing, *self.functions_missing) if reason_for(name) is None)
 
 

@@ -8,7 +8,7 @@ ABSTRACT = "abstract methods"
 TOOLS = "the world has tools of its own, so that their effects are counted outside the nodes"
 ONLY_A_BUG = "runs only when the loop meets an exception that nothing in it raises"
 BESIDE = "commands that work beside a serving process are not simulated; tests/cli runs them"
-NO_PAIRING = "strangers are kept out of every simulated room; tests/inbox pairs them"
+NO_PAIRING = "simulated platforms admit no new people; tests/inbox pairs them"
 AT_THE_STORE = "principals of histories have no platform in their names, so the operator links them at the store"
 STRAY = "a draft is deleted only when its reply ended without words while it stood"
 PROBE = "a provider's recall must fail, and be asked for again half a minute later; few short histories last that long"
@@ -62,13 +62,13 @@ LEFT_OUT: dict[str, str] = {
     "inbox.access_control.AccessControl.unpair": NO_PAIRING,
     "inbox.router.InboundRouter._give_up": "most errors of an intake end the connection",
     "inbox.router.InboundRouter._offer_pairing": NO_PAIRING,
-    "inbox.router.InboundRouter._refused": "the mailboxes of rooms are hardly ever full",
+    "inbox.router.InboundRouter._refused": "mailboxes of the platform without redelivery are hardly ever full",
     "inbox.router.InboundRouter.disconnected": "a simulated connection that breaks raises",
     "inbox.router.FaultCounter.count": ONLY_A_BUG,
     "store.load_secret": "the world reads the secret of the store before it wraps the database",
     "turns.chained_tools.ChainedTools.is_idempotent": "no agent's turn dies while a tool runs",
     "channels.agent._unlisted": "the tool refuses first, and lists do not change within a history",
-    "channels.agent.AgentChannel.run": "the channel between agents receives nothing by itself, and nobody runs it",
+    "channels.agent.AgentChannel.run": "the channel between agents receives nothing by itself and is not run",
     "outbox.typing_indicator.TypingIndicator._type": "no simulated platform shows that somebody is typing",
     "inbox.receiver.ChannelRegistry": "connections and webhooks are asked about by the server, which is not simulated",
     "outbox.draft_writer.DraftWriter.retract": STRAY,
@@ -78,11 +78,11 @@ LEFT_OUT: dict[str, str] = {
     "store.note_settings": BESIDE,
     "store.record_action": "logins and rebuilds by an operator are not simulated; the contract suite records them",
     "store.refuse_action": "refusals come from surfaces, which are not simulated; the contract suite refuses",
-    "audit.action_log": "the desk of a surface that is not simulated",
+    "audit.action_log": "used by the command line and the HTTP API, which are not simulated",
     # Notes and folders.
     "memory.edit_reader.EditReader._refresh": "no simulated provider keeps notes in files that people edit",
     "store.list_all_subjects": "no simulated provider keeps notes in files that people edit",
     "memory.notes_service.NotesService.memory": NO_MOVES,
     "memory.notes_service.NotesService.move": NO_MOVES,
-    "inbox.directory._text": "nobody in a history says which folder they work in",
+    "inbox.directory._text": "no simulated message names a working folder",
 }

@@ -1,12 +1,12 @@
 """Crashes at the edges of the runtime.
 
-Every effect crosses a port, so dying before or after each verb of the store and of each port covers every place where a
-crash can be seen from outside. Production code needs no hooks for it.
+Every effect crosses a port, so crashes before and after each verb of the store and of each port cover every crash that
+is visible from outside. Production code needs no hooks.
 
 `reach(verb, side)` decides. It kills by `die()`, by killing the node, or by raising `Crash`; all three end
-the same way inside a node: the call stands still for ever and no `finally` above it runs. A `Crash` raised
+the same way inside a node: the call never returns and no `finally` above it runs. A `Crash` raised
 further inside, between two statements of a transaction, is caught here too. Outside any node there is
-nothing to kill, so the `Crash` travels to the test.
+nothing to kill, so the `Crash` propagates to the test.
 """
 
 import inspect
@@ -38,12 +38,12 @@ class CrashPoint(NamedTuple):  # hashed at every verb, so a tuple
 
 
 def points(*protocols: type) -> list[CrashPoint]:
-    """Before and after every async verb of every port, read from the protocols themselves."""
+    """The points before and after every async verb of every port, read from the protocols."""
     return points_of(dict.fromkeys(name for protocol in protocols for name in verbs(protocol)))
 
 
 def points_of(names: Iterable[str]) -> list[CrashPoint]:
-    """Before and after every call of the named verbs of the store."""
+    """The points before and after the named verbs of the store."""
     return [CrashPoint(verb, side) for verb in names for side in SIDES]
 
 
@@ -67,7 +67,7 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def crashing(port: P, reach: Reach) -> P:
-    """The port, with `reach` called around every async verb; the rest of it passes through untouched."""
+    """The port, with `reach` called around every async verb; other attributes are passed through."""
     return cast("P", _Crashing(port, reach))
 
 
@@ -125,7 +125,7 @@ class _Crashing:
 def _guard_call(verb: str, call: Callable[..., Any], reach: Reach) -> Callable[..., Any]:
     @wraps(call)
     async def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        if is_dead():  # the last words of a dead node: a `finally` run when it is buried
+        if is_dead():  # a `finally` of a dead node, run when its tasks are closed
             await NEVER
         try:
             reach(verb, "before")
@@ -164,7 +164,7 @@ def _guard_items(verb: str, call: Callable[..., Any], reach: Reach) -> Callable[
 
 
 async def _stand_still(crash: Crash) -> NoReturn:
-    """The node dies of the crash; outside any node the crash travels on."""
+    """Kill the node, or raise the crash again outside any node."""
     node = NODE.get()
     if node is None:
         raise crash

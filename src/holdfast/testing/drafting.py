@@ -1,7 +1,7 @@
-"""A chat platform whose messages can be edited, for histories in which replies are shown while they are made.
+"""A chat platform whose messages can be edited, for histories with drafts.
 
-Edits and deletions fail as posts do. An edit that left lands whatever becomes of its sender, within the time that a
-writer of drafts waits for an answer. Some messages cannot be edited any more; they stay as they are.
+Edits and deletions fail as posts do. An edit that was sent arrives even if its node dies, within the timeout of the
+draft writer. Some messages can no longer be edited; they stay unchanged.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome,
 from holdfast.testing.chats import FAULTS, FOREVER_S, LAG_S_MAX, ChatFailure, ChatServer, FakeChat
 from holdfast.testing.crash import Reach, crashing
 
-DRAFT = "dra_"  # how the ids of drafts begin
+DRAFT = "dra_"  # the prefix of the ids of drafts
 RECORDED = "select 1 from draft where id = ?"
 EVERY_MS = 700  # between two edits
 UNCHANGED = frozenset({ChatFailure.BEFORE_EFFECT, ChatFailure.LIMITED, ChatFailure.ACCOUNT_LIMITED, ChatFailure.LOST})
@@ -28,12 +28,12 @@ UNCHANGED = frozenset({ChatFailure.BEFORE_EFFECT, ChatFailure.LIMITED, ChatFailu
 
 @dataclass(slots=True)
 class DraftServer:
-    """What became of drafts on the platform, beside the texts that stand there."""
+    """The history of the drafts on the platform, beside the current texts."""
 
     chats: ChatServer
-    unrecorded: list[str] = field(default_factory=list)  # drafts that left before they were on record
-    unanswered: set[str] = field(default_factory=set)  # drafts whose posting nobody was told of
-    locked: set[str] = field(default_factory=set)  # receipts of what cannot be edited any more
+    unrecorded: list[str] = field(default_factory=list)  # drafts that were sent before they were recorded
+    unanswered: set[str] = field(default_factory=set)  # drafts whose post was not answered
+    locked: set[str] = field(default_factory=set)  # receipts of messages that can no longer be edited
     retracted: set[str] = field(default_factory=set)
     edits: Counter[str] = field(default_factory=Counter)  # calls, by receipt
 
@@ -46,7 +46,7 @@ class DraftServer:
 
     @property
     def posts(self) -> list[Post]:
-        """The drafts that the chats were shown."""
+        """The drafts that were shown in the chats."""
         return [post for post in self.chats.landed if post.reply.startswith(DRAFT)]
 
 
@@ -90,7 +90,7 @@ class EditingEnd:
         return Doubtful("the connection was lost")
 
     def _leave(self, change: Callable[[], None], delay_s: float) -> None:
-        """On the wire: nobody here can call it back."""
+        """Schedule the arrival of a request that was sent and cannot be cancelled."""
         asyncio.get_running_loop().call_later(delay_s, change, context=self._outside)
 
 

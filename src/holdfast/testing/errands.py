@@ -1,7 +1,7 @@
-"""What happens beside the messages of a history, by its areas: clients ask for it, and something is lost or changed.
+"""Work beside the messages of a history, by its areas: operators and clients make requests, and an index is lost.
 
-Each errand is a task of the world, outside every node. It waits for its moment, asks any live node until it is
-answered, and returns. The history waits for all errands before it is healed.
+Each errand is a task of the world, outside every node. It waits for its time, asks any live node until it has an
+answer, and returns. The history waits for all errands before it is healed.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ FAILED_ENDS = "select id from finalisation where step = 'failed' order by id"
 
 
 def errands(world: "World") -> list[Coroutine[Any, Any, None]]:
-    """Those of the history's areas, not begun."""
+    """The errands of the history's areas, not started."""
     made: list[Coroutine[Any, Any, None]] = []
     if world.backfilled is not None:
         made.append(_backfill(world))
@@ -55,7 +55,7 @@ def client_of(world: "World", what: str) -> tuple[Client, random.Random]:
 
 
 async def _backfill(world: "World") -> None:
-    """An operator adds a provider, restarts every node and has the provider sent what was said before."""
+    """An operator adds a provider, restarts every node and backfills the provider."""
     client, rng = client_of(world, "backfill")
     backfilled = world.backfilled
     assert backfilled is not None
@@ -71,10 +71,10 @@ async def _backfill(world: "World") -> None:
 
 
 async def _lose_index(world: "World") -> None:
-    """The index of one provider is lost. Couriers notice it; sometimes an operator is faster.
+    """The index of one provider is lost. The dispatchers notice it; sometimes an operator is faster.
 
-    An index belongs to one process, and only its own calls are over before it is filled. Here nodes share one, so it
-    is lost while no call of any of them is under way.
+    In production an index belongs to one process, whose calls have ended before it is rebuilt. Here the nodes share the
+    index, so it is lost only while no node has a call in progress.
     """
     client, rng = client_of(world, "rebuild")
     await asyncio.sleep(HORIZON_MS / 1_000 * (0.2 + rng.random()))
@@ -95,14 +95,14 @@ async def _lose_index(world: "World") -> None:
 
 
 async def speak_again(world: "World") -> None:
-    """A process looks after the indexes of agents that it was asked about, so each such agent is asked something."""
+    """A process maintains only the indexes of agents that it has served, so each agent is asked something."""
     client, _ = client_of(world, "again")
     for lane in sorted((lane for lane, server in world.memory.servers.items() if server.lost), key=str):
         await client.until_heard("recall", lambda node, agent=lane.agent: node.recall("well?", agent=agent))  # type: ignore[misc]
 
 
 async def _ask_questions(world: "World") -> None:
-    """An operator asks this and that at any moment; the answer may be an error that has a name."""
+    """An operator sends various queries at any time; the answer may be a named error."""
     client, rng = client_of(world, "questions")
     for name in rng.sample(list(QUESTIONS), QUESTIONS_MAX):
         await asyncio.sleep(rng.random() * PAUSE_S_MAX)
@@ -120,7 +120,7 @@ def _asked(world: "World", question: Question, chance: float) -> Asked[object]:
 
 
 async def _keep_notes(world: "World") -> None:
-    """An operator changes an agent's notes, takes some of it back, and takes up what could not be extracted."""
+    """An operator changes an agent's notes, reverts some changes, and retries failed extractions."""
     client, rng = client_of(world, "notes")
     agent = AgentName(rng.choice(sorted(world.policies)))
     for n in range(NOTES):

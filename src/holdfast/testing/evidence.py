@@ -1,4 +1,4 @@
-"""What was gathered about a history, outside the runtime: rows, acknowledgements, requests, effects, claims."""
+"""The evidence about a history, gathered outside the runtime: rows, acknowledgements, requests, effects, claims."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,15 +39,15 @@ class HistoryTally:
 
 @dataclass(slots=True)
 class Backfilled:
-    """A provider that came later: when it was configured, and when its backfill was over."""
+    """A provider that was added later: when it was configured, and when its backfill had ended."""
 
     late: Late
     configured_ms: int = NOT_YET
     ended_ms: int = NOT_YET
 
     def is_excused(self, key: tuple[str, str], turn: Row, turns: Sequence[Row]) -> bool:
-        """Whether the provider need not have a turn: it is older than the provider, and the session went on with the
-        provider before it was backfilled, so the provider begins there (D22)."""
+        """Whether the provider need not have a turn: the turn is older, and the session continued with the provider
+        before the backfill, so the provider's cursor begins there (D22)."""
         went_on = any(self.configured_ms <= (row["closed_at"] or 0) <= self.ended_ms for row in turns)
         return key[0] == self.late.policy.provider and went_on and turn["closed_at"] <= self.configured_ms
 
@@ -59,7 +59,7 @@ class Evidence:
     recorded: Sequence[RecordedTurn] = ()
     asked: Sequence[ModelAsked] = ()
     effects: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    arguments: Mapping[tuple[str, str], str] = field(default_factory=dict)  # of the calls that took effect
+    arguments: Mapping[tuple[str, str], str] = field(default_factory=dict)  # of the calls that had an effect
     claims: Sequence[Claim] = ()
     policies: Mapping[AgentName, AgentPolicy] = field(default_factory=dict)
     stranded: str | None = None
@@ -78,7 +78,7 @@ class Evidence:
 
     @cached_property
     def texts(self) -> dict[str, str]:
-        """What was said, by event id: by people, and by agents to each other. Deleted words are not known."""
+        """The texts of people and of agents to each other, by event id. Deleted words are unknown."""
         said = {sent.say.event_id: sent.say.text for sent in self.sent}
         for row in self.rows["reply"]:
             if row["channel"] == "agent" and row["body"]:

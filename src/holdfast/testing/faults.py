@@ -1,11 +1,11 @@
-"""What goes wrong in a history: drawn from a seed, written down as values, taken away one by one.
+"""The faults of a history: drawn from a seed, represented as values, removable one by one.
 
 A plan is decided before the history starts, so that `shrink` can drop a fault without moving the others.
-Faults name occurrences (the third `commit_turn`, the 57th statement, step 1,200), never moments, since
-moments change with every other fault. Each fires at most once. Who is hit by a crash at a verb or
-statement is whoever comes there.
+Faults name occurrences (the third `commit_turn`, the 57th statement, step 1,200), never times, since
+times change with every other fault. Each fires at most once. A crash at a verb or statement hits the
+node that makes that call.
 
-The plan knows nothing of what the verbs do: `FaultScope` says what there is to break.
+The plan does not know what the verbs do: `FaultScope` lists what can fail.
 """
 
 import random
@@ -33,24 +33,24 @@ class ModelFailure(Enum):
 
 
 class ProviderFailure(Enum):
-    BEFORE_EFFECT = "before_effect"  # fails and did nothing
+    BEFORE_EFFECT = "before_effect"  # fails without effect
     LIMITED = "limited"  # 429: not before delay_ms are over
-    SUSPECT = "suspect"  # an error that may be about the words
-    REFUSED = "refused"  # will never take these words
-    AFTER_EFFECT = "after_effect"  # did it, and the answer is lost
-    RAISES = "raises"  # did it, and its code fails
-    SHORT = "short"  # did it, and answers for fewer than it was asked
+    SUSPECT = "suspect"  # an error that the text may have caused
+    REFUSED = "refused"  # will never accept this text
+    AFTER_EFFECT = "after_effect"  # takes effect, but the answer is lost
+    RAISES = "raises"  # takes effect, but its code raises
+    SHORT = "short"  # takes effect, but answers for fewer parcels than it was given
     LATE = "late"  # the connection is lost, and the request arrives afterwards, or never
     STALLS = "stalls"  # no answer at all; the request arrives at any time, or never
     TWICE = "twice"  # the network delivers the request twice
-    LIES = "lies"  # for delay_ms it says of everything that it may have landed
+    LIES = "lies"  # for delay_ms it reports every delivery as possibly landed
     SLOW = "slow"  # answers after delay_ms
     DOWN = "down"  # refuses every connection for delay_ms
 
 
 class PlatformFailure(Enum):
     REDELIVERED = "redelivered"  # sent again although acknowledged
-    LATE = "late"  # overtaken by the messages after it
+    LATE = "late"  # overtaken by later messages
     ACK_LOST = "ack_lost"  # accepted, but the platform never learns
 
 
@@ -163,13 +163,13 @@ F = TypeVar("F", bound=Fault)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultScope:
-    """What there is to break in a history: how many of each, and how long a lease lasts."""
+    """What can fail in a history: how many of each, and how long a lease lasts."""
 
     nodes: int = 2
     steps: int = 2_000
     messages: int = 20
     points: tuple[CrashPoint, ...] = ()
-    naps: tuple[CrashPoint, ...] = ()  # where it matters most that a node sleeps
+    naps: tuple[CrashPoint, ...] = ()  # where a pause of a node matters most
     post_naps: tuple[CrashPoint, ...] = ()
     statements: int = 0
     model_calls: int = 0
@@ -184,7 +184,7 @@ class FaultPlan:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Everything that can be left out, faults first."""
+        """Every part that can be left out, faults first."""
         return (*self.faults, *self.messages)
 
     def of(self, kind: type[F]) -> tuple[F, ...]:
@@ -261,7 +261,7 @@ def _failures(rng: random.Random, scope: FaultScope) -> list[Fault]:
 
 
 def _far_faults(rng: random.Random, scope: FaultScope) -> list[Fault]:
-    """Of every fifth call to a provider, in every history; and nodes that sleep while they hold something."""
+    """Faults of one provider call in five, in every history, and pauses of nodes that hold a claim."""
     failures = list(ProviderFailure)
     return _naps(rng, scope.naps, scope) + [
         ProviderFault(call, failures[int(rng.random() * len(failures))], int(rng.random() * PROVIDER_DELAY_MS_MAX))
@@ -282,11 +282,11 @@ def _how_many(rng: random.Random) -> int:
 
 
 def _which(rng: random.Random, most: int) -> int:
-    """An occurrence from 1 to `most`. Half of them are early, where every history comes by."""
+    """An occurrence from 1 to `most`. Half of them are early, where every history passes."""
     return int(most ** rng.random()) if rng.random() < 0.5 else 1 + rng.randrange(most)
 
 
 def _pause_ms(rng: random.Random, lease_ms: int) -> int:
-    """Some pauses end within the lease, some outlast it by far, and most end while somebody else takes over."""
+    """Some pauses end within the lease, some far beyond it, and most during the takeover by another node."""
     least, most = rng.choice(((0.1, 0.9), (1.0, 1.6), (1.0, 1.6), (1.1, 3.0)))
     return int(lease_ms * rng.uniform(least, most))

@@ -1,14 +1,14 @@
-"""Histories in which somebody is forgotten: the same world and the same faults, and I16 is checked.
+"""Histories in which a person is forgotten: the same world and the same faults, with a check of I16.
 
-They are a share of all random histories, judged by I16 and by the invariants that do not compare journals with what
-was said. When everything was said, a client asks any live node to forget one sender, again under the same id until it
-is answered, sometimes once more; turns of that person may still run. A second client asks all the time whether it is
-done, and the first time that it is, the files and the providers are searched at once.
+They are a share of all random histories, judged by I16 and by the invariants that do not compare journals with the
+workload. After the workload, a client asks any live node to forget one sender, repeats the request under the same id
+until it has an answer, and sometimes once more; turns of that person may still run. A second client keeps asking for
+the status. When it is first reported as done, the files and the providers are searched at once.
 
-The model repeats everything that it is shown to everybody, and extracts it. In half of the histories agents write to
-each other and pass on what they were told.
+The model repeats everything that it is shown, to every user, and extracts it. In half of the histories agents message
+each other and pass on the words of people.
 
-In some seeds one provider cannot erase: it stays pending, until an operator erases by hand and replays.
+In some seeds one provider cannot erase: the request stays pending until an operator erases by hand and replays.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from holdfast.memory.lane import LaneKey
 from holdfast.memory.provider import Capabilities
 from holdfast.runtime.runtime import Runtime
 from holdfast.testing import checks_forget, invariants
+from holdfast.testing.agent_messages import agent_requests
 from holdfast.testing.areas import Area, areas_of
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.checks_forget import Traces, secretly
@@ -33,7 +34,6 @@ from holdfast.testing.crash import CrashPoint
 from holdfast.testing.faults import DOWN_MS_MAX, CrashAtVerb, Fault, FaultPlan, PauseAtVerb, VerbFails
 from holdfast.testing.history import Verdict, evidence_of, nodes_of, plan_of, start_afresh, verdict_of
 from holdfast.testing.invariants import judge
-from holdfast.testing.letters import letters
 from holdfast.testing.node import NodeDown
 from holdfast.testing.platform import AGAIN_S_MAX, ATTEMPTS_MAX, WAIT_S
 from holdfast.testing.report import Violation
@@ -45,24 +45,24 @@ from holdfast.testing.world import World
 
 FORGET = "forget_sim"
 FAULTS_MAX = 3  # at verbs of forgetting, besides those of the plan
-STATEMENTS_MAX = 120  # of the forgetting itself and of what runs beside it
-MOMENT_S = 6.0  # how long the client waits for the moment at which it wants to ask
+STATEMENTS_MAX = 120  # of the forgetting itself and of concurrent work
+MOMENT_S = 6.0  # how long the client waits for the situation in which it wants to ask
 GLANCE_S = 0.02
-BYSTANDERS = 50  # the numbers of what others say meanwhile begin here
+BYSTANDERS = 50  # the numbers of messages that others send meanwhile begin here
 BYSTANDERS_S = 2.0
-ROUGH_S = 45.0  # longer than recalls may be under way, so that a sweep meets faults too
+ROUGH_S = 45.0  # longer than a recall may take, so that faults hit the sweep too
 ASK_S = 1.0
-WRITING_SHARE = 0.5  # of the histories, in which agents write to each other
-UNABLE_EVERY = 3  # in every so-manieth history one provider cannot erase
+WRITING_SHARE = 0.5  # of the histories have agents that message each other
+UNABLE_EVERY = 3  # in one history of so many one provider cannot erase
 VERBS = ("begin_forgetting", "mark_scrubbed", "sweep_forgotten")
 PARKED = """
 select id, agent, provider, place, principal from delivery where op = 'erase' and state = 'parked' order by n"""
-# Memory was asked, so the model has the words now.
+# Recall has ended, so the model has the words now.
 WITH_THE_MODEL = """
 select turn.principal from session join turn on turn.session = session.id and turn.n = session.open_turn
  where turn.phase = 'thinking' and turn.last_seq > turn.first_seq"""
-# Whom to forget, and when: whose turn is with the model, whose words are being summarised or sent, or anybody when it
-# is quiet.
+# Whom to forget, and when: the person whose turn is with the model, whose words are being summarised or delivered, or
+# any person while nothing runs.
 MOMENTS = (
     WITH_THE_MODEL,
     "select turn.principal from operation join turn using (session) where operation.ended_at is null",
@@ -70,7 +70,7 @@ MOMENTS = (
     "select principal from turn where not exists (select 1 from inbound where state in ('waiting', 'in_turn'))",
 )
 UNITS = "select unit from erased_unit where erasure = ? and shared = 0"
-# What also holds where words are missing: everything that compares neither words nor the units that held them.
+# The checks that hold where words are missing: those that compare neither words nor units.
 ALSO = frozenset(
     {
         "acceptance_follows_time",
@@ -99,7 +99,7 @@ ALSO = frozenset(
     }
 )
 
-# What needs providers that find only what they may show. Those of other such histories quote whatever they have.
+# The checks that need providers with visibility rules. In other such histories providers quote everything they have.
 AMONG_STRANGERS = frozenset(
     {
         "contexts_are_for_their_readers",
@@ -140,20 +140,20 @@ class ForgettingWorld(World):
     has_channel_areas = False
 
     def __init__(self, seed: int, plan: FaultPlan, folder: Path, told: Callable[[str], None] | None = None) -> None:
-        passed_on = letters(seed) if ChannelArea.AGENTS in self.beside(seed) else []
+        passed_on = agent_requests(seed) if ChannelArea.AGENTS in self.beside(seed) else []
         areas = areas_of(seed) | {Area.FORGETTING}
         strangers = strangers_say(seed) if Area.STRANGERS in areas else []
-        self.gossips = not strangers  # what it repeats would belong to whoever is told it
+        self.gossips = not strangers  # a repeated text would belong to the person it is repeated to
         said = [say(seed, message.n) for message in plan.messages]
         says = [secretly(one) for one in (*said, *strangers, *passed_on)]
         super().__init__(seed, plan, folder, nodes=nodes_of(seed), says=says, told=told, areas=areas)
-        self.company.has_letters = False  # they are said with marks that can be searched for
+        self.company.has_agent_requests = False  # they are sent with searchable marks
         self._chance = random.Random(f"{seed}/forget")
         self._speakers = {one.sender for one in says if marks_in(one.text)} or {"ada"}
         self.person = ""
         self.before: Rows | None = None
         self.status: Forgetting | None = None
-        self.early: list[Violation] = []  # found when it was first called done
+        self.early: list[Violation] = []  # found when the request was first reported as done
 
     def beside(self, seed: int) -> frozenset[ChannelArea]:
         write = random.Random(f"{seed}/forget/agents").random() < WRITING_SHARE
@@ -188,7 +188,7 @@ class ForgettingWorld(World):
             await other
 
     async def _moment(self, sql: str) -> str:
-        """Wait until something is under way; whose it is. Whoever said something, when nothing is."""
+        """Wait until the query finds work in progress and return its principal; any sender if it finds none."""
         for _ in range(int(MOMENT_S / GLANCE_S)):
             found = {str(principal) for (principal,) in self.observer().execute(sql).fetchall()} & self._speakers
             if found:
@@ -197,7 +197,7 @@ class ForgettingWorld(World):
         return self._chance.choice(sorted(self._speakers))
 
     def _others(self) -> list[Say]:
-        """What others say meanwhile, so that providers are asked what they know while they still know it."""
+        """Messages of others meanwhile, so that providers are queried before they have erased."""
         said: list[Say] = []
         for n, chat in enumerate(CHATS, BYSTANDERS):
             senders = [sender for sender in SENDERS[chat.name] if sender != self.person]
@@ -209,7 +209,7 @@ class ForgettingWorld(World):
         return said
 
     async def replay(self) -> None:
-        """An operator erases by hand what a provider cannot erase, then replays everything that is parked."""
+        """An operator erases by hand what a provider cannot erase, then replays every parked delivery."""
         for row in self.observer().execute(PARKED).fetchall():
             erasure, agent, provider, place, person = map(str, row)
             if not self.able(provider).erases:
@@ -221,7 +221,7 @@ class ForgettingWorld(World):
     # --- clients
 
     async def _watch(self) -> None:
-        """Ask again and again; the first time that it is done, look for what is left."""
+        """Poll the status; when it is first reported as done, search for remaining words."""
         while True:
             await asyncio.sleep(ASK_S)
             status = await self._try("status", lambda runtime: runtime.forget_status(FORGET))
@@ -263,7 +263,7 @@ class ForgettingWorld(World):
     def judged(self, rows: Rows) -> list[Violation]:
         self.stop()
         if self.status is None:
-            return [Violation("I16", "nobody said whether it is done")]
+            return [Violation("I16", "the request was never answered")]
         self.counts += Counter(self.status.blanked)
         self.counts["done" if self.status.done else "pending"] += 1
         self.counts["erasure"] += len(self.status.parts)

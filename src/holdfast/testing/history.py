@@ -1,7 +1,7 @@
 """One history: from a seed to a verdict.
 
-seed -> workload and fault plan -> rough times -> healing -> rest -> checks. The verdict holds the digest of every
-choice that was made and of everything that was left in the database: the same seed gives the same digest (I18).
+seed -> workload and fault plan -> faults -> healing -> rest -> checks. The verdict contains the digest of every random
+choice and of the final database: the same seed gives the same digest (I18).
 """
 
 import asyncio
@@ -41,7 +41,7 @@ MORE = ("attachment", "draft", "enclosure", "identity", "inbound", "watermark") 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of one history."""
+    """The result of one history."""
 
     seed: int
     violations: tuple[Violation, ...]
@@ -52,8 +52,8 @@ class Verdict:
     pauses: int
     stops: int
     crashes: Counter[str] = field(default_factory=Counter)
-    passed: Counter[CrashPoint | str] = field(default_factory=Counter)  # how often each place of a fault was passed
-    struck: Counter[CrashPoint] = field(default_factory=Counter)  # where verbs failed, killed or put to sleep
+    passed: Counter[CrashPoint | str] = field(default_factory=Counter)  # how often each fault point was passed
+    struck: Counter[CrashPoint] = field(default_factory=Counter)  # where calls failed, or nodes were killed or paused
     counts: Counter[str] = field(default_factory=Counter)  # messages, turns, summaries and the like
 
     def with_violation(self, violation: Violation) -> "Verdict":
@@ -62,7 +62,7 @@ class Verdict:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder for databases that need not outlive the process. Without syncs a disk is as fast as memory."""
+    """A temporary folder for databases. Without syncs a disk is as fast as memory."""
     with tempfile.TemporaryDirectory(prefix="holdfast-sim-") as folder:
         yield Path(folder)
 
@@ -88,10 +88,10 @@ def run_history(
     says: Sequence[Say] | None = None,
     told: Callable[[str], None] | None = None,
 ) -> Verdict:
-    """Live through the history of a seed, or through another plan with the chance of that seed.
+    """Run the history of a seed, or another plan with the randomness of that seed.
 
-    `says` is a story of one's own instead of the workload of the seed; in it the first statements of polling loops
-    count as places to crash too. `told` hears what happens, line by line.
+    `says` replaces the workload of the seed; then the first statements of polling loops count as crash points too.
+    `told` is called with each event, as a line of text.
     """
     areas = areas_of(seed) if says is None else frozenset()
     if Area.FORGETTING in areas:
@@ -107,7 +107,7 @@ def run_history(
 def verdict_of(
     world: World, judged: Callable[[Rows], Sequence[Violation]], told: Callable[[str], None] | None = None
 ) -> Verdict:
-    """Live through the history of a world, and close it. `judged` is asked when a recovery has shown nothing new."""
+    """Run the history of a world, and close it. `judged` is called if a second recovery changes nothing."""
     try:
         with _noticing(world, told):
             return _verdict(world, _lived(world), judged)
@@ -116,7 +116,7 @@ def verdict_of(
 
 
 def _lived(world: World) -> list[Violation]:
-    """Live through it, then once more through a recovery that has nothing left to recover."""
+    """Run the history, and return the violation that ended it, if any."""
     try:
         world.loop.run_until_complete(world.live_through())
     except (Deadlock, StepLimitReached) as error:
@@ -163,7 +163,7 @@ def _counts(world: World, rows: Rows) -> Counter[str]:
 
 
 def _recovered_again(world: World, rows: Rows, kept: str) -> list[Violation]:
-    """I13: a process that starts on what recovery left finds nothing to do and changes nothing."""
+    """I13: a process that starts after recovery finds nothing to do and changes nothing."""
     world.stop()
     world.revive(0)
     try:
@@ -178,8 +178,8 @@ def _recovered_again(world: World, rows: Rows, kept: str) -> list[Violation]:
 
 
 def _pruned(world: World) -> list[Violation]:
-    """I28 once more, after old messages with attachments were pruned by the node that recovered."""
-    if ChannelArea.ROOMS not in world.company.areas:
+    """I28 again, after the recovered node pruned old messages with attachments."""
+    if ChannelArea.STREAM not in world.company.areas:
         return []
     client = RetryingClient(f"{world.seed}/area/rooms/prune", world.live)
     found = world.loop.run_until_complete(pruned(client, world.observer, world.loop.time()))
@@ -188,12 +188,12 @@ def _pruned(world: World) -> list[Violation]:
 
 def evidence_of(world: World, rows: Rows) -> Evidence:
     more = read_tables(world.observer(), *MORE) if world.company.areas else {}
-    said_in_rooms = world.company.room.expected(rows["inbound"], more.get("watermark", []))
-    for sent in said_in_rooms:  # the platform hears of no acknowledgement when a node dies behind its commit
+    streamed = world.company.stream.expected(rows["inbound"], more.get("watermark", []))
+    for sent in streamed:  # a node that dies after its commit sends no acknowledgement
         sent.acked_at = world.rested_at if sent.acked_at is None else sent.acked_at
     return Evidence(
         rows=rows,
-        sent=[*world.platform.sent.values(), *said_in_rooms],
+        sent=[*world.platform.sent.values(), *streamed],
         recorded=world.platform.recorded,
         asked=world.memory.asked,
         effects=world.memory.effects,
@@ -215,7 +215,7 @@ def evidence_of(world: World, rows: Rows) -> Evidence:
 
 @contextmanager
 def _noticing(world: World, told: Callable[[str], None] | None) -> Iterator[None]:
-    """Errors of loops are evidence; other log lines are made only for somebody who listens."""
+    """Errors of loops are evidence; other log lines are produced only for `told`."""
     logger = logging.getLogger("holdfast")
     level, propagates = logger.level, logger.propagate
     handlers: list[logging.Handler] = [Surprises(world.surprises.append)]
@@ -235,7 +235,7 @@ def _noticing(world: World, told: Callable[[str], None] | None) -> Iterator[None
 
 
 def start_afresh(folder: Path) -> None:
-    """Leave nothing in the folder but a database in which nothing happened yet."""
+    """Leave nothing in the folder but an empty database."""
     for file in folder.iterdir():
         file.unlink()
     (folder / DATABASE).write_bytes(_nothing_yet())
@@ -243,7 +243,7 @@ def start_afresh(folder: Path) -> None:
 
 @cache
 def _nothing_yet() -> bytes:
-    """Made once: to take every step of the schema costs as much as a hundred steps of a history."""
+    """Created once: all migrations of the schema cost as much as a hundred steps of a history."""
     with scratch() as folder:
         db = open_ready(folder / DATABASE, vfs=VFS, synchronous="off")
         db.execute(KEEP_PRUNED)

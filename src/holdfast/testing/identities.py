@@ -14,17 +14,17 @@ from holdfast.testing.retrying_client import RetryingClient
 from holdfast.testing.workload import CHATS, HORIZON_MS, SENDERS, Chat, Say, mark_of
 
 LINKS_MAX = 8  # pairs of a link and its end
-TALKER, OTHERS = "ada", ("bob", "cy")  # the one who talks most, whom others are mostly linked to
+TALKER, OTHERS = "ada", ("bob", "cy")  # the person who talks most, to whom others are mostly linked
 TO_THE_TALKER = 0.8
 APART_S, TOGETHER_S = 0.8, 3.0  # at most
-FIRST_MOVED = 300  # the numbers of what is said at an address that is moved
+FIRST_MOVED = 300  # the numbers of messages at an address that is moved
 SAID_THERE = 3
 MOVED_SUFFIX = "-moved"
 
 
 @dataclass(frozen=True, slots=True)
 class LinkChange:
-    """One link that was made or taken back, between the moment it was asked for and the moment it was confirmed."""
+    """One link or unlink, with the time of its request and the time of its confirmation."""
 
     principal: str
     person: str
@@ -41,7 +41,7 @@ class IdentityLog:
     moved: Moved | HoldfastError | None = None
 
     def may_be_one(self, one: str, other: str, since_s: float, until_s: float) -> bool:
-        """Whether the two may have been one person at some moment of the span. Chains have one step."""
+        """Whether the two may have been linked at some time of the span. Chains have one step."""
         begun: float | None = None  # since when they may be linked
         for change in self.changes:
             if {change.principal, change.person} != {one, other}:
@@ -56,7 +56,7 @@ class IdentityLog:
 
 
 class Linker:
-    """Links two people and takes the link back, a few times; at most one link exists at a time."""
+    """Links and unlinks two people a few times; at most one link exists at a time."""
 
     def __init__(self, seed: int | str, client: RetryingClient, log: IdentityLog) -> None:
         self._chance = random.Random(f"{seed}/area/links/when")
@@ -100,7 +100,7 @@ class Linker:
 
 
 class Mover:
-    """Moves one chat to a new address, at which somebody may have spoken before."""
+    """Moves one chat to a new address, at which a person may have spoken before."""
 
     def __init__(self, seed: int | str, client: RetryingClient, platform: Platform, log: IdentityLog) -> None:
         self._chance = random.Random(f"{seed}/area/moves/where")

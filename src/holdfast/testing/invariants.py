@@ -1,8 +1,8 @@
-"""The invariants of a history (I1..I35), as pure functions over what it left in the database and what was seen.
+"""The invariants of a history (I1..I35), as pure functions of its evidence.
 
-Each checker looks at `Evidence` and yields a sentence per contradiction. The evidence was gathered outside the
+Each checker reads `Evidence` and yields a sentence per contradiction. The evidence was gathered outside the
 runtime: rows read by another connection, acknowledgements seen by the platform, requests seen by the model, effects
-seen by tools. A checker knows no SQL and no loop, so it can be tried on evidence made by hand.
+seen by tools. A checker uses no SQL and no event loop, so it can be tested with handmade evidence.
 """
 
 from collections import Counter, defaultdict
@@ -56,14 +56,14 @@ from holdfast.testing.checks_rights import (
     turns_are_stopped_by_those_who_may,
     turns_are_undone_by_those_who_may,
 )
-from holdfast.testing.checks_rooms import (
+from holdfast.testing.checks_sessions import sessions_switch_by_command_only
+from holdfast.testing.checks_spend import answers_are_paid_once, spending_stops_at_the_limit
+from holdfast.testing.checks_stream_platform import (
     attachments_can_be_read,
     everything_said_was_read,
     marks_follow_what_was_taken,
     moved_chats_go_on,
 )
-from holdfast.testing.checks_sessions import sessions_switch_by_command_only
-from holdfast.testing.checks_spend import answers_are_paid_once, spending_stops_at_the_limit
 from holdfast.testing.checks_visibility import (
     contexts_are_for_their_readers,
     looks_are_for_whom_they_are,
@@ -100,7 +100,7 @@ def _found(check: Callable[[Evidence], Found], evidence: Evidence) -> Found:
         yield f"{check.__name__} cannot judge: {error!r}"
 
 
-# --- I1, I2: what was acknowledged ---------------------------------------------------------------------------------
+# --- I1, I2: acknowledged messages ---------------------------------------------------------------------------------
 
 
 def acknowledged_is_kept(evidence: Evidence) -> Found:
@@ -163,7 +163,7 @@ def deleted_lines(rows: Rows) -> set[str]:
 
 
 def nothing_is_missing(evidence: Evidence) -> Found:
-    """I3: turns without gaps and entries without gaps, in each session from its fork on."""
+    """I3: turns and entries have no gaps, in each session from its fork on."""
     turns, entries = evidence.rows.by("turn", "session"), evidence.rows.by("entry", "session")
     for session in evidence.rows["session"]:
         numbers = [row["n"] for row in turns.get(session["id"], [])]
@@ -185,7 +185,7 @@ def nothing_is_missing(evidence: Evidence) -> Found:
 
 
 def order_is_kept(evidence: Evidence) -> Found:
-    """I3: what a chat said is journaled in the order in which it was accepted, across sessions."""
+    """I3: the messages of a chat are journaled in the order of their acceptance, across sessions."""
     said = said_by_message(evidence.rows)
     replies = {row["message"]: row["written"] for row in evidence.rows["reply"]}
     for mailbox, kept in evidence.rows.by("inbound", "mailbox").items():
@@ -206,7 +206,7 @@ def order_is_kept(evidence: Evidence) -> Found:
 
 
 def acceptance_follows_time(evidence: Evidence) -> Found:
-    """I3: a message that was first sent after another one was acknowledged stands behind it."""
+    """I3: a message first sent after the acknowledgement of another one follows it."""
     seqs = {row["event_id"]: row["seq"] for row in evidence.rows["inbound"]}
     by_chat: dict[Any, list[SentMessage]] = defaultdict(list)
     for sent in evidence.sent:
@@ -224,7 +224,7 @@ def acceptance_follows_time(evidence: Evidence) -> Found:
 
 
 def fences_hold(evidence: Evidence) -> Found:
-    """I4: the writer's fence is the lease's, and never goes back within a mailbox."""
+    """I4: the fence of a write is that of the claim, and never decreases within a mailbox."""
     for table, number in (("entry", "seq"), ("turn", "n")):
         for row in evidence.rows[table]:
             if row["fence"] != row["lease_fence"]:
@@ -240,7 +240,7 @@ def fences_hold(evidence: Evidence) -> Found:
 
 
 def claims_are_single(evidence: Evidence) -> Found:
-    """I14: a fence belongs to one node, fences grow, and no mailbox has a fence that was never given."""
+    """I14: a fence belongs to one node, fences grow, and no mailbox has a fence that was never issued."""
     owners: dict[tuple[str, int], set[str]] = defaultdict(set)
     highest: Counter[str] = Counter()
     for claim in evidence.claims:
@@ -263,7 +263,7 @@ def file_is_whole(evidence: Evidence) -> Found:
 
 
 def world_is_at_rest(evidence: Evidence) -> Found:
-    """I15: after healing everything comes to an end, and the counters agree with what they count."""
+    """I15: after healing all work ends, and the counters agree with the rows they count."""
     if evidence.stranded:
         yield f"still to do after healing: {evidence.stranded}"
     waiting = Counter(row["mailbox"] for row in evidence.rows["inbound"] if row["state"] in {"waiting", "in_turn"})

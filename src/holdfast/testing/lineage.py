@@ -1,6 +1,6 @@
-"""What a session is, read from the rows alone: its line of ancestors, and what still counts in it.
+"""A session's ancestors and its valid entries, computed from the rows alone.
 
-Written a second time on purpose, apart from the store's own reading: a fault in one shows as a difference.
+This is a second implementation on purpose, independent of the store's: a fault in one of them shows as a difference.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ NO_LIMIT = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """One session of a line, and how much of it the youngest one sees."""
+    """One ancestor, and how much of it the youngest session sees."""
 
     session: str
     seq: int
@@ -50,11 +50,11 @@ class Lineage:
             seq, n, at = min(seq, row["fork_seq"]), min(n, row["fork_n"]), row["parent_id"]
 
     def is_blanked(self, session: str) -> bool:
-        """Whether words of its line were deleted, so that nobody can say what it was."""
+        """Whether words of the session or its ancestors were deleted, so that its text is unknown."""
         return any(self.sessions[reach.session]["state"] == "deleted" for reach in self.line(session))
 
     def entries(self, session: str) -> list[Entry]:
-        """Everything that the session sees, oldest first, undone or not."""
+        """Every entry that the session sees, oldest first, undone or not."""
         if session not in self._merged:
             seen = [
                 entry
@@ -84,14 +84,14 @@ class Lineage:
         ]
 
     def summaries(self, session: str) -> list[Row]:
-        """Those that the session sees, oldest first."""
+        """The summaries that the session sees, oldest first."""
         seen = [
             row for reach in self.line(session) for row in self._summaries.get(reach.session, []) if row["n"] <= reach.n
         ]
         return sorted(seen, key=lambda row: row["n"])
 
     def valid(self, session: str, summary: Row, upto: int) -> bool:
-        """No undo between its making and `upto` reached behind what it covers."""
+        """Whether no undo between the summary and `upto` reached an entry that it covers."""
         return not any(
             summary["head_seq"] < entry.seq <= upto and entry.body.from_seq <= summary["covers_through"]
             for entry in self.entries(session)
@@ -106,5 +106,5 @@ def _entry(row: Row) -> Entry:
 
 
 def marks_of(entries: list[Entry]) -> list[str]:
-    """The marks of what people said, in order."""
+    """The marks of people's messages, in order."""
     return [mark for e in entries if isinstance(e.body, UserSaid | Observed) for mark in marks_in(e.body.text)]

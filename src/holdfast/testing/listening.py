@@ -1,4 +1,4 @@
-"""Who listens to the runtime's log during a history: one keeps surprises, the other tells the story."""
+"""Handlers of the runtime's log during a history: one keeps unexpected errors, the other prints every line."""
 
 import logging
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from collections.abc import Callable
 from holdfast.testing.node import NODE
 
 SURPRISES = frozenset({"claim.failed", "loop.failed"})
-# A worker that slept through its lease may find its session deleted by the younger claim; a live one never does, or
-# its mailbox would stand still.
+# A worker that was paused beyond its lease may find its session deleted by the younger claim; a worker with a valid
+# lease never does, or its mailbox would never be processed.
 EXPECTED_CODES = frozenset({"provider_failed", "claim_lost", "node_lost", "session_not_found", "store_unavailable"})
-# A channel may break its promise to raise nothing; the drafter gives up that one draft and says so.
+# A channel may break its promise to raise nothing; the draft writer gives up that draft and logs it.
 EXPECTED_WHY = frozenset({"a fault in the channel's code"})
 FIELDS_SHOWN = (
     "message",
@@ -29,7 +29,7 @@ FIELDS_SHOWN = (
 
 
 class Surprises(logging.Handler):
-    """Errors that no fault explains: a loop or a worker met something that it does not know."""
+    """Errors that no fault explains: a loop or a worker met an unknown condition."""
 
     def __init__(self, kept: Callable[[str], None]) -> None:
         super().__init__(logging.ERROR)

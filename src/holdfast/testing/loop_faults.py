@@ -1,7 +1,7 @@
-"""Faults at the verbs of every loop: each loop meets failures and deaths at whatever it calls, in some history.
+"""Faults at the verbs of every loop: in some history, each loop meets failures and crashes at each verb it calls.
 
-The plan of a seed draws its faults from all verbs of all ports, so verbs that few histories use are hardly ever struck.
-Here a history strikes a few verbs of its own areas and of the loops that always run, early enough to be reached.
+The plan of a seed draws its faults from all verbs of all ports, so faults hardly ever hit verbs that few histories use.
+This module adds faults at a few verbs of the history's areas and of the loops that always run, early enough to happen.
 """
 
 import random
@@ -13,7 +13,8 @@ from holdfast.testing.faults import DOWN_MS_MAX, CrashAtVerb, Fault, VerbFails
 
 FAULTS_MAX = 2
 OCCURRENCES = 3
-# What each loop calls in every history, and what it calls only in histories of an area.
+# The verbs that each loop calls in every history, and those that it calls only in histories of an area. Loops are drawn
+# by the order of their names: a new name must not move the others.
 LOOPS: Mapping[str, tuple[str, ...]] = {
     "worker": (
         "claim_work",
@@ -23,7 +24,7 @@ LOOPS: Mapping[str, tuple[str, ...]] = {
         "release_claim",
     ),
     "compressor": ("read_context", "begin_operation", "commit_summary", "end_operation"),
-    "courier": ("list_lane_keys", "next_due", "next_overdue", "schedule_overdue", "claim_lanes", "settle_lanes"),
+    "dispatcher": ("list_lane_keys", "next_due", "next_overdue", "schedule_overdue", "claim_lanes", "settle_lanes"),
     "finisher": (
         *("list_open_agents", "claim_finalisation", "read_excerpt", "read_memory"),
         *("record_finalisation", "apply_finalisation"),
@@ -40,15 +41,15 @@ IN_AREAS: Mapping[Area, Mapping[str, tuple[str, ...]]] = {
     Area.FORGETTING: {"forgetter": ("begin_forgetting", "sweep_forgotten", "mark_scrubbed")},
     Area.OPERATOR: {"operator": ("apply_memory", "undo_memory")},
     Area.PRUNING: {"reaper": ("prune_messages",)},
-    Area.REBUILD: {"refill": ("list_delivered_parcels", "rebuild")},  # apart from the courier, whose verbs are many
+    Area.REBUILD: {"reindex": ("list_delivered_parcels", "rebuild")},  # apart from the dispatcher, which has many verbs
     Area.SPENDING: {"spending": ("sum_spent", "record_spend")},
-    Area.STRANGERS: {"keeper": ("apply_memory", "read_shown_notes")},
+    Area.STRANGERS: {"memory_notes": ("apply_memory", "read_shown_notes")},
 }
-IN_CHATS: Mapping[str, tuple[str, ...]] = {"postman": ("next_reply_due", "claim_replies", "settle_reply")}
+IN_CHATS: Mapping[str, tuple[str, ...]] = {"post_sender": ("next_reply_due", "claim_replies", "settle_reply")}
 
 
 def loops_of(areas: frozenset[Area], *, chats: bool) -> dict[str, tuple[str, ...]]:
-    """The verbs that can be struck in a history, by loop."""
+    """The verbs at which a history may have faults, by loop."""
     parts = [LOOPS, *(IN_AREAS[area] for area in sorted(areas, key=str)), *([IN_CHATS] if chats else [])]
     found: dict[str, tuple[str, ...]] = {}
     for part in parts:
@@ -61,7 +62,7 @@ def draw_at_loops(seed: int, areas: frozenset[Area], *, chats: bool) -> list[Fau
     rng = random.Random(f"{seed}/loops")
     loops = loops_of(areas, chats=chats)
     struck = [rng.choice(sorted(loops)) for _ in range(rng.randrange(FAULTS_MAX + 1))]
-    # What an area adds is always struck: few histories have it.
+    # The verbs of an area always get a fault: few histories have the area.
     struck += [rng.choice(sorted(IN_AREAS[area])) for area in sorted(areas, key=str)]
     return [_fault(rng, loops[loop]) for loop in struck]
 

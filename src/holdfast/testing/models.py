@@ -1,7 +1,7 @@
-"""A model and tools for histories: they answer from what they are shown, fail as the plan says, and remember all.
+"""A model and tools for histories: they answer from the request, fail as the plan says, and record every call.
 
-The same question gets the same answer in every run, whatever else happens around it. What they remember belongs
-to the world, not to a node: a model's vendor and a tool's far end do not die with the process that asks.
+The same request gets the same answer in every run. The records belong to the world, not to a node: a model's vendor and
+a tool's server do not die with the process that calls them.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from holdfast.kernel import log
 from holdfast.kernel.errors import ModelFailed
 from holdfast.memory.lane import LaneKey
+from holdfast.testing.agent_messages import message_call, message_in
 from holdfast.testing.faults import ModelFailure, ModelFault
-from holdfast.testing.letters import letter_call, letter_in
 from holdfast.testing.servers import Lookup, Server
 from holdfast.testing.strangers import WISHES, arguments_of, extracted
 from holdfast.testing.workload import FILLER, marks_in
@@ -27,9 +27,9 @@ from holdfast.turns.turn import Usage
 FOREVER_S = 10_000.0
 TOOLS = {"look": True, "pay": False, "fire": False}  # name -> idempotent
 DANGEROUS = frozenset({"fire"})
-PAID = "paid-"  # what the models of paid answers are called, each with a number of its own
+PAID = "paid-"  # the prefix of the model names of paid answers, each with its own number
 LENGTH, LENGTH_UNHURRIED = 90, 200  # of an answer, in characters
-PAUSE_S = 1.6  # between two parts of what an unhurried model says
+PAUSE_S = 1.6  # between two parts of a slow model's answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +42,26 @@ class ModelAsked:
     turn: int
     operation: str
     messages: tuple[ModelMessage, ...]
-    looked_at: int | None = None  # when whoever asks looked at what was spent, if ever
+    looked_at: int | None = None  # when the worker read the amount spent, if it did
 
 
 @dataclass(slots=True)
 class ModelMemory:
-    """What the outside saw: every request to the model, every effect of a tool by its call, and every provider's."""
+    """Records outside the nodes: every request to the model, every effect of a tool by its call, every provider's."""
 
     asked: list[ModelAsked] = field(default_factory=list)
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
-    arguments: dict[tuple[str, str], str] = field(default_factory=dict)  # that an effect was made of
+    arguments: dict[tuple[str, str], str] = field(default_factory=dict)  # of each effect
     calls: int = 0
     extractions: int = 0
     servers: dict[LaneKey, Server] = field(default_factory=dict)
     lookups: list[Lookup] = field(default_factory=list)
     answers: int = 0
-    looked_at: dict[object, int] = field(default_factory=dict)  # by task: when it looked at what was spent
+    looked_at: dict[object, int] = field(default_factory=dict)  # by task: when it read the amount spent
 
 
 class FakeModel:
-    """Implements `Model`. Texts wish for tools by name: `m07 use pay`."""
+    """Implements `Model`. A text requests tools by name: `m07 use pay`."""
 
     name = "fake"
 
@@ -77,11 +77,11 @@ class FakeModel:
         notes_words: bool = False,
         gossips: bool = False,
     ) -> None:
-        self._notes_words = notes_words  # what it notes says of which messages it was made
-        self._gossips = gossips  # repeats to everybody what it was shown, whoever said it
-        self._unhurried = unhurried  # speaks at length, with pauses in which somebody could be shown what it said
+        self._notes_words = notes_words  # its notes contain the marks of their messages
+        self._gossips = gossips  # repeats the texts that it was shown, to every user
+        self._unhurried = unhurried  # gives long answers, with pauses in which a draft can be shown
         self._seed = seed
-        self._cost = cost  # of an answer by its number, where somebody is paid
+        self._cost = cost  # of an answer by its number, in histories with spending
         self._memory = memory
         self._now_ms = now_ms
         self._fault = fault
@@ -136,10 +136,10 @@ class FakeModel:
         if request.task is ModelTask.EXTRACT:
             note = self._extraction(request.messages, self._gossip(request.messages, rng))
             return ModelAnswer(text=note, usage=_usage(request.messages, "", rng))
-        letter = letter_in(request.messages, gossips=self._gossips)
-        if letter is not None:
+        message = message_in(request.messages, gossips=self._gossips)
+        if message is not None:
             self._memory.calls += 1
-            return ModelAnswer(text="", calls=(letter_call(f"call{self._memory.calls}", letter),))
+            return ModelAnswer(text="", calls=(message_call(f"call{self._memory.calls}", message),))
         wishes = _wishes(request.messages)
         if wishes:
             calls = tuple(self._call(name, rng, request.messages) for name in wishes)
@@ -152,14 +152,14 @@ class FakeModel:
         return ModelAnswer(text=text, usage=_usage(request.messages, text, rng))
 
     def _gossip(self, messages: Sequence[ModelMessage], rng: random.Random) -> str:
-        """Often every mark that it is shown, by whoever and in whatever frame."""
+        """Often every mark of the request, of any author and in any role."""
         if not self._gossips or rng.random() < 0.4:
             return ""
         seen = dict.fromkeys(mark for message in messages for mark in marks_in(message.content))
         return "".join(f"{mark} " for mark in seen)
 
     def _extraction(self, messages: Sequence[ModelMessage], told: str) -> str:
-        """Another note each time: whoever asks twice and keeps both, or the wrong one, is seen."""
+        """A different note each time: a caller that asks twice and keeps both, or the wrong one, is detected."""
         self._memory.extractions += 1
         n = self._memory.extractions
         note = extracted(n, messages) if self._notes_words else f"{told}note {n}"
@@ -175,7 +175,7 @@ class FakeModel:
 
 
 def marks_said(messages: Sequence[ModelMessage]) -> list[str]:
-    """The marks of everything people said, summaries included, in order; replies and tools quote nothing."""
+    """The marks of people's messages, summaries included, in order; replies and tools quote nothing."""
     return [mark for message in messages if message.role in {"system", "user"} for mark in marks_in(message.content)]
 
 
@@ -189,7 +189,7 @@ def _last_mark(messages: Sequence[ModelMessage]) -> str:
 
 
 def _wishes(messages: Sequence[ModelMessage]) -> list[str]:
-    """The tools that the newest text wishes for, unless it has had them already."""
+    """The tools that the newest text requests, unless they were already called."""
     last = max((n for n, message in enumerate(messages) if _is_said(message)), default=-1)
     if last < 0 or any(message.role == "tool" for message in messages[last:]):
         return []
@@ -207,13 +207,13 @@ def _delay_s(rng: random.Random, fault: ModelFault | None) -> float:
 
 
 def _usage(messages: Sequence[ModelMessage], text: str, rng: random.Random) -> Usage:
-    """What a vendor reports: nothing, or a count of its own that differs from ours."""
+    """The token usage that a vendor reports: none, or a count that differs from ours."""
     counted = sum(estimate_tokens(message.content) for message in messages)
     return Usage(tokens_in=rng.choice((0, counted, int(counted * 1.2))), tokens_out=estimate_tokens(text))
 
 
 class FakeTools:
-    """Implements `Tools`. An effect counts as soon as it happened, heard of or not."""
+    """Implements `Tools`. An effect counts as soon as it happened, even if its answer is lost."""
 
     def __init__(self, seed: int | str, memory: ModelMemory) -> None:
         self._seed = seed

@@ -1,10 +1,10 @@
-"""What a mutant is: a guarantee, broken on purpose.
+"""A mutant: a guarantee, broken on purpose.
 
-Rule 1: a mutant is a patch of the product at run time, put on for one history and taken off again. There is no
-        branch for it anywhere in the product.
+Rule 1: a mutant is a patch of the product at run time, applied for one history and removed again. The product has no
+        branch for it.
 Rule 2: each names the invariants that it breaks; it counts as killed when one of those is reported, not when
-        anything is.
-Rule 3: each has a budget of histories within which it must die. One that lives longer is a hole in the checkers.
+        any other is.
+Rule 3: each has a budget of histories within which it must be killed. A mutant that survives shows a missing check.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ from holdfast.store.script import Call, Verb
 from holdfast.testing.areas import Area
 from holdfast.testing.channel_areas import ChannelArea
 
-Patch: TypeAlias = tuple[Any, str, Any]  # of what, which name, the replacement
+Patch: TypeAlias = tuple[Any, str, Any]  # target, name, replacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +27,11 @@ class Mutant:
     what: str
     budget: int
     patches: Callable[[], Sequence[Patch]]
-    twice: bool = False  # seen only by living through the same history twice
-    forgets: bool = False  # seen only in histories in which somebody is forgotten
-    posts: bool = False  # seen only in histories in which replies are posted
-    area: Area | ChannelArea | None = None  # seen only in histories that have it
-    first: int | None = None  # a seed that is known to show it, lived through before all others
+    twice: bool = False  # detected only by running the same history twice
+    forgets: bool = False  # detected only in histories in which a person is forgotten
+    posts: bool = False  # detected only in histories in which replies are posted
+    area: Area | ChannelArea | None = None  # detected only in histories that have it
+    first: int | None = None  # a seed that detects it, run before all others (tools/mutant_seeds.py finds one)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -43,7 +43,7 @@ class Mutant:
 
 @contextmanager
 def _patched(target: Any, name: str, broken: Any) -> Iterator[None]:  # noqa: ANN401
-    """Put the replacement in place. A verb is imported by its callers, so its script is replaced inside of it."""
+    """Apply the replacement. Callers import a verb by name, so its script is replaced inside the verb."""
     verb = getattr(target, name)
     if isinstance(verb, Verb):
         target, name = verb, "script"
@@ -67,7 +67,7 @@ def mutant(
     area: Area | ChannelArea | None = None,
     first: int | None = None,
 ) -> Callable[[Callable[[], Sequence[Patch]]], Callable[[], Sequence[Patch]]]:
-    """Put a function that makes patches into the table, under its own name."""
+    """Register a function that returns patches, under its own name."""
 
     def add(patches: Callable[[], Sequence[Patch]]) -> Callable[[], Sequence[Patch]]:
         name = patches.__name__

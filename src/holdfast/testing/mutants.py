@@ -1,8 +1,7 @@
-"""Guarantees of the durable core, broken on purpose, to see that the checkers see it. Those of delivery and recall are
-in `mutants_delivery`, those of forgetting in `mutants_forget`, those of replies in `mutants_replies`, those of
-approvals in `mutants_approval`, those of the audit trail in `mutants_actions`, those of commands in `mutants_rights`,
-those between people in `mutants_visibility`, those of the worker's transactions in `mutants_work`, those of what only
-some histories have in `mutants_store` and `mutants_channels`."""
+"""Mutants of the durable core. Those of delivery and recall are in `mutants_delivery`, of forgetting in
+`mutants_forget`, of replies in `mutants_replies`, of approvals in `mutants_approval`, of the audit trail in
+`mutants_actions`, of command rights in `mutants_rights`, of visibility in `mutants_visibility`, of the worker's
+transactions in `mutants_work`, and of the areas in `mutants_store` and `mutants_channels`."""
 
 import asyncio
 import secrets
@@ -65,7 +64,7 @@ ACK_TO_COMMIT_S = 0.4
 
 @mutant("I1", budget=20)
 def ack_before_commit() -> Sequence[Patch]:
-    """A message is acknowledged, and written a moment later."""
+    """A message is acknowledged before it is written."""
     honest = NodeDatabase.write
 
     async def broken(db: NodeDatabase, call: Call[Any]) -> Any:  # noqa: ANN401
@@ -107,7 +106,7 @@ def depth_drift() -> Sequence[Patch]:
 
 @mutant("I4", budget=30)
 def no_fence() -> Sequence[Patch]:
-    """A worker that slept through its lease may still write."""
+    """A worker whose lease expired may still write."""
 
     def broken(_claim: Claim, _fence: int) -> bool:
         return True
@@ -117,13 +116,13 @@ def no_fence() -> Sequence[Patch]:
 
 @mutant("I14", "I15", budget=10)
 def lease_ignored() -> Sequence[Patch]:
-    """A mailbox that somebody holds is given away as if it were free. Workers take it from each other for ever."""
+    """A claimed mailbox can be claimed as if it were free. Workers take it from each other forever."""
     return [(node_sql, "CLAIM", node_sql.CLAIM.replace("where owner is null and ready_at", "where ready_at"))]
 
 
 @mutant("I13", budget=10)
 def restart_bumps_fences() -> Sequence[Patch]:
-    """A node that joins changes mailboxes that nobody held."""
+    """A node that joins changes unclaimed mailboxes."""
     honest = node_sql.register_node.script
 
     def broken(node: Any, host: str, *, sole: bool) -> Script[None]:  # noqa: ANN401
@@ -135,7 +134,7 @@ def restart_bumps_fences() -> Sequence[Patch]:
 
 @mutant("I3", budget=10)
 def order() -> Sequence[Patch]:
-    """Mail is read newest first."""
+    """Messages are read newest first."""
     return [(mail_sql, "WAITING", mail_sql.WAITING.replace("order by seq", "order by seq desc"))]
 
 
@@ -192,7 +191,7 @@ def double_reply() -> Sequence[Patch]:
     return [(turn_sql, "insert_reply", broken)]
 
 
-@mutant("I2", budget=240)
+@mutant("I2", budget=240, first=9)
 def resume_repeats_tool() -> Sequence[Patch]:
     """A resumed turn runs a tool again although it may have taken effect."""
 
@@ -218,7 +217,7 @@ def _after_summary(more: Callable[[Operation, Summary], Script[None]]) -> Sequen
 
 @mutant("I2", "I9", budget=20)
 def compress_drops_arrivals() -> Sequence[Patch]:
-    """What arrives while a summary is made is thrown away with the old context."""
+    """Messages that arrive during compression are discarded with the old context."""
 
     def more(operation: Operation, _made: Summary) -> Script[None]:
         yield from run(
@@ -239,7 +238,7 @@ def compress_drops_arrivals() -> Sequence[Patch]:
 
 @mutant("I9", budget=10)
 def rotate_on_compress() -> Sequence[Patch]:
-    """Compression goes on in a new session, as in the incident: the id drifts and the past is left behind."""
+    """Compression continues in a new session, as in the incident: the id changes and the history is lost."""
 
     def more(operation: Operation, made: Summary) -> Script[None]:
         idle = yield from one(
@@ -286,9 +285,9 @@ def compress_another_session() -> Sequence[Patch]:
     return [(summary_sql, "commit_summary", broken)]
 
 
-@mutant("I9", budget=120, first=13)
+@mutant("I9", budget=120, first=47)
 def undo_ignored_by_summary() -> Sequence[Patch]:
-    """A summary stays valid although something it covers was taken back."""
+    """A summary stays valid although a turn it covers was undone."""
 
     def broken(_covers_through: int, _head_seq: int, _voiding: Sequence[Entry]) -> bool:
         return False
@@ -298,7 +297,7 @@ def undo_ignored_by_summary() -> Sequence[Patch]:
 
 @mutant("I9", budget=30)
 def stale_context() -> Sequence[Patch]:
-    """A context kept in RAM is not read again after an undo or a summary."""
+    """A cached context is not read again after an undo or a summary."""
 
     def broken(known: Context, row: Row) -> bool:
         return bool(known.last_seq <= row[1])
@@ -311,7 +310,7 @@ def stale_context() -> Sequence[Patch]:
 
 @mutant("I11", budget=10)
 def lose_cursor_work() -> Sequence[Patch]:
-    """Now and then the end of a turn schedules nothing, and the cursor is moved past it later."""
+    """Sometimes a commit schedules no delivery, and the cursor is moved past the turn later."""
     honest = cursor_sql.schedule
 
     def broken(*what: Any, start: int, **more: Any) -> Script[None]:  # noqa: ANN401
@@ -337,7 +336,7 @@ def unit_spans_principals() -> Sequence[Patch]:
 
 @mutant("I12", budget=10)
 def damaged_index() -> Sequence[Patch]:
-    """An index no longer holds what its table holds."""
+    """An index differs from its table."""
 
     def more(_operation: Operation, _made: Summary) -> Script[None]:
         yield from run("pragma writable_schema=on")
@@ -352,7 +351,7 @@ def damaged_index() -> Sequence[Patch]:
 
 @mutant("I18", budget=3, twice=True)
 def nondeterminism() -> Sequence[Patch]:
-    """Chance comes from the machine."""
+    """Randomness comes from the machine."""
 
     def broken(_entropy: SeededEntropy, count: int) -> int:
         return secrets.randbits(count)

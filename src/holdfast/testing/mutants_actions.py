@@ -18,7 +18,7 @@ Late = tuple[Act, By, str, dict[str, object]]
 
 @mutant("I32", budget=BUDGET)
 def act_without_row() -> Sequence[Patch]:
-    """A decision about an approval is not on record."""
+    """A decision about an approval has no row of the audit trail."""
     honest = action_sql.record
 
     def broken(act: Act, by: By, subject: str, **detail: object) -> Script[None]:
@@ -30,7 +30,7 @@ def act_without_row() -> Sequence[Patch]:
 
 @mutant("I32", budget=BUDGET)
 def row_outside_its_transaction() -> Sequence[Patch]:
-    """The row of an act is written a moment after the act, in a transaction of its own."""
+    """The row of an act is written after the act, in another transaction."""
     honest, honest_write, pending = action_sql.record, NodeDatabase.write, list[Late]()
     kept: list[Any] = []
 
@@ -61,7 +61,7 @@ def _again(honest: Callable[..., Script[None]], row: Late) -> Script[None]:
 
 @mutant("I32", budget=BUDGET)
 def trail_rewritten() -> Sequence[Patch]:
-    """A row does not carry the digest of the one before."""
+    """A row does not contain the digest of the previous one."""
 
     def broken(action: Any, _before: bytes) -> bytes:  # noqa: ANN401
         return digest_of(action, b"")

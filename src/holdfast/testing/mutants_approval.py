@@ -16,7 +16,7 @@ from holdfast.turns.turn_run import TurnRun
 
 @mutant("I19", budget=20)
 def approval_ignored() -> Sequence[Patch]:
-    """A dangerous call is run without anybody's yes."""
+    """A dangerous call is run without an approval."""
 
     def broken(_run: TurnRun, _call: ToolCall) -> bool:
         return False
@@ -26,12 +26,12 @@ def approval_ignored() -> Sequence[Patch]:
 
 @mutant("I15", budget=30)
 def approval_holds_claim() -> Sequence[Patch]:
-    """A turn that waits for a human keeps its mailbox claimed, so nobody can go on when it is decided."""
+    """A turn that waits for an approval keeps its mailbox claimed, so no worker can continue after the decision."""
     kept = "owner = case when waits_until is null then null else owner end,"
     return [(node_sql, "RELEASE", node_sql.RELEASE.replace("owner = null,", kept))]
 
 
-@mutant("I19", budget=40)
+@mutant("I19", budget=40, first=15)
 def approved_call_changed() -> Sequence[Patch]:
     """A call that changed after it was asked about is run: the store does not compare it with what was approved."""
     honest = tool_calls.ToolCaller.act
@@ -50,7 +50,7 @@ def approved_call_changed() -> Sequence[Patch]:
 
 @mutant("I19", budget=60)
 def digest_ignored() -> Sequence[Patch]:
-    """A yes counts although it names the digest of another call."""
+    """An approval counts although it names the digest of another call."""
 
     def broken(_typed: str, _digest: str, *, cut: bool) -> Proof:
         del cut

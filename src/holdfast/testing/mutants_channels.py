@@ -23,13 +23,13 @@ from holdfast.outbox.draft import Draft, DraftIntent, DraftState
 from holdfast.outbox.post import Post
 from holdfast.store import upkeep_sql
 from holdfast.store.script import Script, one, rows, run
-from holdfast.testing import letters
+from holdfast.testing import agent_messages
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.mutant import Patch, mutant
 from holdfast.turns import approval_sql, turn_sql
 from holdfast.turns.turn import OutgoingMessage, Turn
 
-ROOMS, DRAFTS, AGENTS = ChannelArea.ROOMS, ChannelArea.DRAFTS, ChannelArea.AGENTS
+STREAM, DRAFTS, AGENTS = ChannelArea.STREAM, ChannelArea.DRAFTS, ChannelArea.AGENTS
 LINKS, MOVES = ChannelArea.LINKS, ChannelArea.MOVES
 RESEND, DECIDE = ChannelArea.RESEND, ChannelArea.DECIDE
 
@@ -42,7 +42,7 @@ def _replaced(sql: str, old: str, new: str) -> str:
 # --- catching up ---------------------------------------------------------------------------------------------------
 
 
-@mutant("I23", "I1", budget=30, area=ROOMS)
+@mutant("I23", "I1", budget=30, area=STREAM)
 def mark_before_message() -> Sequence[Patch]:
     """A conversation counts as read before its message is in a mailbox."""
     honest = InboundRouter.receive
@@ -56,22 +56,22 @@ def mark_before_message() -> Sequence[Patch]:
     return [(InboundRouter, "receive", broken)]
 
 
-@mutant("I23", "I1", budget=30, area=ROOMS)
+@mutant("I23", "I1", budget=30, area=STREAM)
 def first_words_unasked() -> Sequence[Patch]:
-    """What was said for the first time in a conversation while the bot was away is not asked for."""
+    """The first messages of a conversation, sent while the bot was disconnected, are not fetched."""
     return [(AccountWatermark, "since_ms", property(lambda _watermark: None))]
 
 
-@mutant("I28", budget=60, area=ROOMS, first=465)
+@mutant("I28", budget=60, area=STREAM, first=465)
 def attachment_goes_with_the_first() -> Sequence[Patch]:
-    """Bytes are deleted with the first message that brought them, though another one brought them too."""
+    """An attachment is deleted with its first message, although another message has the same bytes."""
     kept = " and not exists (select 1 from enclosure where enclosure.hash = :hash)"
     return [(attachment_sql, "DROP_UNUSED", _replaced(attachment_sql.DROP_UNUSED, kept, ""))]
 
 
-@mutant("I28", budget=20, area=ROOMS, first=54)
+@mutant("I28", budget=20, area=STREAM, first=54)
 def attachment_outlives_its_message() -> Sequence[Patch]:
-    """Bytes stay although the words that they came with were deleted."""
+    """An attachment stays although its message was deleted."""
     return [
         (
             attachment_sql,
@@ -81,9 +81,9 @@ def attachment_outlives_its_message() -> Sequence[Patch]:
     ]
 
 
-@mutant("I28", budget=10, area=ROOMS)
+@mutant("I28", budget=10, area=STREAM)
 def pruning_takes_recent_attachments() -> Sequence[Patch]:
-    """Pruning old messages deletes what came with answered ones that are not old."""
+    """Pruning old messages deletes attachments of answered messages that are not old."""
     honest = attachment_sql.drop_enclosures
 
     def broken(messages: Iterable[str]) -> Script[int]:
@@ -95,9 +95,9 @@ def pruning_takes_recent_attachments() -> Sequence[Patch]:
     return [(upkeep_sql, "drop_enclosures", broken)]
 
 
-@mutant("I28", budget=10, area=ROOMS)
+@mutant("I28", budget=10, area=STREAM)
 def pruning_leaves_attachments() -> Sequence[Patch]:
-    """What came with a message that was pruned stays for ever."""
+    """Attachments of a pruned message stay forever."""
 
     def broken(_messages: Iterable[str]) -> Script[int]:
         yield from ()
@@ -106,9 +106,9 @@ def pruning_leaves_attachments() -> Sequence[Patch]:
     return [(upkeep_sql, "drop_enclosures", broken)]
 
 
-@mutant("I27", "I15", budget=30, area=ROOMS)
+@mutant("I27", "I15", budget=30, area=STREAM)
 def replies_stay_behind() -> Sequence[Patch]:
-    """A chat gets a new id, and what is to be answered there is answered at the old one."""
+    """A chat gets a new id, and pending replies are sent to the old one."""
     nothing = "update inbound set address = :new where mailbox = :mailbox and address = :old and 1 = 0"
     stay = "update reply set address = :new where address = :old and 1 = 0"
     return [(identity_sql, "REDIRECT_MAIL", nothing), (identity_sql, "REDIRECT_REPLIES", stay)]
@@ -116,7 +116,7 @@ def replies_stay_behind() -> Sequence[Patch]:
 
 @mutant("I27", "I1", "I3", "I15", budget=30, area=MOVES)
 def used_address_taken_over() -> Sequence[Patch]:
-    """An address at which somebody spoke is given to another chat, and its mailbox is dropped."""
+    """An address at which a person spoke is given to another chat, and its mailbox is dropped."""
 
     def broken(mine: str, new: str) -> Script[bool | None]:
         yield from one(identity_sql.NEW_ALIAS, address=new, mailbox=mine)
@@ -133,7 +133,7 @@ def used_address_taken_over() -> Sequence[Patch]:
 
 @mutant("I24", budget=10, area=DRAFTS)
 def draft_without_record() -> Sequence[Patch]:
-    """A draft leaves, and nothing says that it may stand in the chat."""
+    """A draft is sent without a record that it may be in the chat."""
 
     def broken(intent: DraftIntent) -> Script[Draft | None]:
         yield from draft_sql._require_open(intent)  # noqa: SLF001 - what is broken
@@ -144,7 +144,7 @@ def draft_without_record() -> Sequence[Patch]:
 
 @mutant("I24", budget=20, area=DRAFTS)
 def draft_left_standing() -> Sequence[Patch]:
-    """A reply is posted beside the draft of its turn, which stays as it is."""
+    """A reply is posted beside the draft of its turn, which stays unchanged."""
 
     def broken(n: int) -> Script[None]:
         yield from one(draft_sql.HAND_OVER, n=n)
@@ -152,9 +152,9 @@ def draft_left_standing() -> Sequence[Patch]:
     return [(reply_sql, "hand_over", broken)]
 
 
-@mutant("I24", "I10", budget=120, area=DRAFTS, first=1417)
+@mutant("I24", "I10", budget=120, area=DRAFTS, first=185)
 def reply_before_the_last_edit() -> Sequence[Patch]:
-    """A reply takes the place of a draft while an edit of it may still be on its way."""
+    """A reply replaces a draft while an edit of the draft may still arrive."""
     free = (
         _replaced(reply_sql.HEADS, f"and not {draft_sql.DRAFT_IS_HELD}", ""),
         _replaced(draft_sql.HAND_OVER, "and held_until <= :now", "and :now = :now"),
@@ -167,7 +167,7 @@ def reply_before_the_last_edit() -> Sequence[Patch]:
 
 @mutant("I25", budget=10, area=AGENTS)
 def hops_begin_again() -> Sequence[Patch]:
-    """What an agent hands over looks as if no agent had passed it on."""
+    """A message to another agent has the hop count zero."""
     honest = AgentChannel._received  # noqa: SLF001 - what is broken
 
     def broken(channel: AgentChannel, post: Post, address: Address, hop: int) -> Received:
@@ -189,10 +189,10 @@ def letters_count_one_hop() -> Sequence[Patch]:
 
 @mutant("I25", budget=30, area=AGENTS)
 def anybody_is_messaged() -> Sequence[Patch]:
-    """An agent writes to every other one, listed or not."""
+    """An agent messages every other agent, listed or not."""
 
     def broken(agent: AgentName, _chain: Chain, _talks_to: TalksTo) -> tuple[AgentName, ...]:
-        return tuple(AgentName(name) for name in letters.AGENTS if name != agent)
+        return tuple(AgentName(name) for name in agent_messages.AGENTS if name != agent)
 
     return [(agent_chain, "reachable", broken)]
 
@@ -210,7 +210,7 @@ def chain_forgotten() -> Sequence[Patch]:
 
 @mutant("I6", budget=10, area=AGENTS)
 def agent_taken_for_a_person() -> Sequence[Patch]:
-    """What an agent asks for one person is recalled wherever it asks for another."""
+    """Recollections of an agent's query for one person are shown to its query for another person."""
 
     def broken(_principal: str) -> bool:
         return False
@@ -222,8 +222,8 @@ def agent_taken_for_a_person() -> Sequence[Patch]:
 
 
 @mutant("I25", "I1", "I2", budget=40, area=AGENTS)
-def letter_with_a_new_id_each_time() -> Sequence[Patch]:
-    """A message to another agent has another id in each attempt, so one that is sent twice arrives twice."""
+def agent_message_with_new_ids() -> Sequence[Patch]:
+    """A message to another agent has another id in each attempt, so a message that is sent twice arrives twice."""
     honest = AgentChannel._received  # noqa: SLF001 - what is broken
 
     def broken(channel: AgentChannel, post: Post, address: Address, hop: int) -> Received:
@@ -238,7 +238,7 @@ def letter_with_a_new_id_each_time() -> Sequence[Patch]:
 
 @mutant("I26", budget=120, area=LINKS, first=1082)
 def prefetch_outlives_the_link() -> Sequence[Patch]:
-    """What was looked up ahead for two linked people is shown to one of them after they were unlinked."""
+    """Recollections prefetched for two linked people are shown to one of them after the unlink."""
     honest = recaller._found  # noqa: SLF001 - what is broken
 
     def broken(key: Any, asked: Any, ahead: Any, policy: Any) -> Any:  # noqa: ANN401
@@ -251,20 +251,20 @@ def prefetch_outlives_the_link() -> Sequence[Patch]:
 
 @mutant("I26", budget=10, area=LINKS)
 def unlink_keeps_the_person() -> Sequence[Patch]:
-    """A link that was taken back still counts."""
+    """A removed link still counts."""
     return [(identity_sql, "UNLINK", _replaced(identity_sql.UNLINK, "where principal", "where 1 = 0 and principal"))]
 
 
 @mutant("I29", "I10", budget=20, area=RESEND)
 def resend_twice() -> Sequence[Patch]:
-    """What an operator sends again is sent again and again until the platform answers."""
+    """A reply that an operator resends is resent until the platform answers."""
     fresh = _replaced(reply_sql.AGAIN, "doubts = case when doubts = 0 then 0 else 2 end", "doubts = 0")
     return [(reply_sql, "AGAIN", fresh)]
 
 
 @mutant("I29", budget=20, area=RESEND)
 def resend_does_nothing() -> Sequence[Patch]:
-    """An operator is told that a reply is sent again, and nothing is."""
+    """An operator's resend is confirmed, and nothing is sent."""
 
     def broken(_reply: ReplyId, **_named: object) -> Script[str]:
         yield from ()
@@ -275,5 +275,5 @@ def resend_does_nothing() -> Sequence[Patch]:
 
 @mutant("I29", "I19", budget=60, area=DECIDE)
 def later_decision_wins() -> Sequence[Patch]:
-    """Whoever decides last decides, whatever was said before."""
+    """The last decision about an approval counts instead of the first."""
     return [(approval_sql, "DECIDE", _replaced(approval_sql.DECIDE, "and decided_at is null", ""))]

@@ -45,7 +45,7 @@ UNIT = (
 
 @mutant("I7", "I11", budget=10)
 def flush_whole_buffer_on_switch() -> Sequence[Patch]:
-    """Leaving a session sends all of it once more, as in the incident."""
+    """Leaving a session delivers all of it again, as in the incident."""
     honest = cursor_sql.schedule_tail
 
     def broken(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -> Script[None]:
@@ -77,7 +77,7 @@ def orphan_from_temp_run() -> Sequence[Patch]:
 
 @mutant("I7", budget=40)
 def retract_lost() -> Sequence[Patch]:
-    """What is undone after it was sent is not taken back."""
+    """A delivered turn that is undone is not retracted."""
     honest = cursor_sql.add_deliveries
 
     def broken(batch: Sequence[dict[str, Any]]) -> Script[None]:
@@ -91,7 +91,7 @@ def retract_lost() -> Sequence[Patch]:
 
 @mutant("I7", budget=10)
 def mark_on_enqueue() -> Sequence[Patch]:
-    """A delivery counts as delivered when it is handed to a courier."""
+    """A delivery counts as delivered when a dispatcher claims it."""
     honest = lane_sql.claim_lanes.script
 
     def broken(node: NodeId, key: LaneKey, **more: Any) -> Script[tuple[LaneClaim, ...]]:  # noqa: ANN401
@@ -106,7 +106,7 @@ def mark_on_enqueue() -> Sequence[Patch]:
 
 @mutant("I7", budget=20)
 def resend_without_asking() -> Sequence[Patch]:
-    """What may have landed is sent again at once."""
+    """A delivery with an unknown outcome is resent without asking the provider."""
     honest = lane_sql._package  # noqa: SLF001
 
     def broken(lane: LaneClaim, row: Row, renderer: str, sends: list[Params], **more: bool) -> Script[Package | None]:
@@ -118,7 +118,7 @@ def resend_without_asking() -> Sequence[Patch]:
 
 @mutant("I14", budget=60)
 def no_lane_fence() -> Sequence[Patch]:
-    """A courier that slept through its lease may still settle."""
+    """A dispatcher whose lease expired may still settle."""
 
     def broken(_claim: LaneClaim) -> Script[bool]:
         yield from ()
@@ -138,7 +138,7 @@ def unit_order() -> Sequence[Patch]:
 
 @mutant("I7", budget=5)
 def new_key_per_attempt() -> Sequence[Patch]:
-    """Each attempt has an id of its own, so no provider can know the second for the first."""
+    """Each attempt has an id of its own, so no provider can recognise the second attempt."""
     honest = parcel_sql.parcel_of
 
     def broken(key: LaneKey, place: str, item: parcel_sql.Item) -> Script[Parcel]:
@@ -161,7 +161,7 @@ def deliver_under_current_session() -> Sequence[Patch]:
 
 @mutant("I5", budget=20)
 def speaker_of_the_session() -> Sequence[Patch]:
-    """Everything that is said in a session goes out under the name of whoever opened it."""
+    """Every turn of a session is delivered under the name of the person who opened it."""
 
     def moved(naming: NamingInputs) -> Script[NamingInputs]:
         opener = yield from one("select principal from session where id = :session", session=naming.session)
@@ -184,7 +184,7 @@ def _with_naming(moved: Any) -> Sequence[Patch]:  # noqa: ANN401
 
 @mutant("I7", budget=40, first=146)
 def quiet_ignored() -> Sequence[Patch]:
-    """What is not there yet is sent again although it may still arrive."""
+    """A delivery that has not landed yet is resent although it may still arrive."""
     honest = after_asking
 
     def broken(*what: Any, quiet_ms: int, **more: Any) -> Settlement:  # noqa: ANN401
@@ -211,7 +211,7 @@ def retract_believed() -> Sequence[Patch]:
 
 @mutant("I6", budget=20)
 def global_prefetch_slot() -> Sequence[Patch]:
-    """What was asked ahead is shown to whoever comes next, as in the incident."""
+    """Prefetched recollections are shown to the next speaker, as in the incident."""
     honest = Recaller.recall
 
     async def broken(self: Recaller, query: RecallQuery, policy: RecallPolicy) -> RecallOutcome:
@@ -228,7 +228,7 @@ def global_prefetch_slot() -> Sequence[Patch]:
 
 @mutant("I8", budget=100)
 def flag_after_work() -> Sequence[Patch]:
-    """What was extracted is written to memory first, and that it was done a moment later, as in the incident."""
+    """Extracted notes are written to memory before the step is recorded, as in the incident."""
     honest = NodeDatabase.write
 
     async def broken(db: NodeDatabase, call: Call[Any]) -> Any:  # noqa: ANN401

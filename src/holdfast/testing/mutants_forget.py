@@ -1,4 +1,4 @@
-"""Guarantees of forgetting, broken on purpose. They are seen in histories in which somebody is forgotten."""
+"""Guarantees of forgetting, broken on purpose. They are detected in histories in which a person is forgotten."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ BUDGET = 10
 
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_keeps_provider_words() -> Sequence[Patch]:
-    """An erasure is settled as delivered, and nobody carried it."""
+    """An erasure is settled as delivered without being sent."""
     honest = ProviderDelivery._idle  # noqa: SLF001
 
     def broken(carrier: ProviderDelivery, package: Package) -> Settlement | None:
@@ -34,7 +34,7 @@ def forget_keeps_provider_words() -> Sequence[Patch]:
 
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_schedules_no_erasure() -> Sequence[Patch]:
-    """What has left is left where it is."""
+    """Words at providers are not erased."""
 
     def broken(*_: object) -> Script[None]:
         yield from ()
@@ -44,19 +44,19 @@ def forget_schedules_no_erasure() -> Sequence[Patch]:
 
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_skips_summaries() -> Sequence[Patch]:
-    """Summaries that were made of the words stay."""
+    """Summaries of the words stay."""
     return [(forget_person_sql, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
 
 
-@mutant("I16", budget=30, forgets=True, first=25)
+@mutant("I16", budget=30, forgets=True, first=21)
 def forget_lets_models_finish() -> Sequence[Patch]:
-    """A summary that is being made of the words just now is kept."""
+    """A summary of the words that is in progress is committed."""
     return [(forget_person_sql, "VOID_CONTEXTS", "select 1 where :session = :first")]
 
 
-@mutant("I16", budget=40, forgets=True, first=46)
+@mutant("I16", budget=40, forgets=True, first=4)
 def forget_lets_turns_run() -> Sequence[Patch]:
-    """A turn of theirs that is open goes on, and its answer is journaled."""
+    """An open turn of the person continues, and its answer is journaled."""
 
     def broken(*_: object) -> Script[None]:
         yield from ()
@@ -72,7 +72,7 @@ def forget_leaves_the_log() -> Sequence[Patch]:
 
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_sweeps_nothing() -> Sequence[Patch]:
-    """What recall brought back before a provider had erased it stays in the journal."""
+    """Recollections made before a provider had erased stay in the journal."""
 
     def broken(quiet_ms: int, limit: int) -> Script[int]:
         found = yield from rows(forget_sql.SETTLED, quiet_ms=quiet_ms, limit=limit)
@@ -90,13 +90,13 @@ def _as_it_is(_claim: object, bodies: Sequence[AnyBody]) -> Script[Sequence[AnyB
 
 @mutant("I16", budget=40, forgets=True)
 def forget_shows_what_is_not_erased() -> Sequence[Patch]:
-    """What a provider recalls that has not erased yet is shown, and repeated in an answer that stays."""
+    """Recollections of a provider that has not erased yet are shown, and repeated in an answer that stays."""
     return [(turn_sql, "_without_forgotten", _as_it_is)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_takes_whole_sessions() -> Sequence[Patch]:
-    """Whatever stands in a session of theirs goes, whoever said it."""
+    """Every entry of the person's sessions is deleted, including the words of others."""
 
     honest = provenance_sql._scan  # noqa: SLF001
 
@@ -111,13 +111,13 @@ def forget_takes_whole_sessions() -> Sequence[Patch]:
 
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_is_done_too_early() -> Sequence[Patch]:
-    """It is called done although a provider has not erased."""
+    """The request is reported as done although a provider has not erased."""
     return [(Forgetting, "done", property(lambda found: found.scrubbed_at is not None))]
 
 
 @mutant("I16", budget=40, forgets=True)
 def forget_follows_no_message() -> Sequence[Patch]:
-    """What an agent passed on to another one stays there, and comes back."""
+    """Words that an agent passed on to another agent stay there, and are repeated."""
 
     def broken(_trail: Trail, _letter: AgentMessage) -> Script[set[SessionId]]:
         yield from ()
@@ -128,7 +128,7 @@ def forget_follows_no_message() -> Sequence[Patch]:
 
 @mutant("I16", budget=40, forgets=True)
 def forget_keeps_quotations() -> Sequence[Patch]:
-    """An answer to somebody else that repeats the words stays."""
+    """An answer to another person that repeats the words stays."""
 
     def broken(_search: object, *_: object) -> Script[None]:
         yield from ()
@@ -138,7 +138,7 @@ def forget_keeps_quotations() -> Sequence[Patch]:
 
 @mutant("I16", budget=60, forgets=True, first=867_006_402)
 def forget_keeps_what_was_deleted() -> Sequence[Patch]:
-    """Answers in a session that was deleted before stay at the providers, although nobody can read what they repeat."""
+    """Answers of a session that was deleted before stay at the providers, although they can no longer be compared."""
 
     def broken(_trail: provenance_sql.Trail) -> Script[None]:
         yield from ()
@@ -148,7 +148,7 @@ def forget_keeps_what_was_deleted() -> Sequence[Patch]:
 
 @mutant("I16", budget=60, forgets=True, first=867_008_357)
 def forget_leaves_contexts_in_memory() -> Sequence[Patch]:
-    """Another process goes on with the context that it read before, and with the recall in it."""
+    """Another process continues with the context and the recollections that it read before."""
 
     def broken(known: Context, row: Row) -> bool:
         return bool(known.undo_count == row[3] and known.summaries == row[4] and known.last_seq <= row[1])

@@ -1,4 +1,4 @@
-"""Guarantees of the ledger of replies, broken on purpose: what people see as answers that come twice or never."""
+"""Mutants of the reply ledger: answers that arrive twice or never."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,7 +44,7 @@ def resend_without_doubt() -> Sequence[Patch]:
 
 @mutant("I10", budget=20, posts=True)
 def third_send() -> Sequence[Patch]:
-    """What is in doubt is sent again and again until somebody answers."""
+    """A reply whose outcome is unknown is resent until the platform answers."""
 
     def broken(claim: ReplyClaim, outcome: SendOutcome, **how: Any) -> ReplySettlement:  # noqa: ANN401
         if isinstance(outcome, Doubtful):
@@ -56,13 +56,13 @@ def third_send() -> Sequence[Patch]:
 
 @mutant("I10", budget=10, posts=True)
 def reply_out_of_order() -> Sequence[Patch]:
-    """Replies of a chat that waits are sent as soon as they are due, whatever stands before them."""
+    """Replies are sent as soon as they are due, before earlier replies of the chat."""
     return [(reply_sql, "HEADS", reply_sql.HEADS.replace(reply_sql.FIRST_OF_ITS_ADDRESS, "1 = 1"))]
 
 
 @mutant("I10", budget=60, posts=True)
 def stale_settle() -> Sequence[Patch]:
-    """A postman that slept through its lease may still say what became of a reply."""
+    """A reply sender whose lease expired may still settle a reply."""
     fence = {"and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent": ""}
     return [(reply_sql, "SETTLE", _replaced(reply_sql.SETTLE, fence))]
 
@@ -80,7 +80,7 @@ def pieces_begin_again() -> Sequence[Patch]:
 
 @mutant("I10", "I15", budget=20, posts=True)
 def uncertain_blocks() -> Sequence[Patch]:
-    """A reply that nobody can say anything about keeps the replies behind it waiting."""
+    """An uncertain reply blocks the replies behind it."""
     broken = reply_sql.FIRST_OF_ITS_ADDRESS.replace(
         "('pending', 'attempting')", "('pending', 'attempting', 'uncertain')"
     )

@@ -22,7 +22,7 @@ def _open_to_people(*verbs: CommandVerb) -> Callable[..., NotAllowed | None]:
 
 @mutant("I35", budget=60)
 def anybody_decides() -> Sequence[Patch]:
-    """Whoever says /approve or /deny decides, a program too."""
+    """Any sender may /approve or /deny, programs included."""
 
     def broken(_verb: CommandVerb, _who: command_rights_sql.Giver, **_about: Any) -> None:  # noqa: ANN401
         return None
@@ -44,7 +44,7 @@ def anybody_switches() -> Sequence[Patch]:
 
 @mutant("I35", budget=60)
 def anybody_undoes() -> Sequence[Patch]:
-    """Every member of a group takes back and repeats the turns of others."""
+    """Every member of a group undoes and retries the turns of others."""
 
     def broken(verb: CommandVerb, who: command_rights_sql.Giver, _turns: object) -> Script[NotAllowed | None]:
         yield from ()
@@ -53,7 +53,7 @@ def anybody_undoes() -> Sequence[Patch]:
     return [(command_sql, "judge_turns", broken), (turn_sql, "judge_turns", broken)]
 
 
-@mutant("I35", budget=80, first=36)
+@mutant("I35", budget=80, first=89)
 def anybody_stops() -> Sequence[Patch]:
     """Every member of a group stops the turns of others."""
     return [(accept_sql, "judge", _open_to_people(CommandVerb.STOP))]
@@ -86,7 +86,7 @@ def delete_asks_nothing() -> Sequence[Patch]:
 
 
 class Anything:
-    """Equal to every word."""
+    """A value that equals every text."""
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -1,5 +1,5 @@
 """Guarantees of expiry, pruning, backfill, rebuilding and spending, broken on purpose, and one of a loop whose store
-fails. Each is seen in random histories that have the area."""
+fails. Each is detected in random histories that have the area."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -28,7 +28,7 @@ FIRST_PAGE = 1
 
 @mutant("I9", budget=150, area=Area.EXPIRY, first=1469)
 def expiry_closes_over_mail() -> Sequence[Patch]:
-    """A message that came before the session was closed does not reopen it."""
+    """A message accepted before the session was closed does not reopen it."""
     honest = finalisation_sql._leave_session  # noqa: SLF001
 
     def broken(held: Finalisation, live: Row | None) -> Script[None]:
@@ -39,7 +39,7 @@ def expiry_closes_over_mail() -> Sequence[Patch]:
 
 @mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=103)
 def expiry_closes_what_went_on() -> Sequence[Patch]:
-    """A session that somebody came back to while its epoch was extracted is closed all the same."""
+    """A session that is used again while its epoch is extracted is closed nevertheless."""
 
     def broken(held: Finalisation, live: Row | None) -> Script[None]:
         yield from run(finalisation_sql.CLOSE, session=held.session, cause=held.cause)
@@ -51,7 +51,7 @@ def expiry_closes_what_went_on() -> Sequence[Patch]:
 
 @mutant("I8", "I9", "I15", "surprise", budget=BUDGET, area=Area.EXPIRY)
 def expiry_ends_what_is_used() -> Sequence[Patch]:
-    """An epoch is ended although the session is used just now."""
+    """An epoch is ended although the session is in use."""
 
     def broken(_ending: Ending, _live: Row | None, _row: Row | None, *, moved: bool) -> NotEnded | None:
         return NotEnded("moved") if moved else None
@@ -65,7 +65,7 @@ def expiry_ends_what_is_used() -> Sequence[Patch]:
 
 @mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=103)
 def expiry_freezes_twice() -> Sequence[Patch]:
-    """What an earlier epoch froze is extracted once more at the next end."""
+    """The frozen range of an earlier epoch is extracted again at the next end."""
     again = finalisation_sql.END_EPOCH.replace("step <> 'cancelled'", "step = 'nothing'")
     return [(finalisation_sql, "END_EPOCH", again)]
 
@@ -82,7 +82,7 @@ def pruning_forgets_identities() -> Sequence[Patch]:
 
 @mutant("I1", "I2", "I15", "surprise", budget=BUDGET, area=Area.PRUNING)
 def pruning_takes_open_messages() -> Sequence[Patch]:
-    """What waits or is being answered is pruned too."""
+    """Waiting messages and messages in a turn are pruned too."""
     return [(upkeep_sql, "OLD", upkeep_sql.OLD.replace("state not in ('waiting', 'in_turn') and ", ""))]
 
 
@@ -102,13 +102,13 @@ def backfill_loses_the_first_turn() -> Sequence[Patch]:
 
 @mutant("I11", budget=80, area=Area.BACKFILL, first=558)
 def backfill_looks_at_open_sessions_only() -> Sequence[Patch]:
-    """Sessions that were left before the provider came are not sent."""
+    """Sessions that are no longer live when the provider is added are not backfilled."""
     return [(backfill_sql, "WITHOUT_CURSOR", backfill_sql.WITHOUT_CURSOR.replace("<> 'deleted'", "= 'open'"))]
 
 
 @mutant("I7", budget=BUDGET, area=Area.REBUILD)
 def rebuilding_stops_after_a_page() -> Sequence[Patch]:
-    """An index gets only the first of what it lost."""
+    """Only the first page of a lost index is rebuilt."""
 
     async def broken(db: Database, key: LaneKey) -> AsyncIterator[Parcel]:
         for _, parcel in await db.read(list_delivered_parcels(key, after=0, limit=FIRST_PAGE)):
@@ -119,7 +119,7 @@ def rebuilding_stops_after_a_page() -> Sequence[Patch]:
 
 @mutant("I7", budget=BUDGET, area=Area.REBUILD)
 def rebuilding_turns_the_order_round() -> Sequence[Patch]:
-    """An index is filled from the newest to the oldest."""
+    """An index is rebuilt from the newest to the oldest."""
     return [
         (backfill_sql, "DELIVERED", backfill_sql.DELIVERED.replace("order by delivery.n", "order by delivery.n desc"))
     ]
@@ -130,10 +130,10 @@ def rebuilding_turns_the_order_round() -> Sequence[Patch]:
 
 @mutant("I20", budget=BUDGET, area=Area.SPENDING)
 def spending_has_no_limit() -> Sequence[Patch]:
-    """Nobody looks at what was spent before a model is asked."""
+    """The amount spent is not read before a model is asked."""
 
     async def broken(_metered: Metered) -> None:
-        """Nothing is looked at."""
+        """Skip the check of the limit."""
 
     return [(Metered, "_check", broken)]
 
@@ -171,7 +171,7 @@ def forgetting_reaches_one_agent() -> Sequence[Patch]:
 
 @mutant("I15", budget=80, first=135)
 def finishing_claims_have_no_name() -> Sequence[Patch]:
-    """The end of an epoch whose claim was not heard of stays taken for as long as its node lives."""
+    """A finalisation whose claim was not answered stays claimed for as long as its node lives."""
     honest = finalisation_sql.claim_finalisation.script
 
     def broken(node: NodeId, *, name: str = "") -> Script[Finalisation | None]:

@@ -1,5 +1,5 @@
-"""Guarantees between people, broken on purpose: who sees what (I33), and who speaks as system (I34). They are seen in
-histories in which people who do not trust each other share one agent."""
+"""Mutants of visibility: who sees what (I33), and what is system text (I34). They are detected in histories in which
+people who may not see each other's words share one agent."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from holdfast.turns import context, runner, speaker_sql
 from holdfast.turns.context import NOTES, RECALL, ModelMessage
 
 BUDGET = 30
-AGENTS_OWN = "line.agent = :agent"  # what is left of a condition without people and chats
+AGENTS_OWN = "line.agent = :agent"  # the condition without people and chats
 
 
 # --- notes ---------------------------------------------------------------------------------------------------------
@@ -26,13 +26,13 @@ AGENTS_OWN = "line.agent = :agent"  # what is left of a condition without people
 
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def visibility_ignored() -> Sequence[Patch]:
-    """Everybody is shown everything that the agent remembers, in groups too."""
+    """Everyone is shown everything that the agent remembers, in groups too."""
     return [(Audience, "sees_all", property(lambda _audience: True))]
 
 
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def principal_dropped_at_extraction() -> Sequence[Patch]:
-    """A note that is extracted is nobody's, so it counts as shared."""
+    """An extracted note has no owner, so it counts as shared."""
 
     def broken(_held: Finalisation) -> Script[tuple[str, Principal]]:
         yield from ()
@@ -64,7 +64,7 @@ def private_note_taken_for_the_chats() -> Sequence[Patch]:
 
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def private_notes_shown_in_groups() -> Sequence[Patch]:
-    """A speaker's own notes enter a group although nobody configured it."""
+    """A speaker's own notes are shown in a group without the setting that allows it."""
     honest: Any = Audience.scopes
 
     def broken(audience: Audience) -> tuple[str, ...]:
@@ -75,24 +75,24 @@ def private_notes_shown_in_groups() -> Sequence[Patch]:
 
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def shared_chat_taken_for_private() -> Sequence[Patch]:
-    """In a chat that is no group a speaker's private notes and words are shown, although others speak there too."""
+    """A private chat in which others speak too is shown the private notes and words of each speaker."""
     return [(speaker_sql, "ATTENDED", speaker_sql.ATTENDED.replace("then 1", "then 0"))]
 
 
-@mutant("I6", budget=60, area=ChannelArea.LINKS)
+@mutant("I6", budget=60, area=ChannelArea.LINKS, first=282)
 def linked_speakers_forgotten() -> Sequence[Patch]:
-    """Who spoke in a chat while linked to its first speaker is not counted when the link is taken back."""
+    """A person who spoke in a chat while linked to its first speaker is not counted after the unlink."""
     forgotten = "delete from linked_speaker where mailbox = :mailbox and principal = :person"
     return [(speaker_sql, "LINKED_SPEAKER", forgotten)]
 
 
-@mutant("I6", budget=150, area=ChannelArea.LINKS)
+@mutant("I6", budget=150, area=ChannelArea.LINKS, first=906)
 def asked_ahead_for_fewer_readers() -> Sequence[Patch]:
-    """What was asked ahead in private is shown in a chat that counts as a group since a link was taken back."""
+    """Recollections prefetched in private are shown in a chat that counts as a group since an unlink."""
     return [(recaller._Asked, "is_like", lambda asked, other: asked.kin == other.kin)]  # noqa: SLF001
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS)
+@mutant("I33", budget=60, area=Area.STRANGERS, first=132)
 def listed_notes_stay_shown() -> Sequence[Patch]:
     """Notes that the tool listed for one speaker are shown to the next one who speaks in the chat."""
     return [(context, "_lists_notes", lambda _result: False)]
@@ -103,7 +103,7 @@ def listed_notes_stay_shown() -> Sequence[Patch]:
 
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def recall_ignores_scope() -> Sequence[Patch]:
-    """The embedded index finds lines of everybody who talks to the agent."""
+    """The local index finds lines of everyone who talks to the agent."""
     visible = search._VISIBLE  # noqa: SLF001
     return [
         (search, "_SEEN", search._SEEN.replace(visible, AGENTS_OWN)),  # noqa: SLF001
@@ -113,7 +113,7 @@ def recall_ignores_scope() -> Sequence[Patch]:
 
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def recall_finds_private_words_in_groups() -> Sequence[Patch]:
-    """In a group a speaker's private words are found, although nobody configured it."""
+    """In a group a speaker's private words are found without the setting that allows it."""
     honest: Any = search.IndexSearch._scope  # noqa: SLF001
     honest_scopes = scope_tokens.question_scopes
 
@@ -129,17 +129,17 @@ def recall_finds_private_words_in_groups() -> Sequence[Patch]:
 
 @mutant("I33", budget=60, area=Area.STRANGERS)
 def resume_takes_anybodys_session() -> Sequence[Patch]:
-    """A title is looked for among the sessions of everybody who talks to the agent."""
+    """`/resume` searches the sessions of everyone who talks to the agent."""
     return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace("principal = :principal", "principal <> ''"))]
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS)
+@mutant("I33", budget=60, area=Area.STRANGERS, first=30)
 def resume_brings_private_words_before_others() -> Sequence[Patch]:
-    """A private session can be resumed in a chat in which somebody else has spoken."""
+    """A private session can be resumed in a chat in which another person has spoken."""
     return [(command_sql, "OTHERS_SPOKE", "select 1 where :mailbox = '' and :principal = ''")]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, first=30)
 def resume_brings_private_words_into_groups() -> Sequence[Patch]:
     """A private session can be resumed in a group."""
     return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace(":alone = 1", ":alone >= 0"))]
@@ -147,11 +147,11 @@ def resume_brings_private_words_into_groups() -> Sequence[Patch]:
 
 @mutant("I33", budget=60, area=Area.STRANGERS, first=720_001_357)
 def resume_takes_a_groups_session_away() -> Sequence[Patch]:
-    """A member who alone spoke in a session of a group can resume it in private."""
+    """The only speaker of a group's session can resume it in private."""
     return [(command_sql, "stays", lambda _address: False)]
 
 
-# --- how it is told ------------------------------------------------------------------------------------------------
+# --- roles and speakers --------------------------------------------------------------------------------------------
 
 
 @mutant("I34", budget=BUDGET, area=Area.STRANGERS)
@@ -167,5 +167,5 @@ def words_of_people_are_system_text() -> Sequence[Patch]:
 
 @mutant("I9", budget=BUDGET, area=Area.STRANGERS)
 def speakers_are_not_named() -> Sequence[Patch]:
-    """Where two people speak the model is not told who says what."""
+    """The model is not shown the speakers of a conversation of two people."""
     return [(runner, "is_named", lambda _context, _address: False)]

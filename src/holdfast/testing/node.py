@@ -1,14 +1,14 @@
-"""A simulated process: a name that every piece of its work carries, so that it can be killed or paused.
+"""A simulated process: all of its work carries its name, so that it can be killed or paused.
 
 Rule 1: work belongs to the node in whose context it was scheduled. Tasks, timers, callbacks and inlined
         threads inherit the context, so nothing a node starts can outlive it.
 Rule 2: a killed node never runs again: no `except`, no `finally`, no `__aexit__`. As with SIGKILL, only
-        what it already did to the world remains.
-Rule 3: a paused node keeps its work and its place in every queue, while the clock and the others go on,
-        as with SIGSTOP or a suspended virtual machine. After the thaw everything overdue runs at once.
+        its earlier effects remain.
+Rule 3: a paused node keeps its work and its place in every queue, while the clock and the other nodes continue,
+        as with SIGSTOP or a suspended virtual machine. After `thaw` all overdue work runs at once.
 
-Death is final: a restart is another node. A node knows nothing about stores, leases or messages; whoever
-gives it resources (a database connection) takes them away in `on_death`.
+Death is final: a restart is another node. A node knows nothing about stores, leases or messages; the code
+that gives it a resource (a database connection) releases it in `on_death`.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Crash(BaseException):
 
 
 class NodeDown(ConnectionError):
-    """The node died, so nobody will answer; whether the work was done is unknown."""
+    """The node died, so there will be no answer; whether the work was done is unknown."""
 
 
 class SimNode:
@@ -53,7 +53,7 @@ class SimNode:
     # --- work ------------------------------------------------------------------------------------
 
     def start(self, work: Coroutine[Any, Any, Any], *, name: str, context: Context | None = None) -> asyncio.Task[Any]:
-        """Run work on this node. What it raises is kept in `loop.escaped`; work of a dead node never runs."""
+        """Run work on this node. Its exceptions are kept in `loop.escaped`; work of a dead node never runs."""
         task = self._spawn(work, name, context)
         task.add_done_callback(self._ended, context=self.context)
         return task
@@ -61,7 +61,7 @@ class SimNode:
     async def call(self, work: Coroutine[Any, Any, T], *, name: str) -> T:
         """Run work on this node and wait for it from outside, as a client of the process would.
 
-        Raises `NodeDown` when the node dies first: the caller cannot know how far the work came.
+        Raises `NodeDown` if the node dies first: the caller cannot know how much of the work was done.
         """
         task: asyncio.Task[T] = self._spawn(work, name)
         either: list[asyncio.Future[Any]] = [task, self._gone]
@@ -71,7 +71,7 @@ class SimNode:
         return task.result()
 
     def _spawn(self, work: Coroutine[Any, Any, Any], name: str, context: Context | None = None) -> asyncio.Task[Any]:
-        # A copy, because contextvars set by one task must not show up in its sisters.
+        # A copy, because context variables set by one task must not be visible in others.
         home = self.context.copy() if context is None else context
         return self._loop.create_task(work, name=f"{self.name}/{name}", context=home)
 
@@ -86,11 +86,11 @@ class SimNode:
     # --- life and death --------------------------------------------------------------------------
 
     def kill(self) -> None:
-        """Die now. The step that is running, if it is ours, ends at its next await."""
+        """Die now. A running step of this node ends at its next await."""
         if not self.alive:
             return
         self.alive = self.runs = False
-        self._loop.entomb(self._set_aside)
+        self._loop.keep_unrun(self._set_aside)
         self._set_aside = []
         self._loop.sweep(self)
         for release in self._on_death:
@@ -104,7 +104,7 @@ class SimNode:
             self.runs = False
 
     def thaw(self) -> None:
-        """Go on. What fell due during the pause is ready now, all of it."""
+        """End the pause. All work that became due meanwhile is ready now."""
         if not self.alive or not self.paused:
             return
         self.paused = False
@@ -113,24 +113,24 @@ class SimNode:
         self._set_aside = []
 
     def on_death(self, release: Callable[[], object]) -> None:
-        """What the operating system does to a dead process's resources, such as closing its files."""
+        """Register what the operating system does with a dead process's resources, such as closing its files."""
         self._on_death.append(release)
 
     def set_aside(self, handle: asyncio.Handle) -> None:
-        """For the loop: take a step that may not run now."""
+        """For the loop: keep a step that may not run now."""
         if self.alive:
             self._set_aside.append(handle)
         else:
-            self._loop.entomb([handle])
+            self._loop.keep_unrun([handle])
 
     @property
     def waiting(self) -> int:
-        """How many steps a pause is holding back."""
+        """How many steps wait for the end of the pause."""
         return len(self._set_aside)
 
 
 class _Never:
-    """Awaited by dead work: gives the step back to the loop, which never runs another one of that node."""
+    """Awaited by work of a dead node: returns control to the loop, which never runs that node again."""
 
     def __await__(self) -> Generator[None, None, NoReturn]:
         while True:
@@ -141,16 +141,16 @@ NEVER = _Never()
 
 
 def is_dead() -> bool:
-    """Whether the code that asks belongs to a dead node."""
+    """Whether the calling code belongs to a dead node."""
     node = NODE.get()
     return node is not None and not node.alive
 
 
 def die(what: str) -> NoReturn:
-    """Kill the node whose code this is, and stop that code.
+    """Kill the node of the calling code, and stop that code.
 
-    The node is dead before the `Crash` is raised, so a handler that catches it cannot do any more than run
-    on to its next await.
+    The node is dead before the `Crash` is raised, so a handler that catches it can only run
+    up to its next await.
     """
     node = NODE.get()
     if node is not None:

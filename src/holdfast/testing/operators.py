@@ -1,7 +1,7 @@
-"""Operators: people at a command line who look at what needs a human, and decide it through any live node.
+"""Operators: people at a command line who handle what needs a human, through any live node.
 
-One sends replies again that are uncertain or failed, a second decides approvals beside the people in the chat, so that
-two decisions about one approval may meet.
+One operator resends uncertain and failed replies. Another decides approvals while people decide them in the chat, so
+that two decisions about one approval may meet.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ TO_DECIDE = "select id from approval where decided_at is null order by asked_at,
 
 @dataclass(slots=True)
 class OperatorLog:
-    """What operators asked for, and what they were told."""
+    """The requests of operators, and the answers they got."""
 
-    resends: Counter[str] = field(default_factory=Counter)  # by reply: how many requests may have taken effect
-    sent_before: dict[str, int] = field(default_factory=dict)  # by reply: calls of the platform before it was resent
-    decided: list[ApprovalView] = field(default_factory=list)  # as the answers said
+    resends: Counter[str] = field(default_factory=Counter)  # by reply: how many requests may have had an effect
+    sent_before: dict[str, int] = field(default_factory=dict)  # by reply: calls of the platform before the resend
+    decided: list[ApprovalView] = field(default_factory=list)  # as in the answers
 
 
 class Resender:
@@ -66,7 +66,7 @@ class Resender:
         before = sum(call.post.reply == reply for call in self._server.calls)
 
         async def ask(runtime: Runtime) -> PostedReply:
-            self._log.resends[reply] += 1  # counted before: the history may end before there is an answer
+            self._log.resends[reply] += 1  # counted first: the history may end before the answer
             return await runtime.replies.resend(reply)
 
         heard: AnswerHeard[PostedReply] = await self._client.until_heard(f"resend {reply}", ask)

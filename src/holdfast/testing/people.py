@@ -1,6 +1,7 @@
-"""People who answer what they are told: whether a dangerous tool may run, and that a session is really to be deleted.
+"""People who answer questions of the agent: whether a dangerous tool may run, and whether to delete a session.
 
-Each question gets a yes, a no or no answer, after a while. Others, and programs, answer questions that are not theirs.
+Each question gets a yes, a no or no answer, after a delay. Other people and programs also answer questions that are not
+theirs.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from holdfast.testing.platform import Platform
 from holdfast.testing.workload import CHATS, SENDERS, Say
 from holdfast.turns.call_view import short_digest
 
-FIRST = 500  # what they say is numbered from here, behind everything that a plan can name
+FIRST = 500  # the first number of their messages, above all numbers of a plan
 FIRST_MEDDLED = 600
 FIRST_CONFIRMED = 700
 LOOK_S = 0.7
@@ -31,8 +32,8 @@ WORD = re.compile(rb"send: (/delete \w{4})\Z")
 ANSWERS = ("/approve {}", "/deny {} not today", "")
 WEIGHTS = (4, 4, 1)
 DIGESTS = (5, 3, 2)  # none, the right one, another one
-MEDDLES = 0.5  # of all questions that others answer, too
-CONFIRMS = 0.8  # of all deletions that were asked for
+MEDDLES = 0.5  # of all questions are answered by others too
+CONFIRMS = 0.8  # of all requested deletions
 
 
 class People:
@@ -44,7 +45,7 @@ class People:
         self._confirmed: dict[str, asyncio.Task[None]] = {}
 
     async def answer(self) -> None:
-        """Until cancelled: read what is asked, and answer in the chat that it was asked in."""
+        """Until cancelled: read the open questions, and answer each in its chat."""
         while True:
             await asyncio.sleep(LOOK_S)
             for row in self._observe().execute(OPEN).fetchall():
@@ -58,7 +59,7 @@ class People:
                     self._confirmed[str(event_id)] = self._confirm(len(self._confirmed), said, found[1].decode())
 
     def unfinished(self) -> str | None:
-        """An answer that is still to be given, which may come when an operator has decided already."""
+        """An answer that is not sent yet; it may arrive after an operator's decision."""
         tasks = {**self._seen, **self._confirmed}
         return next((f"{name} is being answered" for name, task in tasks.items() if not task.done()), None)
 
@@ -74,7 +75,7 @@ class People:
     def _decide(self, number: int, approval: str, digest: str, address: str, principal: str) -> asyncio.Task[None]:
         text = self._answer(number, approval, digest)
         rng = random.Random(f"{self._seed}/people/{number}")
-        rng.choices(ANSWERS, WEIGHTS)  # drawn for the text
+        rng.choices(ANSWERS, WEIGHTS)  # one draw, as for the text
         chat = next(chat for chat in CHATS if str(chat.address) == address)
         said = Say(
             n=FIRST + number,
@@ -94,7 +95,7 @@ class People:
         return self._start(work, f"decide {number}")
 
     def _meddled(self, rng: random.Random, number: int, said: Say, approval: str, others: list[str]) -> Say:
-        """Somebody whom it does not concern says yes, or a program does."""
+        """An approval by another person or by a program."""
         is_human = bool(others) and rng.random() < 0.5
         return Say(
             n=FIRST_MEDDLED + number,

@@ -1,7 +1,8 @@
-"""A chat platform that delivers at least once: again until it is acknowledged, sometimes anyway, in any order.
+"""A chat platform that delivers at least once: it repeats a message until it is acknowledged, sometimes also
+afterwards, in any order.
 
-It talks to any live node, gives up waiting after a while and asks another one. What it saw is what a person would
-hold us to: when a message was first sent, when it was acknowledged, and with which outcome.
+It sends to any live node, stops waiting after a while and tries another one. It records what a person could rely on:
+when a message was first sent, when it was acknowledged, and with which outcome.
 """
 
 import asyncio
@@ -32,17 +33,17 @@ Live: TypeAlias = Callable[[], Sequence[tuple[SimNode, Runtime]]]
 
 @dataclass(slots=True)
 class SentMessage:
-    """What the platform knows of one message."""
+    """The platform's record of one message."""
 
     say: Say
     first_at: float
     acked_at: float | None = None
-    message: str = ""  # our id, as the acknowledgement named it
+    message: str = ""  # the runtime's id, from the acknowledgement
     refusals: int = 0
     recorded_refusal: bool = False
     attempts: int = 0
-    taken_for_its_own: bool = False  # another text under its id; right only once its words were blanked
-    wrong: list[str] = field(default_factory=list)  # answers that no honest gateway gives
+    taken_for_its_own: bool = False  # another text with its id was accepted; correct only after its words were blanked
+    wrong: list[str] = field(default_factory=list)  # answers that a correct gateway never gives
 
 
 @dataclass(slots=True)
@@ -114,7 +115,7 @@ class Platform:
         return True
 
     async def _conflict(self, sent: SentMessage, rng: random.Random) -> None:
-        """The same event id with another text: refused, and nothing changes."""
+        """Send the same event id with another text: it is refused, and nothing changes."""
         for _ in range(ATTEMPTS_MAX):
             outcome = await self._try(sent.say, f"{sent.say.text} (edited)", rng)
             if outcome is not None and not isinstance(outcome, StoreUnavailable):
@@ -158,7 +159,7 @@ class Platform:
         return live[int(rng.random() * len(live))] if live else None
 
     async def deliver_again(self) -> None:
-        """A platform that lost its own records: everything that was ever acknowledged comes once more."""
+        """Deliver every acknowledged message again, as a platform that lost its records."""
         rng = random.Random(f"{self._seed}/again")
         for sent in list(self.sent.values()):
             if sent.acked_at is not None:
@@ -167,7 +168,7 @@ class Platform:
     # --- a writer without a mailbox
 
     async def record(self, session: str, *, purpose: str, agent: str, policies: tuple[DeliveryPolicy, ...]) -> None:
-        """Record turns one after the other, each again until it is confirmed, sometimes once more (D8)."""
+        """Record turns one after the other; repeat each until it is confirmed, sometimes once more (D8)."""
         rng = random.Random(f"{self._seed}/recorder")
         for n in range(RECORDED_TURNS):
             await asyncio.sleep(rng.random() * 2)
@@ -220,7 +221,7 @@ class Platform:
     # --- an operator
 
     async def replay(self, deliveries: Sequence[str]) -> None:
-        """Ask for each parked delivery to be tried again, until somebody has heard it."""
+        """Replay each parked delivery; repeat the request until a node answers."""
         rng = random.Random(f"{self._seed}/operator")
         for delivery in deliveries:
             for _ in range(ATTEMPTS_MAX):

@@ -1,4 +1,4 @@
-"""Somebody who talks to a memory provider under test: makes parcels, carries them, and asks for them back."""
+"""A user of the memory provider under test: makes parcels, delivers them, and recalls them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,18 +15,18 @@ Settled: TypeAlias = Callable[[], Awaitable[None]]
 START = 1_700_000_000_000
 ADA, BEN = Principal("ada"), Principal("ben")
 HOME, BENS, GROUP = "check:dm:ada", "check:dm:ben", "check:group:club"
-ROBOT = Principal("agent:moss")  # another agent, which asks for ada and for ben
+ROBOT = Principal("agent:moss")  # another agent, which asks on behalf of ada and of ben
 FOR_ADA, FOR_BEN = (f"agent:dm:agent%3Amoss%3A{who.replace(':', '%3A')}" for who in (HOME, BENS))
 ABOARD = "check:dm:ada-aboard"  # a chat of its own: a provider may keep the sessions of one chat as one
 
 
 async def at_once() -> None:
-    """For providers whose memories can be asked for as soon as they are delivered."""
+    """For providers whose memories can be recalled as soon as they are delivered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestPlace:
-    """Where something is said or asked, and by whom."""
+    """The chat and the person of a message or query."""
 
     session: str = "ses_ada"
     principal: Principal = ADA
@@ -45,7 +45,7 @@ class Guest:
     provider: Provider
     naming: Naming = field(default_factory=PerSession)
     settled: Settled = at_once
-    verbatim: bool = True  # recall brings back what was said, word for word
+    verbatim: bool = True  # recall returns the delivered text word for word
     agent: str = "fern"
     _made: int = 0
 
@@ -132,10 +132,10 @@ class Guest:
             ),
         )
 
-    # --- carrying and asking -------------------------------------------------------------------------
+    # --- delivering and recalling -------------------------------------------------------------------------
 
     async def carry(self, *parcels: Parcel) -> list[Outcome]:
-        """As a courier does: in order, and no more in one call than the provider takes. One outcome each."""
+        """Deliver as the dispatcher does: in order, within the provider's limit per call. Returns one outcome each."""
         outcomes: list[Outcome] = []
         for call in self._calls(parcels):
             found = list(await self.provider.deliver(call))
@@ -155,7 +155,7 @@ class Guest:
         return calls
 
     async def keep(self, *parcels: Parcel) -> None:
-        """Deliver them; all must be acknowledged."""
+        """Deliver parcels; all must be acknowledged."""
         for parcel, outcome in zip(parcels, await self.carry(*parcels), strict=True):
             assert isinstance(outcome, Delivered), f"{parcel.op.value} {parcel.id}: {outcome}"
 
@@ -172,13 +172,13 @@ class Guest:
         return await self.provider.recall(query)
 
     async def times(self, word: str, place: GuestPlace | None = None, *, group: bool = False) -> int:
-        """How many recollections have the word; nothing is found where nothing can be recalled."""
+        """How many recollections contain the word; none if the provider cannot recall."""
         if not self.able.recalls:
             return 0
         return sum(word in memory.text for memory in await self.recall(word, place, group=group))
 
     async def found_once(self, word: str, place: GuestPlace | None = None) -> None:
-        """Where what was said comes back word for word, it comes back once."""
+        """Assert that a word is recalled once, if recall is verbatim."""
         if self.able.recalls and self.verbatim:
             times = await self.times(word, place)
             assert times == 1, f"{word} is recalled {times} times"

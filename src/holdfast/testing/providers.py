@@ -1,9 +1,9 @@
 """Memory providers for histories: one call in five goes wrong, in every way in which a service over a network can.
 
-`swift` is idempotent by the id of a parcel and takes back what was undone. `slow` is neither: whatever arrives is
-appended, so whoever sends twice is seen; it is worth asking ahead. Both keep the promises of the port and no others:
-`Delivered` is said only of what is there, `ABSENT` only of what is not there now, and a request that was cut off may
-still arrive for `quiet_ms`, not longer. What is recalled carries the key that it was recalled for.
+`swift` is idempotent by the id of a parcel and supports retraction. `slow` does neither: it appends every request, so
+that a repeated request is detected; it supports prefetching. Both keep exactly the promises of the port: `Delivered`
+means that the parcel is there, `ABSENT` that it is not there now, and an interrupted request may still arrive within
+`quiet_ms`, not later. A recollection contains the key of its lookup.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from holdfast.testing.servers import Lookup, Server
 
 FOREVER_S = 10_000.0
 LAG_S_MAX = 0.08  # one way
-QUOTED_CHARS = 24  # of each text that a recollection holds
+QUOTED_CHARS = 24  # of each text in a recollection
 QUOTED_MAX = 8
 COURIER = DispatchPolicy(
     retry=RetryPolicy(delay_ms_base=200, delay_ms_max=1_500),
@@ -43,7 +43,7 @@ LOST_ON_THE_WAY = frozenset({ProviderFailure.BEFORE_EFFECT, ProviderFailure.LIMI
 
 
 class FakeProvider:
-    """Implements `Provider` for one node. What it talks to is a `Server` that all nodes share."""
+    """Implements `Provider` for one node, over a `Server` that all nodes share."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class FakeProvider:
         self._lookups = lookups
         self._seed = seed
         self._fault = fault
-        self._quotes = quotes  # whether a recollection holds words that it was told
+        self._quotes = quotes  # whether a recollection contains delivered words
         self._outside = Context()
 
     # --- delivering
@@ -80,7 +80,7 @@ class FakeProvider:
     async def _arrive(
         self, parcels: Sequence[Parcel], fault: ProviderFault | None, rng: random.Random
     ) -> list[Outcome]:
-        """Everything arrives; sometimes with a slow answer, sometimes twice where the provider knows what it has."""
+        """All parcels arrive; sometimes with a slow answer, sometimes twice if the provider is idempotent."""
         self._send(parcels, rng.random() * LAG_S_MAX)
         if fault and fault.failure is ProviderFailure.TWICE and self._server.idempotent:
             self._send(parcels, self._late_s(rng))
@@ -89,14 +89,14 @@ class FakeProvider:
         return [Delivered(f"r-{parcel.id}") for parcel in parcels]
 
     async def _fail(self, parcels: Sequence[Parcel], fault: ProviderFault, rng: random.Random) -> list[Outcome]:
-        """One parcel meets the fault. Those before it arrived, those behind it were not sent."""
+        """One parcel meets the fault. Those before it arrived, those after it were not sent."""
         at = rng.randrange(len(parcels))
         on_time = parcels[:at]
         if fault.failure in {ProviderFailure.AFTER_EFFECT, ProviderFailure.RAISES, ProviderFailure.SHORT}:
             on_time = parcels[: at + 1]
         self._send(on_time, rng.random() * LAG_S_MAX)
         if fault.failure in {ProviderFailure.LATE, ProviderFailure.STALLS, ProviderFailure.LIES}:
-            # Sent at any time before the call is cut off; never at all, sometimes.
+            # Sent at any time before the call is interrupted, or never.
             cut_off_s = COURIER.call_wait_ms / 1000 * rng.random() if fault.failure is ProviderFailure.STALLS else 0.0
             if rng.random() < 0.8:
                 self._send(parcels[at : at + 1], max(LAG_S_MAX, cut_off_s + self._late_s(rng)))
@@ -111,7 +111,7 @@ class FakeProvider:
         return [*before, _outcome(fault), *(Unreachable("not sent") for _ in parcels[at + 1 :])]
 
     def _send(self, parcels: Sequence[Parcel], delay_s: float) -> None:
-        """On the wire: nobody here can call it back."""
+        """Schedule the arrival of a request that was sent and cannot be cancelled."""
         if parcels:
             loop = asyncio.get_running_loop()
             loop.call_later(delay_s, self._server.take, tuple(parcels), context=self._outside)
@@ -159,7 +159,7 @@ class FakeProvider:
         return "it is down" if self._is_down() else None
 
     async def close(self) -> None:
-        """There is nothing to give back."""
+        """The fake holds no resources."""
 
     # --- its condition
 
@@ -181,14 +181,14 @@ class FakeProvider:
 
 
 class IndexedProvider(FakeProvider):
-    """Implements `Indexed` too: what can be found is an index that the server may lose."""
+    """Implements `Indexed` too: recall uses an index that the server may lose."""
 
     @property
     def needs_rebuild(self) -> bool:
         return self._server.lost
 
     async def rebuild(self, parcels: AsyncIterator[Parcel]) -> int:
-        """All of it or nothing: whoever is cut off leaves the index as it was."""
+        """Rebuild the whole index or nothing: an interrupted call leaves the index unchanged."""
         found = [parcel.id async for parcel in parcels]
         await asyncio.sleep(self._chance("rebuild", len(found)).random() * LAG_S_MAX)
         self._server.fill_index(found)
@@ -210,6 +210,6 @@ def _outcome(fault: ProviderFault) -> Outcome:
 
 
 def token(n: int, query: RecallQuery) -> str:
-    """What every recollection of a lookup says: its number and whom it is for."""
+    """The part that every recollection of a lookup contains: its number and its key."""
     key = query.key
     return f"<{n}|{key.session}|{key.epoch}|{key.head_seq}|{key.principal}>"

@@ -1,7 +1,7 @@
-"""What an operator asks a node at any moment of a history, and what an honest node cannot answer.
+"""Queries of an operator to a node at any time of a history, including queries about ids that do not exist.
 
-The subjects are taken from the database at the moment of asking, so most questions are about something that exists
-and is being changed just now. An error that has a name is an answer; any other exception ends the history.
+The subjects are read from the database just before the query, so most queries are about rows that exist and are being
+changed. A named error is an answer; any other exception ends the history.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -58,7 +58,7 @@ def _plain(ask: Callable[[Runtime], Awaitable[Any]]) -> Question:
 
 
 async def audit(node: Runtime, _db: apsw.Connection, _chance: float) -> str | None:
-    """What `holdfast audit` finds wrong, beside a process that is at work."""
+    """The findings of `holdfast audit` beside a running process."""
     judged = Audit()
     for facts in await node.db.read(list_session_facts(limit=1_000)):
         judged.add(facts)

@@ -1,4 +1,4 @@
-"""What a checker found."""
+"""The findings of the checkers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class Violation:
-    """An invariant that a history broke, and how. `what` names ids and numbers, so that it can be found."""
+    """An invariant that a history broke, and how. `what` names ids and numbers."""
 
     invariant: str
     what: str

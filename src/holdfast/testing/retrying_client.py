@@ -1,7 +1,7 @@
-"""A client of the simulated processes: asks any live node, and asks again until one of them has answered.
+"""A client of the simulated processes: it asks any live node, and repeats until one of them answers.
 
-What a client asks for may take effect more than once where an answer is lost, so whoever judges it counts how often it
-was asked (`Heard.asked`).
+A request may take effect more than once if an answer is lost, so checks consider how often it was sent
+(`AnswerHeard.asked`).
 """
 
 import asyncio
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AnswerHeard(Generic[T]):
-    """An answer: a value or the error that refused it, and when the question was first asked and when answered."""
+    """An answer: a value or an error, with the times of the first request and of the answer."""
 
     answer: T | HoldfastError | None
     begun_at: float
@@ -33,7 +33,7 @@ class RetryingClient:
         self._live = live
 
     async def until_heard(self, what: str, ask: Callable[[Runtime], Coroutine[Any, Any, T]]) -> AnswerHeard[T]:
-        """The first answer. Its `answer` is None only when no node was there in all attempts."""
+        """The first answer. Its `answer` is None only if no node was live in any attempt."""
         loop = asyncio.get_running_loop()
         begun_at = loop.time()
         for _ in range(ATTEMPTS_MAX):

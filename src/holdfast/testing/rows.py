@@ -1,4 +1,4 @@
-"""What a history left in the database, read as plain values by a connection of its own."""
+"""The rows that a history left in the database, read as plain values by a separate connection."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ TABLES = (
     "tombstone",
     "turn",
 )
-# Which node holds or held what is no part of the outcome; a restart may change it.
+# The owners of claims are not part of the outcome; a restart may change them.
 PASSING = {"mailbox": {"owner", "claim", "claimed_at"}, "lane": {"owner", "claim"}, "finalisation": {"claim"}}
 _ROWID = {"entry": "rowid as written,", "reply": "rowid as written,"}  # the order in which they were written
 UNFINISHED = """
@@ -100,19 +100,19 @@ class Rows:
 
 
 def read_rows(db: apsw.Connection) -> Rows:
-    """Rows that were pruned are read as they were: what was acknowledged is judged, whatever became of its row."""
+    """All rows; pruned ones as they were before pruning, since every acknowledged message is judged."""
     tables = {table: _rows(db, f"select {_ROWID.get(table, '')} * from {table} order by 1, 2") for table in TABLES}  # noqa: S608
     tables["inbound"] += read_tables(db, PRUNED)[PRUNED]
     return Rows(tables, str(_rows(db, "pragma integrity_check")[0]["integrity_check"]))
 
 
 def read_tables(db: apsw.Connection, *tables: str) -> dict[str, list[Row]]:
-    """Further tables, which only some histories fill."""
+    """The rows of further tables, which only some histories fill."""
     return {table: _rows(db, f"select * from {table} order by 1, 2") for table in tables}  # noqa: S608
 
 
 def read_accepted(db: apsw.Connection) -> list[Row]:
-    """Every message that was accepted, those that were pruned too."""
+    """Every accepted message, including pruned ones."""
     tables = read_tables(db, "inbound", PRUNED)
     return tables["inbound"] + tables[PRUNED]
 
@@ -128,7 +128,7 @@ def _rows(db: apsw.Connection, sql: str) -> list[Row]:
 
 
 def unfinished(db: apsw.Connection, *also: str) -> str | None:
-    """The first thing that is still to do, by these statements too."""
+    """The first unfinished piece of work, found by the built-in and the given statements."""
     for sql in (UNFINISHED, *also):
         found = db.execute(sql).fetchall()
         if found:
@@ -137,7 +137,7 @@ def unfinished(db: apsw.Connection, *also: str) -> str | None:
 
 
 def parked(db: apsw.Connection) -> list[str]:
-    """The deliveries that wait for an operator, oldest first."""
+    """The parked deliveries, oldest first."""
     return [str(id_) for (id_,) in db.execute("select id from delivery where state = 'parked' order by n").fetchall()]
 
 

@@ -1,4 +1,4 @@
-"""What there is to break in a history: sizes, and the places at which it matters most that a node dies or sleeps."""
+"""What can fail in a history: sizes, and the points at which a crash or a pause matters most."""
 
 from holdfast.memory.provider import Provider
 from holdfast.testing.crash import CrashPoint, points, points_of
@@ -7,7 +7,7 @@ from holdfast.testing.workload import MESSAGES
 from holdfast.turns.tool import Tools
 
 # Every verb of a worker and of the loops, in an order that never changes: plans are drawn from it by number, and a
-# seed has to live through the same history for ever. A new verb goes to the end.
+# seed has to give the same history forever. A new verb goes to the end.
 STRUCK = (
     *("record_spend", "sum_spent", "add_login", "see_login", "end_login", "end_logins", "record_action"),
     *("refuse_action", "note_settings", "ask_pairing", "decide_pairing", "unpair", "link_principals"),
@@ -29,7 +29,7 @@ STEPS = 1_200
 STATEMENTS = 1_500
 MODEL_CALLS = 20
 PROVIDER_CALLS = 400
-# A courier that sleeps with a lane in its hand: before it calls, after it called, before it tells what came of it.
+# A dispatcher that is paused while it holds a lane: before its call, after its call, before it settles.
 NAPS = (CrashPoint("claim_lanes", "after"), CrashPoint("deliver", "after"), CrashPoint("settle_lanes", "before"))
 # The same with a reply, in histories in which replies are posted.
 POST_NAPS = (CrashPoint("claim_replies", "after"), CrashPoint("send", "after"), CrashPoint("settle_reply", "before"))

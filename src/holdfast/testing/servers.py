@@ -1,10 +1,9 @@
-"""The far ends of memory providers: what arrived there, in the order in which it took effect.
+"""The simulated servers behind memory providers: the parcels that arrived, in the order of their effects.
 
-They belong to the world, not to a node: a request that was sent arrives although its sender died meanwhile. Nothing
-here fails or chooses; what goes wrong on the way is the affair of `providers`.
+Servers belong to the world, not to a node: a request that was sent arrives even if its node died meanwhile. Nothing
+here fails or is random; `providers.py` simulates the faults on the way.
 
-Erasing takes the words and leaves the envelopes: an id that was erased is still known, so what is sent twice does not
-bring them back.
+Erasing removes the words and keeps the ids, so a repeated request does not restore erased words.
 """
 
 from collections import Counter
@@ -19,7 +18,7 @@ from holdfast.memory.recall import RecallQuery, Recollection
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """One question to a provider's memory; what it answers carries the number."""
+    """One query to a provider's memory; its recollections contain the number."""
 
     n: int
     lane: LaneKey
@@ -28,17 +27,17 @@ class Lookup:
 
 @dataclass(slots=True)
 class Server:
-    """One provider of one agent. One that is idempotent keeps the first parcel of each id."""
+    """One provider of one agent. An idempotent one keeps the first parcel of each id."""
 
     idempotent: bool
     effects: list[Parcel] = field(default_factory=list)
     arrivals: Counter[str] = field(default_factory=Counter)
-    erased: list[Parcel] = field(default_factory=list)  # what was taken out whole, as it was before
+    erased: list[Parcel] = field(default_factory=list)  # whole units that were erased, with their words
     down_until_s: float = 0.0
-    blind_until_s: float = 0.0  # until then it cannot say what it has
-    index: set[str] = field(default_factory=set)  # what can be found there; the effects are what ever happened
-    lost: bool = False  # the index, which has to be filled again
-    refills: list[list[str]] = field(default_factory=list)  # each, as the ids in the order in which they came
+    blind_until_s: float = 0.0  # until then it cannot report what has landed
+    index: set[str] = field(default_factory=set)  # the ids that can be found; `effects` is the complete history
+    lost: bool = False  # whether the index has to be rebuilt
+    refills: list[list[str]] = field(default_factory=list)  # each as the ids in their order
 
     def take(self, parcels: Sequence[Parcel]) -> None:
         for parcel in parcels:
@@ -50,7 +49,7 @@ class Server:
                     self.erase(parcel.erasure.deliveries, parcel.place, str(parcel.erasure.principal))
 
     def erase(self, deliveries: Collection[str], place: str, speaker: str) -> None:
-        """Take out the words of whole units, and at this place whatever else the speaker said."""
+        """Erase the words of whole units, and all other words of the speaker at this place."""
         for n, parcel in enumerate(self.effects):
             whole = parcel.id in deliveries or parcel.of in deliveries
             if whole and parcel.turns:
@@ -63,7 +62,7 @@ class Server:
         self.lost = True
 
     def fill_index(self, deliveries: Sequence[str]) -> None:
-        """Fill it again, beside what arrives meanwhile."""
+        """Rebuild the index, beside the parcels that arrive meanwhile."""
         self.refills.append(list(deliveries))
         self.index.update(deliveries)
         self.lost = False
@@ -74,11 +73,11 @@ class Server:
         return [line.text for parcel in kept for turn in parcel.turns for line in turn.lines]
 
     def has(self, parcel: Parcel) -> bool:
-        """It answers from its index: what was lost with it is not known to have come."""
+        """Whether the index contains the id: parcels of a lost index are unknown."""
         return parcel.id in self.index
 
     def found(self, query: RecallQuery, provider: Provider) -> Sequence[Recollection]:
-        """What it has on a question, beside what every recollection says."""
+        """The recollections for a query, beside the part that every recollection contains."""
         del query, provider
         return ()
 
@@ -86,7 +85,7 @@ class Server:
         self.down_until_s = self.blind_until_s = 0.0
 
     def remembered(self, session: str) -> Counter[int]:
-        """How often each turn of a session is there now, after what was taken back."""
+        """How often each turn of a session is present, without retracted ones."""
         turns: Counter[int] = Counter()
         for parcel in self.effects:
             if parcel.session == session and parcel.op is Op.RETAIN:

@@ -1,8 +1,8 @@
 """From a plan that fails to a small plan that fails: delta debugging (ddmin, Zeller 2002) over its parts.
 
-First halves are left out, then quarters, down to single parts. The result is minimal in this sense: when
-the runs sufficed, leaving out any single part makes the failure go away. Each run is one whole history,
-so the number of runs is limited and the best plan so far is returned when they are used up.
+Halves are left out first, then quarters, down to single parts. The result is minimal in this sense: if
+the limit was not reached, leaving out any single part makes the failure go away. Each run is one whole
+history, so the number of runs is limited, and the best plan so far is returned at the limit.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ P = TypeVar("P", bound=Plan)
 
 
 class OutOfRuns(Exception):
-    """The limit is reached; caught by `shrink`, which then returns what it has."""
+    """The limit is reached; caught by `shrink`, which then returns the best plan so far."""
 
 
 def shrink(plan: P, fails: Callable[[P], bool], *, runs_max: int = RUNS_MAX) -> P:
@@ -47,7 +47,7 @@ class _Search:
         self._known: dict[tuple[Any, ...], bool] = {}
 
     def narrow(self) -> None:
-        """Leave out one chunk after another; smaller chunks once none can be spared."""
+        """Leave out one chunk after another; use smaller chunks once none can be left out."""
         if self.fails(()):
             self.best = ()
         size = len(self.best) // 2
@@ -56,7 +56,7 @@ class _Search:
                 size //= 2
 
     def _spare_chunks(self, size: int) -> bool:
-        """Try once to do without each chunk of the present best; True when one could be spared."""
+        """Try once to leave out each chunk of the best plan; True if one could be left out."""
         spared = False
         for chunk in _chunks(self.best, size):
             rest = tuple(part for part in self.best if part not in chunk)

@@ -1,15 +1,14 @@
-"""An event loop in which a seed decides everything: which step runs next, and what time it is.
+"""An event loop in which the seed decides which step runs next, and what time it is.
 
-Rule 1: one step at a time. Whatever is ready is equally likely to run next, so one seed is one interleaving
-        and many seeds are many.
-Rule 2: time passes only when nobody can run: the clock then jumps to the next timer. Hours cost nothing.
+Rule 1: one step at a time. Each ready step is equally likely to run next, so a seed is an interleaving.
+Rule 2: time passes only when no step is ready: the clock then jumps to the next timer. Hours cost nothing.
 Rule 3: threads are inlined: their call runs whole, after a seeded delay. Sockets do not exist here.
 Rule 4: every step belongs to a node or to the world around the nodes (`holdfast.testing.node`). Steps of a
-        dead node are entombed, those of a paused one set aside.
-Rule 5: nothing is left to the machine. Garbage collection is off while the loop runs (it would finalise
+        dead node are kept until the end without running, those of a paused node wait.
+Rule 5: nothing depends on the machine. Garbage collection is off while the loop runs (it would finalise
         abandoned coroutines at arbitrary steps), tasks hash by number, names are counted per loop.
 
-Steps cost no time: code that spins without ever blocking meets `steps_max`, not its timeout. A set of bare
+Steps take no virtual time: code that never blocks reaches `steps_max`, not its timeout. A set of bare
 futures still iterates by address; use tasks or lists where order matters.
 """
 
@@ -27,27 +26,27 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from holdfast.testing.graveyard import SimTask, bury
+from holdfast.testing.dropped_tasks import SimTask, close_dropped
 from holdfast.testing.node import NODE, Crash, SimNode
 from holdfast.testing.trace import Fact, pending_tasks
 
-STEPS_MAX = 1_000_000  # per loop; a history of some thousand steps that gets here is spinning
+STEPS_MAX = 1_000_000  # per loop; a normal history has some thousand steps
 THREAD_DELAY_MAX_S = 0.02
 TASKS_PRUNE_MIN = 256
 TIMERS_PRUNE_MIN = 100  # as asyncio does: cancelled timers leave when they are the majority
 
 
 class Deadlock(RuntimeError):
-    """Nobody can run and no timer is set, so the history would stand still for ever."""
+    """No step is ready and no timer is set, so the history would never continue."""
 
 
 class StepLimitReached(RuntimeError):
-    """The history took more steps than it may, so something spins."""
+    """The history exceeded its limit of steps, so some code loops without blocking."""
 
 
 @dataclass(frozen=True, slots=True)
 class Escaped:
-    """An error that nobody was there to see: raised by a task or callback that no one awaits."""
+    """An exception of a task or callback that no code awaits."""
 
     where: str
     error: BaseException | None
@@ -77,14 +76,14 @@ class SimLoop(asyncio.BaseEventLoop):
         self._tomb: list[Any] = []
         self.set_exception_handler(_keep_escaped)
 
-    # --- what the world asks ---------------------------------------------------------------------
+    # --- for the world ---------------------------------------------------------------------
 
     def time(self) -> float:
         """Virtual seconds since the history began."""
         return self._now
 
     def at_step(self, step: int, action: Callable[[], object]) -> None:
-        """Do something, outside every node, just before step number `step`."""
+        """Call a function, outside every node, just before step number `step`."""
         self._alarm_count += 1
         heapq.heappush(self._alarms, (step, self._alarm_count, action))
         self._alarm_step = min(self._steps_max, self._alarms[0][0])
@@ -94,7 +93,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._trace.update(repr((self._now, facts)).encode("utf-8", "surrogatepass"))
 
     def digest(self) -> str:
-        """Everything noted so far, and every choice made so far, in 32 hexadecimal digits."""
+        """A digest of all facts and all random choices so far, in 32 hexadecimal digits."""
         trace = self._trace.copy()
         trace.update(repr((self._now, self.steps, self._task_count, self.rng.getstate())).encode())
         return trace.hexdigest()
@@ -102,28 +101,28 @@ class SimLoop(asyncio.BaseEventLoop):
     def escape(self, where: str, error: BaseException | None) -> None:
         self.escaped.append(Escaped(where, error))
 
-    # --- what nodes ask --------------------------------------------------------------------------
+    # --- for nodes --------------------------------------------------------------------------
 
     def add_node(self, node: SimNode) -> None:
         self.nodes.append(node)
 
     def sweep(self, node: SimNode) -> None:
-        """Take every step and timer of a dead node, so that the clock does not jump on its behalf."""
+        """Remove every step and timer of a dead node, so that the clock does not jump to its timers."""
         ready, scheduled = list(self._ready), list(self._scheduled)
         self._ready.clear()
         self._ready.extend(handle for handle in ready if handle._context.get(NODE) is not node)
         self._scheduled[:] = [timer for timer in scheduled if timer._context.get(NODE) is not node]
         heapq.heapify(self._scheduled)
-        self.entomb(handle for handle in ready + scheduled if handle._context.get(NODE) is node)
+        self.keep_unrun(handle for handle in ready + scheduled if handle._context.get(NODE) is node)
 
-    def entomb(self, handles: Iterable[asyncio.Handle]) -> None:
-        """Keep what must neither run nor be freed before the history is over."""
+    def keep_unrun(self, handles: Iterable[asyncio.Handle]) -> None:
+        """Keep handles that must neither run nor be freed before the history ends."""
         self._tomb.extend(handles)
 
     def resume(self, handles: Iterable[asyncio.Handle]) -> None:
         self._ready.extend(handles)
 
-    # --- the heart -------------------------------------------------------------------------------
+    # --- the steps -------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
         """Run steps until told to stop. asyncio calls this in a loop; one call per step would be slower."""
@@ -151,7 +150,7 @@ class SimLoop(asyncio.BaseEventLoop):
             handle._run()
 
     def _wake_timers(self) -> None:
-        """Make due timers ready, first jumping to the next one when nobody can run."""
+        """Make due timers ready; first jump to the next timer if no step is ready."""
         scheduled = self._scheduled
         if len(scheduled) > TIMERS_PRUNE_MIN and self._timer_cancelled_count > len(scheduled) // 2:
             self._prune_timers()
@@ -184,10 +183,10 @@ class SimLoop(asyncio.BaseEventLoop):
         self._alarm_step = min(self._steps_max, self._alarms[0][0]) if self._alarms else self._steps_max
 
     def pending(self) -> str:
-        """The unfinished tasks of living nodes and the world, one a line, with where each waits."""
+        """The unfinished tasks of live nodes and the world, one per line, with the place where each waits."""
         return pending_tasks(task for task in self._tasks if _may_still_run(task))
 
-    # --- what asyncio asks -----------------------------------------------------------------------
+    # --- for asyncio -----------------------------------------------------------------------
 
     def create_task(  # type: ignore[override]
         self,
@@ -243,7 +242,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 gc.enable()
 
     def close(self) -> None:
-        """End the history: every node dies and the unfinished work is dropped without a sound."""
+        """End the history: every node dies, and unfinished work is dropped without any output."""
         if self.is_closed():
             return
         for node in self.nodes:
@@ -252,7 +251,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._tomb.clear()
         super().close()
         self.set_exception_handler(lambda _loop, _context: None)
-        bury(self._tasks, handles)
+        close_dropped(self._tasks, handles)
 
     def __enter__(self) -> Self:
         return self
@@ -271,7 +270,7 @@ def _may_still_run(task: SimTask[Any]) -> bool:
 def _run_inline(future: asyncio.Future[Any], call: Callable[..., Any], args: tuple[Any, ...]) -> None:
     try:
         result = call(*args)
-    except (Crash, Exception) as error:  # noqa: BLE001 - whoever waits for the thread gets it
+    except (Crash, Exception) as error:  # noqa: BLE001 - raised to the code that awaits the thread
         node = NODE.get()
         if isinstance(error, Crash) and node is not None:
             node.kill()

@@ -1,4 +1,4 @@
-"""The story of one history, for whoever has to understand it: faults, sends, claims, turns, in virtual time."""
+"""The events of one history, for debugging: faults, sends, claims, turns, in virtual time."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from holdfast.testing.history import Verdict, plan_of, run_history, scratch
 
 
 def tell(seed: int, line: Callable[[str], None]) -> Verdict:
-    """Live through the history of a seed and tell it, line by line; then what was found."""
+    """Run the history of a seed and print its events line by line, then its violations."""
     plan = plan_of(seed)
     line(f"the history of seed {seed}: {len(plan.messages)} messages, {len(plan.faults)} faults planned")
     for fault in plan.faults:

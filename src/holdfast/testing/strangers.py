@@ -1,7 +1,7 @@
-"""People who do not trust each other and share one agent: what they say in private and in groups, and what it notes.
+"""People who may not see each other's words and share one agent: their messages in private and in groups, and notes.
 
-A note spells the mark of the message that it was made of with another letter (`w607` for `m607`), so that a note and
-what was said are told apart wherever they turn up, and both say whose words they are (checks_visibility.py).
+A note spells the mark of its message with `w` instead of `m` (`w607` for `m607`), so that notes and messages can be
+distinguished wherever they appear, and both identify the author of the words (checks_visibility.py).
 """
 
 import json
@@ -13,16 +13,16 @@ from holdfast.testing.workload import CHATS, FILLER, SENDERS, Chat, Say, mark_of
 from holdfast.turns.context import ModelMessage
 
 MEMORY, RECALL, HISTORY = "memory", "recall", "history"  # the tools of these histories
-FIRST = 1_100  # what these people say is numbered from here
+FIRST = 1_100  # the first number of these people's messages
 SAID = 19
-SAID_WITHIN_MS = 14_000  # longer than an epoch takes to end, so that what was noted of it is shown to somebody
+SAID_WITHIN_MS = 14_000  # longer than an epoch, so that its notes are shown to later speakers
 PRIVATE: Mapping[Chat, tuple[str, ...]] = {
     CHATS[0]: SENDERS["home"],
     Chat("fern", "dm", "den"): ("ada",),
     Chat("fern", "dm", "barn"): ("bob",),
     Chat("fern", "dm", "cave"): ("cy",),
     Chat("fern", "dm", "nook"): ("mallory",),
-    Chat("fern", "dm", "booth"): ("ada", "mallory"),  # no group, and two people speak there
+    Chat("fern", "dm", "booth"): ("ada", "mallory"),  # not a group, but two people speak there
 }
 GROUPS: Mapping[Chat, tuple[str, ...]] = {
     CHATS[1]: SENDERS["club"],
@@ -46,7 +46,7 @@ def strangers_say(seed: int | str) -> list[Say]:
 
 
 def _tale(seed: int | str) -> list[Say]:
-    """A private session gets a title and is asked for in another chat, in which people speak before and after."""
+    """A private session gets a title and is resumed in another chat, in which people speak before and after."""
     rng = random.Random(f"{seed}/strangers/tale")
     there = rng.choice(rng.choices((SHARED, list(GROUPS), list(PRIVATE)), (4, 3, 3))[0])
     asks = rng.choice(PLACES[there])
@@ -100,15 +100,15 @@ def _text(rng: random.Random, n: int, chat: Chat) -> str:
 
 
 def canary(mark: str) -> str:
-    """How a note spells the mark of the message that it was made of."""
+    """The mark of a message as a note spells it."""
     return WORDS.sub(r"w\1", mark)
 
 
-# --- what the model does -------------------------------------------------------------------------------------------
+# --- the model -------------------------------------------------------------------------------------------
 
 
 def arguments_of(name: str, messages: Sequence[ModelMessage], number: int) -> str:
-    """The model does what the newest text wishes: notes it, or looks for words that everybody says."""
+    """The arguments for the tool that the newest text requests: a note, or a search for common words."""
     said = [message.content for message in messages if message.role == "user" and not message.data]
     if name == MEMORY and number % 3:
         target = "user" if number % 2 else "memory"
@@ -120,6 +120,6 @@ def arguments_of(name: str, messages: Sequence[ModelMessage], number: int) -> st
 
 
 def extracted(number: int, messages: Sequence[ModelMessage]) -> str:
-    """A note that says of which words it was made."""
+    """A note that contains the marks of its messages."""
     marks = dict.fromkeys(mark for message in messages if message.role == "user" for mark in marks_in(message.content))
     return " ".join([f"note {number}", *map(canary, list(marks)[-KEPT_MAX:])])

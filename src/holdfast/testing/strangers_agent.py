@@ -1,5 +1,5 @@
-"""The agent that strangers share: the real tools, providers that find what the embedded index finds, and an operator
-who links accounts meanwhile. When everything has come to rest, everybody looks around once more."""
+"""The agent that strangers share: the real tools, providers that search like the local provider, and an operator who
+links accounts meanwhile. At rest every person queries the memory once more."""
 
 import asyncio
 import random
@@ -41,8 +41,8 @@ CONTEXT_TOKENS = (700, 1_100)
 LINKED_SHARE = 0.5  # of these histories
 
 
-def trusting_nobody(seed: int | str, made: Mapping[AgentName, AgentPolicy]) -> dict[AgentName, AgentPolicy]:
-    """The policies, with room for notes and recollections and with the tools of these histories for the agent."""
+def strangers_policies(seed: int | str, made: Mapping[AgentName, AgentPolicy]) -> dict[AgentName, AgentPolicy]:
+    """The policies, with larger limits for notes and recollections and with the tools of these histories."""
     rng = random.Random(f"{seed}/strangers/policy")
     before = made[AGENT]
     window = replace(before.thresholds, context_tokens=rng.choice(CONTEXT_TOKENS))
@@ -50,7 +50,7 @@ def trusting_nobody(seed: int | str, made: Mapping[AgentName, AgentPolicy]) -> d
 
 
 def equipped(agents: Agents, ports: Ports, providers: Providers) -> tuple[Agents, NotesService]:
-    """The agents with their real tools, as a process with a configuration has them."""
+    """The agents with their real tools, as in a configured process."""
     keeper = NotesService(ports.db, providers)
     providers.attach(keeper)
     breaker = RecallBreaker(providers.recall_circuits, ports.clock, ports.entropy)
@@ -60,7 +60,7 @@ def equipped(agents: Agents, ports: Ports, providers: Providers) -> tuple[Agents
 
 
 class LocalServer(Server):
-    """A far end that keeps what it is told in the index of the embedded provider, and finds it as that one does."""
+    """A server that keeps parcels in the index of the local provider and searches like it."""
 
     def __init__(self, idempotent: bool, now_ms: Callable[[], Instant]) -> None:
         super().__init__(idempotent)
@@ -82,29 +82,29 @@ class LocalServer(Server):
         return IndexSearch(self._db, query, self._now_ms()).best(provider, query.limit)
 
 
-# --- what happens beside -------------------------------------------------------------------------------------------
+# --- links and queries -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What somebody was shown outside of a turn, when everything had come to rest."""
+    """A result of a query outside any turn, at rest."""
 
     what: str
     sender: str
-    chat: Chat | None  # None: asked in no chat
+    chat: Chat | None  # None: a query outside all chats
     at_s: float
     text: str
 
 
 async def link_people(world: "World") -> None:
-    """An operator links accounts of these people and takes the links back."""
+    """An operator links and unlinks accounts of these people."""
     if random.Random(f"{world.seed}/strangers/links").random() < LINKED_SHARE:
         client = RetryingClient(f"{world.seed}/strangers/client", world.live)
         await Linker(f"{world.seed}/strangers", client, world.company.identities).act()
 
 
 async def look_around(world: "World") -> list[Look]:
-    """Everybody asks for what is remembered, and for the notes that they are shown in each of their chats."""
+    """Every person queries the memory, and the notes of each of their chats."""
     client = RetryingClient(f"{world.seed}/strangers/look", world.live)
     seen: list[Look] = []
     for person in PEOPLE:

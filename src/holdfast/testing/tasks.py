@@ -1,4 +1,4 @@
-"""The Tasks port of one simulated node: tasks die and pause with it, sleeping jumps, threads are inlined."""
+"""The Tasks port of one simulated node: tasks die and pause with it, sleep takes virtual time, threads are inlined."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -17,7 +17,7 @@ class SimTasks:
         self._node = node
 
     def start(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
-        """As on a real loop, the new task inherits what its starter has pinned to its context."""
+        """As on a real loop, the new task inherits the context of its creator."""
         inherited = copy_context() if NODE.get() is self._node else None
         return self._node.start(work, name=name, context=inherited)
 

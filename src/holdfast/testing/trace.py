@@ -1,4 +1,4 @@
-"""What a history tells about itself: facts for its digest, and who was waiting where when it stopped."""
+"""Where the tasks of a history wait."""
 
 import asyncio
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ def pending_tasks(tasks: Iterable[asyncio.Task[Any]]) -> str:
 
 
 def waiting_at(coroutine: Any) -> str:  # noqa: ANN401
-    """Follow the chain of awaits to its end: `courier.step (courier.py:81)`."""
+    """Follow the chain of awaits to its end: `dispatcher.step (dispatcher.py:81)`."""
     place = coroutine
     while (inner := awaited_by(place)) is not None:
         place = inner

@@ -1,6 +1,6 @@
-"""What goes wrong with the nodes of a world: they are killed, paused and stopped, and their verbs fail or kill them.
+"""The faults of a world's nodes: nodes are killed, paused and stopped, and verbs fail or kill their node.
 
-The plan decides (`Armed`); this acts on the node that comes by. Whatever is done is noted for the digest and the story.
+The plan decides (`Armed`); this class acts on the node that makes the call, and records each act for the digest.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from holdfast.testing.simloop import SimLoop
 
 @dataclass(slots=True)
 class Slot:
-    """A place for one node; after a death another node takes it."""
+    """The position of one node; after its death another node takes the position."""
 
     node: SimNode | None = None
     runtime: Runtime | None = None
@@ -61,7 +61,7 @@ class Trouble:
         elif slot.runtime is not None:
             self.tally.stops += 1
             slot.down_ms = fault.down_ms
-            runtime, slot.runtime = slot.runtime, None  # nobody is let in any more
+            runtime, slot.runtime = slot.runtime, None  # it accepts no more calls
             node.start(self._shut_down(node, runtime), name="shut down")
 
     async def _shut_down(self, node: SimNode, runtime: Runtime) -> None:

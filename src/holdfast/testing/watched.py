@@ -1,4 +1,4 @@
-"""The database of a simulated node: the real one, with every claim that it gives written down by the world.
+"""The database of a simulated node: the real one; the world records every claim that it grants.
 
 Mutants that break a guarantee outside of a script replace `write` here.
 """
@@ -19,7 +19,7 @@ class NodeDatabase:
     ) -> None:
         self.inner = inner
         self._claims, self._lane_claims = claims, lane_claims
-        self._looked = looked  # told before each look at what was spent
+        self._looked = looked  # called before each read of the amount spent
 
     async def write(self, call: Call[R]) -> R:
         value = await self.inner.write(call)

@@ -1,8 +1,8 @@
-"""What people do in a history: who says what, where and when, drawn from a seed.
+"""The messages of people in a history, drawn from a seed: sender, text, chat and time.
 
-Every message has a number and draws its own chance from it, so leaving one out of a plan moves no other.
-Plain texts begin with a mark (`m07`) that is unique in the history: wherever a text turns up, in a journal, a
-request to the model or a summary, its mark says which message it was.
+Every message has a number and a random stream of its own, so leaving one out of a plan changes no other.
+Plain texts begin with a mark (`m07`) that is unique in the history: wherever a text appears, in a journal, a
+request to the model or a summary, its mark identifies the message.
 """
 
 import random
@@ -26,10 +26,10 @@ from holdfast.turns.policy import AgentPolicy, ApprovalPolicy, Arrivals, TurnPol
 
 MARK = re.compile(r"\bm\d{2,}\b")
 FILLER = "so it goes on and on for a while about nothing in particular until it stops "
-HORIZON_MS = 6_000  # within this time everything is said
+HORIZON_MS = 6_000  # all messages are sent within this time
 MESSAGES = 15
 RECORDED_TURNS = 3
-FEARED_SHARE = 0.4  # of the wishes to pay
+FEARED_SHARE = 0.4  # of the requests to pay
 NAMINGS = (PerSession(), PerAddress())
 
 
@@ -38,7 +38,7 @@ class Chat:
     agent: str
     type: str
     name: str
-    durably: bool = False  # its platform cannot be refused, so a refusal is a durable row (D2)
+    durably: bool = False  # its platform does not redeliver, so a refusal is a durable row (D2)
 
     @property
     def address(self) -> Address:
@@ -52,11 +52,11 @@ CHATS = (
     Chat("reed", "dm", "yard"),
 )
 CLUB = CHATS[1]
-FIRST_MEDDLING = 800  # the numbers of what those say who may not
+FIRST_MEDDLING = 800  # the first number of commands without permission
 MEDDLED_TIMES = 4
 MEDDLING_EVERY = 2
 MEDDLED = ("/delete", "/delete", "/new", "/branch", "/undo", "/retry", "/stop")
-CHAT_WEIGHTS = ((8, 2, 1, 1), (2, 8, 1, 1), (1, 1, 8, 2), (1, 1, 2, 8), (3, 3, 3, 3))  # mostly one chat is busy
+CHAT_WEIGHTS = ((8, 2, 1, 1), (2, 8, 1, 1), (1, 1, 8, 2), (1, 1, 2, 8), (3, 3, 3, 3))  # usually one chat is busy
 SENDERS = {"home": ("ada",), "club": ("ada", "bob"), "desk": ("ada", "cy"), "yard": ("bob",)}
 ADMINS = frozenset({"ada"})  # of every group
 TITLES = ("alpha", "Beta")
@@ -102,7 +102,7 @@ class Say:
 
     @property
     def rank(self) -> Rank:
-        """What the platform tells of the sender."""
+        """The sender's rank, as the platform reports it."""
         return Rank.ADMIN if self.chat.type == "group" and self.sender in ADMINS else Rank.MEMBER
 
     @property
@@ -122,7 +122,7 @@ def say(seed: int | str, n: int) -> Say:
     rng = random.Random(f"{seed}/say/{n}")
     chat = rng.choices(CHATS, _weights(seed))[0]
     text = _feared(seed, n, _text(rng, n))
-    # Bursts: everything that is said in the same second falls on the same instant.
+    # Bursts: all messages of the same second are sent at the same instant.
     at_ms = rng.randrange(HORIZON_MS)
     if rng.random() < 0.35:
         at_ms -= at_ms % 2_000
@@ -139,9 +139,9 @@ def say(seed: int | str, n: int) -> Say:
 
 
 def meddling(seed: int) -> list[Say]:
-    """Commands in the group of those who may not give them: a member who is no admin, and programs.
+    """Commands in the group by senders without permission: a member who is not an admin, and programs.
 
-    Every other history has some, so that the others go on as they are planned.
+    Only every second history has some.
     """
     if int(seed) % MEDDLING_EVERY == 0:
         return []
@@ -176,13 +176,13 @@ def _text(rng: random.Random, n: int) -> str:
 
 
 def _feared(seed: int | str, n: int, text: str) -> str:
-    """Some wish for a tool that a human has to approve, drawn apart so that nothing else of a history changes."""
+    """Some texts request a tool that needs approval; drawn separately, so that nothing else of a history changes."""
     wishes = " use pay" in text and random.Random(f"{seed}/feared/{n}").random() < FEARED_SHARE
     return text.replace(" use pay", " use fire", 1) if wishes else text
 
 
 def policies(seed: int | str) -> dict[AgentName, AgentPolicy]:
-    """One agent queues; the others get a policy for arrivals, windows and providers by chance."""
+    """One agent queues messages; the others get random policies for arrivals, windows and providers."""
     rng = random.Random(f"{seed}/policies")
     arrivals = {"fern": Arrivals.QUEUE, "moss": rng.choice(list(Arrivals)), "reed": rng.choice(list(Arrivals))}
     made = {AgentName(name): _policy(rng, chosen) for name, chosen in arrivals.items()}
@@ -229,6 +229,6 @@ def _deliveries(rng: random.Random) -> Iterator[DeliveryPolicy]:
 
 
 def verb_of(text: str) -> str:
-    """The command that a text is, or nothing."""
+    """The command of a text, or an empty string."""
     command = parse_command(text)
     return command.verb.value if command else ""

@@ -1,11 +1,11 @@
-"""The world of one history: nodes on one database file, people, a model, and what goes wrong between them.
+"""The world of one history: nodes on one database file, people, a model, and faults.
 
 A node is the real runtime, assembled as a process assembles it, over simulated ports: the loop's clock, seeded
-chance, tasks that can be killed. Each node has its own connection to the same SQLite file. Every port that a node
+randomness, tasks that can be killed. Each node has its own connection to the same SQLite file. Every port that a node
 uses is wrapped, so it can die before and after each verb and before each statement of a transaction.
 
-After the faults the world heals: paused nodes go on, dead ones start again, and everything that was accepted has
-to come to an end within `REST_S` virtual seconds.
+After the faults the world heals: paused nodes continue, dead ones start again, and all accepted work has to end within
+`REST_S` virtual seconds.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ from holdfast.testing.scope import LEASE_MS, NODES
 from holdfast.testing.servers import Server
 from holdfast.testing.simloop import SimLoop
 from holdfast.testing.strangers import strangers_say
-from holdfast.testing.strangers_agent import AGENT, LocalServer, Look, equipped, look_around, trusting_nobody
+from holdfast.testing.strangers_agent import AGENT, LocalServer, Look, equipped, look_around, strangers_policies
 from holdfast.testing.tasks import SimTasks
 from holdfast.testing.trouble import Slot, Trouble
 from holdfast.testing.watched import NodeDatabase
@@ -64,23 +64,23 @@ from holdfast.turns.policy import AgentPolicy
 
 STEPS_MAX = 30_000
 TURNS_MAX = 3  # turns at a time per node: fewer than there are chats
-ROUGH_S = 15.0  # how long faults may still strike after everything was said
-REST_S = 120.0  # within this time after healing nothing is left to do
+ROUGH_S = 15.0  # how long faults may still happen after the last message
+REST_S = 120.0  # all work ends within this time after healing
 LOOK_S = 0.5
 IDLE_LOOKS = 2
 BOOT_AGAIN_MS = 500
-REPLAYED_EVERY = 2  # in every so-manieth history an operator replays what was parked
-MIXED_VERSIONS_EVERY = 4  # in every so-manieth history the nodes are of different versions
+REPLAYED_EVERY = 2  # an operator replays parked deliveries in one history of so many
+MIXED_VERSIONS_EVERY = 4  # the nodes have different versions in one history of so many
 DATABASE = "history.db"
-VFS = apsw.vfs_names()[0]  # the default one, named: the folder is ours, so its checks are left out
-DULL_TOLD_MAX = 2  # of each such statement, in a story of one's own
+VFS = apsw.vfs_names()[0]  # the default one by name, without the checks of the runtime's own: the folder is private
+DULL_TOLD_MAX = 2  # of each such statement, in a given workload
 
 
 class World(Trouble):
-    quotes = False  # whether providers recall what they were told
+    quotes = False  # whether providers recall delivered words
     chats_every = CHATS_EVERY
     has_channel_areas = True
-    gossips = False  # whether the model repeats to everybody what it is shown
+    gossips = False  # whether the model repeats the texts that it is shown, to every user
 
     def __init__(
         self,
@@ -104,10 +104,10 @@ class World(Trouble):
         self.claims: list[Claim] = []
         self.lane_claims: list[LaneClaim] = []
         self.surprises: list[str] = []
-        self.stranded: str | None = None  # what was still to do when the time for coming to rest was over
+        self.stranded: str | None = None  # the work that was unfinished after `REST_S`
         self.rested_at = 0.0
-        self.looks: list[Look] = []  # of people who do not trust each other, at rest
-        self.counts: Counter[str] = Counter()  # of what only some histories have
+        self.looks: list[Look] = []  # queries of strangers at rest
+        self.counts: Counter[str] = Counter()  # of events that only some histories have
         self.says = self._workload() if says is None else list(says)
         self._dull: Counter[str] = Counter()
         self._dull_max = 0 if says is None else DULL_TOLD_MAX
@@ -117,7 +117,7 @@ class World(Trouble):
         beside = self.beside(seed) if says is None or not self.has_channel_areas else frozenset[ChannelArea]()
         self.company = Company(seed, beside, self.chats, self._is_healed, self.observer)
         made = self.company.policies(configured(seed, areas, policies(seed)))
-        self._configured = trusting_nobody(seed, made) if Area.STRANGERS in areas else made
+        self._configured = strangers_policies(seed, made) if Area.STRANGERS in areas else made
         late = late_provider(seed, areas, self._configured)
         self.backfilled = None if late is None else Backfilled(late)
         self.policies = without(self._configured, late)
@@ -135,13 +135,13 @@ class World(Trouble):
         return [*said, *(meddling(self.seed) if said else []), *strangers]
 
     def beside(self, seed: int) -> frozenset[ChannelArea]:
-        """What else the history has."""
+        """The channel areas of the history."""
         return channel_areas_of(seed, chats=self.chats.enabled)
 
     # --- one history
 
     async def live_through(self) -> None:
-        """Everything is said while things go wrong; then the world heals and comes to rest."""
+        """Send all messages while faults happen; then heal the world and wait for rest."""
         for number in range(len(self.slots)):
             self._start(number)
         outages: list[Kill | Pause | Stop] = [*self.plan.of(Kill), *self.plan.of(Pause), *self.plan.of(Stop)]
@@ -175,15 +175,15 @@ class World(Trouble):
         self.rested_at = self.loop.time()
 
     async def live_roughly(self) -> None:
-        """Everything is said, and faults may still strike."""
+        """Wait while faults may still happen, after the last message."""
         await self.come_to_rest(ROUGH_S)
 
     async def replay(self) -> None:
         await self.platform.replay(parked(self.observer()))
 
     async def come_to_rest(self, within_s: float) -> str | None:
-        """Wait until nothing is left to do; what is left when the time is over."""
-        idle = 0  # looks in a row; a node that was just thawed may begin something at the next step
+        """Wait until no work is left, and return what is left after `within_s`."""
+        idle = 0  # idle checks in a row; a node that was just thawed may start work at the next step
         for _ in range(int(within_s / LOOK_S)):
             idle = idle + 1 if self.unfinished() is None else 0
             if idle == IDLE_LOOKS:
@@ -201,7 +201,7 @@ class World(Trouble):
         return found or self.company.unfinished() or self._people.unfinished()
 
     def _unfilled(self) -> str | None:
-        """An index that was lost although something had been delivered to it."""
+        """A lost index with delivered parcels that is not rebuilt yet."""
         lost = [lane for lane, server in self.memory.servers.items() if server.lost]
         has_some = [lane for lane in lost if self.observer().execute(LANDED, (lane.agent, lane.provider)).fetchall()]
         return f"the index of {has_some[0]} is lost" if has_some else None
@@ -210,7 +210,7 @@ class World(Trouble):
         return self._clock.now()
 
     def reconfigure(self) -> None:
-        """Give the agents everything that they are configured with in the end. Every node starts again for it."""
+        """Give the agents their final configuration. Every node restarts for it."""
         self.policies = self._configured
         self._agents = self._make_agents()
         self._note("reconfigured")
@@ -220,7 +220,7 @@ class World(Trouble):
                 slot.node.kill()
 
     def observer(self) -> apsw.Connection:
-        """A connection that only looks, for the world's own questions."""
+        """A read-only connection for the world's own queries."""
         if self._observer is None:
             self._observer = open_connection(self.path, readonly=True, synchronous="off")
         return self._observer
@@ -297,7 +297,7 @@ class World(Trouble):
         )
         try:
             await runtime.start()
-        except HoldfastError:  # a process that cannot start ends, and is started again
+        except HoldfastError:  # a process that cannot start exits, and is started again
             slot.down_ms = BOOT_AGAIN_MS
             node.kill()
             return

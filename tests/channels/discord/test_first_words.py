@@ -141,7 +141,7 @@ async def test_a_guild_that_is_away_is_looked_through_when_it_is_back(world):
     async with running(world.fake, world.bot, world.mailbox, clock) as channel:
         world.fake.say(world.dm, world.ann, "hello")
         await world.mailbox.has(1)
-        for _ in range(20):  # whatever else is under way is over by then
+        for _ in range(20):  # all other work has ended by then
             await tasks_of(channel).minute()
         assert len(noted(world.mailbox)) == 1
         world.fake.bring_back(world.guild)

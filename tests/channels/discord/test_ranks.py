@@ -71,7 +71,7 @@ async def test_the_owner_is_an_admin_and_a_member_may_undo_their_own(world, tmp_
         assert (await server.says(chief, "/new")).startswith("New session")
 
 
-async def test_a_server_that_gives_no_answer_makes_nobody_an_admin(world, tmp_path):
+async def test_a_server_that_gives_no_answer_makes_no_sender_an_admin(world, tmp_path):
     chief = world.fake.add_user("Chief")
     world.fake.give_role(world.guild, chief, ADMINISTRATOR)
     async with Server(world, tmp_path) as server:

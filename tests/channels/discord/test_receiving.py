@@ -167,7 +167,7 @@ async def test_few_files_are_in_memory_however_many_channels_bring_some(world):
         mailbox.open.clear()
         for room in rooms:
             fake.say(room, world.ann, "look", attachments=[fake.attach("a.txt", b"x")])
-        for n, other in enumerate(others):  # whatever would be fetched is by then
+        for n, other in enumerate(others):  # a download would have happened by then
             fake.say(other, world.ann, "words")
             await mailbox.until(lambda: mailbox.offered > n)  # noqa: B023 - awaited here
         await mailbox.until(lambda: mailbox.offered >= len(others) + AT_ONCE_MAX)

@@ -57,7 +57,7 @@ async def test_what_is_not_discord_ends_the_run(world):
     assert "not Discord's API" in await failure(world.fake, world.bot)
 
 
-async def test_nobody_listening_ends_the_run(world):
+async def test_a_refused_connection_ends_the_run(world):
     await world.fake._runner.cleanup()
     assert "cannot be reached" in await failure(world.fake, world.bot)
 
@@ -94,6 +94,7 @@ async def test_stopping_between_hello_and_identify_leaves_no_thread(world):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert heartbeats() == []
+    assert still_open() == []
 
 
 async def test_a_gateway_that_never_says_goodbye_is_left_in_time(world):

@@ -55,7 +55,7 @@ async def test_what_was_said_while_the_process_was_away_is_answered_once_and_in_
     assert answers() == ["re: one", "re: two", "re: three", "re: four"]
 
 
-async def test_the_first_words_ever_said_in_a_channel_are_answered_once_though_nobody_was_there(world, opened):
+async def test_the_first_message_of_a_channel_is_answered_once_although_the_bot_was_away(world, opened):
     fake = world.fake
 
     def answers():

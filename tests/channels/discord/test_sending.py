@@ -28,7 +28,7 @@ async def channel(world):
         yield channel
 
 
-async def test_a_message_is_posted_with_an_enforced_nonce_and_wakes_nobody(world, channel):
+async def test_a_message_is_posted_with_an_enforced_nonce_and_notifies_no_one(world, channel):
     asked = world.fake.say(world.room, world.ann, "well?")
     outcome = await channel.send(post_to(world.room, "@everyone hello", in_reply_to=f"{asked['id']}.edit.12"))
     [posted] = [one for one in world.room.messages.values() if one["author"]["id"] == world.bot.id]
@@ -122,7 +122,7 @@ async def test_a_rate_limit_is_told_at_once_and_left_to_the_ledger(world, channe
 
 
 async def test_a_message_that_used_up_the_limit_is_known_to_be_sent(world, channel, monkeypatch):
-    """discord.py waits for the next window before it hands over the answer that it has."""
+    """discord.py waits for the next window before it returns the answer."""
     read, update = asyncio.Event(), Ratelimit.update
 
     def updated(*args: Any, **options: Any) -> None:
@@ -181,7 +181,7 @@ async def test_nothing_is_sent_before_the_channel_runs_and_after_it_ended(world)
     assert world.fake.posts == []
 
 
-async def test_typing_is_shown_and_its_failures_are_nobodys(world, channel):
+async def test_typing_is_shown_and_its_failures_are_ignored(world, channel):
     await channel.typing(post_to(world.room, "").address)
     assert world.room.typing == 1
     for fault in (Fault("/typing", status=403), Fault("/typing", cut=True)):
@@ -189,7 +189,7 @@ async def test_typing_is_shown_and_its_failures_are_nobodys(world, channel):
         await channel.typing(post_to(world.room, "").address)
 
 
-async def test_giving_up_within_a_global_limit_locks_nobody_out(world, channel):
+async def test_a_request_cancelled_within_a_global_limit_blocks_no_other(world, channel):
     world.fake.limit("/typing", 20, everywhere=True)
     limited = soon(until(lambda: not channel._session.http._global_over.is_set()))
     await timed_out(channel.typing(post_to(world.room, "").address), after=limited, limit_s=TYPING_S)
@@ -209,7 +209,7 @@ KINDS = {Meaning.DECLINED: Declined, Meaning.NOT_SENT: NotSent, Meaning.DOUBTFUL
 
 
 def decided(answer):
-    """The first and the last error of each range that the row decides, whoever answers."""
+    """The first and the last error of each range that the row decides, from any server."""
     for own in (True, False) if answer.own is None else (answer.own,):
         for some in answer.statuses:
             found = [status for status in some if status >= 300 and answer_to(ANSWERS, status, own=own) is answer]

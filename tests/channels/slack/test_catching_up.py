@@ -21,7 +21,7 @@ REFUSED_ONCE = [
 
 
 async def known(world, *rooms):
-    """Rooms in which something was heard before."""
+    """Channels in which a message was received before."""
     for room in rooms:
         world.slack.say(room, world.ada, "before")
     await world.mailbox.until(lambda: len(world.mailbox.taken) == len(rooms))

@@ -62,7 +62,7 @@ async def test_a_slack_that_does_not_say_who_we_are_ends_the_run(world, fault):
     assert (await failure_of(channel_of(world.slack, world.bot))).startswith("slack: ")
 
 
-async def test_where_nobody_listens_the_run_ends_with_a_sentence(world):
+async def test_a_refused_connection_ends_the_run_with_a_sentence(world):
     await world.slack.__aexit__()
     assert "could not be reached" in await failure_of(channel_of(world.slack, world.bot))
 
@@ -124,8 +124,8 @@ async def test_a_fault_of_ours_ends_the_run_and_acknowledges_nothing(world, monk
     assert world.bot.acknowledged == []
 
 
-async def test_nobody_waits_for_room_behind_a_fault_of_ours():
-    """The run ends when what it does next is over; waiting for room that never comes, it would not end."""
+async def test_no_message_waits_for_a_slot_behind_a_bug():
+    """The run ends after its next step; waiting for a free slot that never comes, it would not end."""
     fails = asyncio.Event()
 
     async def work():

@@ -76,7 +76,7 @@ async def test_few_files_are_in_memory_however_many_conversations_bring_some(wor
         for room in rooms:
             world.mailbox.shut(room)
             world.slack.say(room, world.ada, "look", files=[world.slack.upload("a.txt", b"x")])
-        for n in range(20):  # whatever would be fetched is by then
+        for n in range(20):  # a download would have happened by then
             world.slack.say(world.dm, world.ada, f"{n}")
             await world.mailbox.until(lambda: len(world.mailbox.taken) > n)  # noqa: B023 - awaited here
         assert [method for method, _ in world.slack.requests].count("file") == slack_files.AT_ONCE_MAX

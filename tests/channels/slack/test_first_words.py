@@ -245,7 +245,7 @@ async def test_a_type_that_the_app_may_not_list_is_passed_over_and_read_when_it_
     assert "channel.skipped" in [record.msg for record in caplog.records]
 
 
-async def test_what_nobody_could_list_is_read_back_however_much_later_it_is_heard(world):
+async def test_a_conversation_that_could_not_be_listed_is_read_back_at_its_first_event(world):
     clock = Later()
     await start(world, clock)
     unheard(world, world.dm, "first")
@@ -259,7 +259,7 @@ async def test_what_nobody_could_list_is_read_back_however_much_later_it_is_hear
         await world.mailbox.until_texts("first", "second", chat=world.dm)
 
 
-async def test_a_channel_that_nobody_could_list_begins_where_everything_was_heard(world):
+async def test_a_channel_that_could_not_be_listed_begins_at_the_account_watermark(world):
     """The bot may have been invited since: unlike a conversation of two, what was said before may not be for it."""
     clock = Later()
     await start(world, clock)
@@ -309,7 +309,7 @@ async def test_a_store_that_cannot_note_the_first_start_is_asked_again(world, mo
         await world.mailbox.until_texts("first")
 
 
-async def test_first_words_in_private_are_answered_once_though_nobody_was_there(world, tmp_path, monkeypatch):
+async def test_the_first_private_message_is_answered_once_although_the_bot_was_away(world, tmp_path, monkeypatch):
     slack = world.slack
     monkeypatch.setenv("BOT", world.bot.token)
     monkeypatch.setenv("APP", world.bot.app_token)

@@ -238,7 +238,7 @@ async def test_the_answer_waits_until_the_message_is_durable(desk):
     mailbox.shut(desk.world.dm)
     calling = asyncio.ensure_future(desk.say("one"))
     await mailbox.until(lambda: mailbox.asked)
-    for _ in range(20):  # whatever could answer by itself would do so now
+    for _ in range(20):  # an answer without a cause would arrive now
         await asyncio.sleep(0)
     assert not calling.done()
     mailbox.open(desk.world.dm)

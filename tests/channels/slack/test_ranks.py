@@ -57,7 +57,7 @@ async def test_who_is_an_admin_of_a_channel(world, tmp_path, rank):
 
 
 @pytest.mark.parametrize("method", ["users.info", "conversations.info"])
-async def test_a_workspace_that_gives_no_answer_makes_nobody_an_admin(world, tmp_path, method):
+async def test_a_workspace_that_gives_no_answer_makes_no_sender_an_admin(world, tmp_path, method):
     async with Workspace(world, tmp_path) as workspace:
         await workspace.says(world.ada, "the harbour is blue")
         world.slack.faults.append(Fault(on=method, error="missing_scope"))

@@ -191,7 +191,7 @@ async def test_what_cannot_be_made_durable_waits_at_the_head_of_its_conversation
     assert [one.text for one in world.mailbox.asked] == ["one", "one", "one", "one", "two", "three"]
 
 
-async def test_what_nobody_can_take_holds_nothing_up(world):
+async def test_an_event_that_cannot_be_accepted_delays_no_other(world):
     world.mailbox.errors = [InvalidName("the sender is no name")]
     async with running(world.slack, world.bot, world.mailbox):
         world.slack.say(world.dm, world.ada, "one")

@@ -94,7 +94,7 @@ async def test_a_token_that_is_not_taken_waits_for_the_operator(world, channel, 
     assert world.bot.token not in outcome.reason
 
 
-async def test_where_nobody_listens_nothing_was_sent(world, channel):
+async def test_a_refused_connection_means_that_nothing_was_sent(world, channel):
     await world.slack.__aexit__()
     assert isinstance(await channel.send(post_to(world.room)), NotSent)
 
@@ -122,7 +122,7 @@ async def test_a_post_that_did_arrive_is_found_and_not_sent_again(world, channel
     assert len(world.slack.posts(world.room)) == 1
 
 
-async def test_another_part_of_the_same_reply_is_not_taken_for_the_one_in_doubt(world, channel):
+async def test_another_part_of_the_same_reply_is_not_taken_for_the_uncertain_one(world, channel):
     first = post_to(world.room, "part one")
     assert isinstance(await channel.send(replace(first, parts=2)), Sent)
     second = replace(first, text="part two", part=1, parts=2, doubtful=True, doubtful_for_ms=90_000)
@@ -165,7 +165,7 @@ LOOKUPS = [
 
 
 @pytest.mark.parametrize(("fault", "wait_ms"), LOOKUPS)
-async def test_a_post_in_doubt_is_not_sent_while_it_cannot_be_looked_for(world, channel, fault, wait_ms):
+async def test_an_uncertain_post_is_not_resent_while_it_cannot_be_looked_for(world, channel, fault, wait_ms):
     world.slack.faults = [Fault(**vars(fault))]
     outcome = await channel.send(post_to(world.room, doubtful=True))
     assert isinstance(outcome, NotSent)
@@ -173,7 +173,7 @@ async def test_a_post_in_doubt_is_not_sent_while_it_cannot_be_looked_for(world, 
     assert posted(world) == []
 
 
-async def test_a_post_in_doubt_is_sent_where_looking_is_not_allowed(world, channel):
+async def test_an_uncertain_post_is_resent_where_looking_is_not_allowed(world, channel):
     world.slack.faults = [Fault("conversations.history", error="missing_scope")]
     outcome = await channel.send(replace(post_to(world.room, doubtful=True), doubtful_for_ms=90_000))
     assert outcome == Sent(world.slack.posts(world.room)[0]["ts"], proved=False)
@@ -183,7 +183,7 @@ KINDS = {Meaning.DECLINED: Declined, Meaning.NOT_SENT: NotSent, Meaning.DOUBTFUL
 
 
 def decided(answer):
-    """The first and the last error of each range that the row decides, whoever answers."""
+    """The first and the last error of each range that the row decides, from any server."""
     for own in (True, False) if answer.own is None else (answer.own,):
         for some in answer.statuses:
             found = [status for status in some if status >= 300 and answer_to(ANSWERS, status, own=own) is answer]

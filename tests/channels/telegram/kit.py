@@ -98,7 +98,7 @@ class Hands:
 
 @dataclass
 class Rig:
-    """One channel and whatever it was given."""
+    """One channel and the messages it was given."""
 
     server: FakeTelegram
     bot: Bot

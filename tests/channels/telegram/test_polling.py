@@ -30,7 +30,7 @@ async def test_an_update_is_confirmed_only_after_it_was_taken(ada, say):
     say("second")
     async with ada.running():
         await ada.server.until(lambda: ada.bot.called("getUpdates"))
-        for _ in range(20):  # whatever the channel would do by itself it does now
+        for _ in range(20):  # the channel would act by itself now
             await asyncio.sleep(0)
         assert [update["message"]["text"] for update in ada.bot.pending] == ["first", "second"]
         assert not any("offset" in form for form in ada.bot.called("getUpdates"))
@@ -97,7 +97,7 @@ STRANGE = [
     {"message": {"message_id": "seven", "chat": {"id": 1, "type": "private"}, "text": "a secret of Bob"}},
     {"message": {"message_id": 7, "text": "a secret of Bob"}},
     {"message": {"message_id": 7, "chat": {"id": 1, "type": "private"}, "text": ["a secret of Bob"]}},
-    {"message": {"message_id": 7, "chat": {"id": 1, "type": "private"}, "text": "a secret of Bob"}},  # from nobody
+    {"message": {"message_id": 7, "chat": {"id": 1, "type": "private"}, "text": "a secret of Bob"}},  # without a sender
     {"message": {"message_id": 7, "chat": {"id": 1, "type": "planet"}, "from": {"id": 2}, "text": "a secret of Bob"}},
     {"brand_new_kind": {"text": "a secret of Bob"}},
     {},

@@ -74,7 +74,7 @@ def test_who_speaks_as_a_chat_is_that_chat_and_no_robot(world, ada, group):
     assert (message.sender, message.sender_name, message.human) == (str(group.id), "Crew", True)
 
 
-def test_a_post_of_a_channel_is_the_channels_and_nobody_says_who_wrote_it(world, ada):
+def test_a_post_of_a_channel_has_the_channel_as_its_sender(world, ada):
     channel = world.group(ada, type="channel", title="News")
     world.say(channel, None, "@AdaBot look", kind="channel_post", sender_chat=channel.shown())
     message = heard(ada)

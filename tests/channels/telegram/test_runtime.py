@@ -50,7 +50,7 @@ async def test_a_message_is_answered_in_its_chat(tmp_path, server, bot, chat):
 
 async def test_what_was_taken_and_not_confirmed_before_a_crash_is_answered_once(tmp_path, server, bot, chat):
     """Telegram sends it again to the next process, which knows it. An answer leaves only when the one before it is
-    settled, so the first is settled when the second is seen; the second may be in doubt and come again (D26)."""
+    settled, so the first is settled when the second is seen; the second may be uncertain and be resent (D26)."""
     bob = server.user("Bob")
     first = server.say(chat, bob, "first")
     again = dict(bot.pending[0])

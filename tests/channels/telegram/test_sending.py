@@ -206,8 +206,8 @@ async def test_typing_is_shown_in_the_topic_and_raises_nothing(ada, chat):
     assert form == {"chat_id": str(chat.id), "message_thread_id": "9", "action": "typing"}
 
 
-async def test_what_comes_before_the_library_is_loaded_is_unsent_and_not_in_doubt(ada, chat, monkeypatch):
-    """It takes seconds on a slow machine; a piece that waited for it would be in doubt after every crash there."""
+async def test_a_post_before_the_library_is_loaded_is_unsent_and_not_uncertain(ada, chat, monkeypatch):
+    """It takes seconds on a slow machine; a piece that waited for it would be uncertain after every crash there."""
     loaded, load = threading.Event(), ada.channel._load
     monkeypatch.setattr(ada.channel, "_load", lambda: loaded.wait() and load())
     async with ada.running():
@@ -231,7 +231,7 @@ async def test_a_closed_channel_sends_and_receives_nothing(ada, chat):
 
 
 async def test_closing_ends_what_is_under_way(ada, chat):
-    """A piece that is on its way when the channel closes is in doubt, and nobody waits for it."""
+    """A piece that is being sent when the channel closes is uncertain, and closing does not wait for it."""
     hold = Hold(asyncio.Event())
     ada.bot.fail("sendMessage", hold)
     sending = asyncio.create_task(ada.channel.send(post(chat)))
@@ -260,7 +260,7 @@ KINDS = {Meaning.DECLINED: Declined, Meaning.NOT_SENT: NotSent, Meaning.DOUBTFUL
 
 
 def decided(answer):
-    """The first and the last error of each range that the row decides, whoever answers."""
+    """The first and the last error of each range that the row decides, from any server."""
     for own in (True, False) if answer.own is None else (answer.own,):
         for some in answer.statuses:
             found = [status for status in some if status >= 300 and answer_to(ANSWERS, status, own=own) is answer]

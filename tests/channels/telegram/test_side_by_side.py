@@ -160,7 +160,7 @@ async def test_a_failure_is_told_only_when_the_others_have_been_heard(ada, bot, 
     crowd(1, "slow")
     async with ada.running() as task:
         await ada.ear.until(lambda: ada.ear.now == 1 and not ada.ear.fails)
-        for _ in range(20):  # whatever the channel would do by itself it does now
+        for _ in range(20):  # the channel would act by itself now
             await asyncio.sleep(0)
         assert not task.done()
         gate.set()

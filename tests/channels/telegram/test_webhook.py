@@ -35,7 +35,7 @@ def say(server, bot):
 
 
 def call(hooked):
-    """How the HTTP server hands a request over."""
+    """How the HTTP server passes a request."""
 
     async def hook(headers, body):
         lower = {name.lower(): value for name, value in headers.items()}
@@ -77,7 +77,7 @@ async def test_the_answer_waits_until_the_update_is_durable(ready, say):
     ready.ear.gate = asyncio.Event()
     say("one")
     calling = asyncio.create_task(ready.server.call_hook(ready.bot, call(ready)))
-    for _ in range(20):  # whatever could answer by itself would do so now
+    for _ in range(20):  # an answer without a cause would arrive now
         await asyncio.sleep(0)
     assert not calling.done()
     ready.ear.gate.set()

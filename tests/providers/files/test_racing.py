@@ -147,7 +147,7 @@ class Deadly:
 
 @pytest.mark.parametrize("hand", [None, "edited a\n§\nb\n§\nby hand\n"])
 async def test_a_process_that_dies_anywhere_loses_and_invents_nothing(tmp_path, keeper, monkeypatch, hand):
-    """After every death: the same end as without it, and no operation that nobody asked for."""
+    """After every death: the same end as without it, and no operation without a request."""
     ends = set()
     for at in range(STEPS_MAX):
         cabinet = Cabinet(tmp_path / str(at), keeper, agent=AgentName(f"agent-{at}"))

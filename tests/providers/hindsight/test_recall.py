@@ -23,7 +23,7 @@ async def fill(hindsight):
     await hindsight.deliver(parcels)
 
 
-async def test_a_person_sees_their_own_words_private_and_in_groups_and_nobody_elses():
+async def test_a_person_recalls_only_their_own_words_in_private_and_in_groups():
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
         await fill(hindsight)
         assert await texts(hindsight, question("what?", "ada")) == ["unit-ada"]
@@ -55,7 +55,7 @@ async def test_a_server_that_ignores_the_filter_shows_nothing_it_may_not():
         assert await texts(hindsight, question("what?", "ada", group=True)) == ["unit-group"]
 
 
-async def test_a_note_about_one_person_is_theirs_and_one_about_nobody_is_everyones():
+async def test_a_note_about_a_person_is_theirs_and_a_note_about_no_person_is_shared():
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
         await hindsight.deliver(
             [note("add", "ada is shy", id="d_1", subject="ada"), note("add", "work hard", id="d_2")]

@@ -86,7 +86,7 @@ def test_every_status_has_a_row():
 )
 @pytest.mark.parametrize("path", WRITES)
 async def test_what_a_proxy_answers_and_forwards_later_is_kept_once(server, provider, path, status):
-    """The courier's own steps: ask, wait for the quiet period, send only what is absent."""
+    """The dispatcher's steps: ask, wait for the quiet period, send only what is absent."""
     await one(provider, note(provider, 0, "an earlier fact"))
     given = WRITES[path](provider, 1, "one fact")
     server.fail_next("forward_later", status=status, path=path, body=b"<html>busy</html>")
@@ -117,7 +117,7 @@ async def test_a_conflict_at_creation_is_tried_again_and_never_parked(server, pr
     assert len(server.messages() + server.conclusions()) == 1
 
 
-async def test_a_database_that_is_down_leaves_nothing_in_doubt_and_health_says_so(server, provider):
+async def test_a_database_that_is_down_leaves_no_unknown_outcome_and_is_unhealthy(server, provider):
     await one(provider, parcel(provider, 0, "hello"))
     server.database_down = True
     outcome = await one(provider, parcel(provider, 1, "one fact"))

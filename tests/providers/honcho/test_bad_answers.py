@@ -103,7 +103,7 @@ async def test_a_201_that_lies_is_uncertain_and_nothing_is_lost(server, provider
     assert len(server.messages() + server.conclusions()) == 1
 
 
-async def test_a_page_instead_of_json_is_uncertain_and_nobody_guesses(server, provider):
+async def test_a_page_instead_of_json_is_uncertain(server, provider):
     assert await provider.healthy() is None
     await one(provider, parcel(provider, 0))
     server.fail_next("html", path="/messages", times=3)

@@ -52,7 +52,7 @@ async def test_a_linked_account_hears_what_was_concluded_about_the_person_but_no
 
 
 @pytest.mark.parametrize("settings", [{"strategy": "global"}, {"strategy": "per-directory"}])
-async def test_a_linked_account_shares_a_honcho_session_with_nobody_else(server, settings):
+async def test_a_linked_account_shares_a_honcho_session_only_with_its_person(server, settings):
     async with provider_on(server, **settings) as provider:
         ada, bob, cy = (naming(f"ses_{who}", who, directory="/a") for who in ("ada", "bob", "cy"))
         await said(provider, server, ada, "my cat is Byron")

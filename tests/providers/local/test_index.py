@@ -198,7 +198,7 @@ def as_release_1_made_it(folder):
 
 
 @pytest.mark.parametrize("first", ["a question", "a delivery"])
-async def test_an_index_of_the_first_release_is_brought_up_to_date_by_whoever_opens_it(guest, folder, first):
+async def test_an_index_of_the_first_release_is_migrated_when_it_is_opened(guest, folder, first):
     parcels = [guest.said(f"my boat is called marzipan{n}", turn=n + 1) for n in range(20)]
     for parcel in parcels:
         await guest.keep(parcel)
@@ -288,7 +288,7 @@ async def test_a_rebuild_that_is_broken_off_leaves_the_index_as_it_was(guest, fo
     await later.provider.close()
 
 
-async def test_nobody_writes_while_the_index_is_filled_from_another_process_either(guest, folder, monkeypatch):
+async def test_a_rebuild_in_another_process_blocks_writes_too(guest, folder, monkeypatch):
     """Two providers over one folder stand for two processes."""
     monkeypatch.setattr(index_file, "BUSY_TIMEOUT_MS", 1)
     said, other = guest.said("marzipan"), await again(folder)

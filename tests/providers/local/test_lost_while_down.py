@@ -14,7 +14,7 @@ async def test_a_lost_index_is_filled_again_at_the_next_start(tmp_path):
         file.unlink()
     async with holdfast.open(tmp_path) as runtime:
         feed = runtime.events()
-        while not is_there(tmp_path):  # nobody asks for the memory until it is
+        while not is_there(tmp_path):  # no query happens until it is there
             await soon(feed.next_within(100))
         while not (await runtime.recall("What is the cat called?", chat="ada", agent="reed")).memories:
             await soon(feed.next_within(100))

@@ -115,7 +115,7 @@ def test_i_is_the_asker_and_you_the_agent():
     assert talk.best("what did you say about the harbour", **who)[0] == "fern's"
 
 
-def test_naming_everybody_prefers_nobody():
+def test_a_query_that_names_every_speaker_prefers_none():
     assert read_question("what do Ada and Ben cook", voices=["ada", "ben"]).speakers == frozenset()
 
 

@@ -58,8 +58,14 @@ class DiscordHttpClient(HTTPClient):
         self._socket = await super().ws_connect(url, compress=compress)
         return self._socket
 
-    async def hang_up(self) -> None:
-        """Release the gateway's connection without waiting: closing may have been cancelled before it began."""
+    async def close(self) -> None:
+        """Close every connection, and the gateway's too where discord.py does not know it: it may have been abandoned
+        before it was identified, or its closing may have been cancelled before it began."""
+        await self._hang_up()
+        await super().close()
+
+    async def _hang_up(self) -> None:
+        """Release the gateway's connection without waiting for an answer."""
         if self._socket is None:
             return
         try:

@@ -81,7 +81,6 @@ class DiscordSession(discord.Client):
             with suppress(TimeoutError, OSError, aiohttp.ClientError):
                 async with asyncio.timeout(CLOSE_S):
                     await self.close()
-            await self.http.hang_up()  # discord.py does not close a connection that it left between hello and ready
             await self.http.close()
         finally:
             self.http.stop_heartbeat()

@@ -1,13 +1,13 @@
-"""A platform without redelivery: each thing is said once, to those who are connected, and kept in a history.
+"""A platform without redelivery: each event is sent once, to the connections that exist, and kept in a history.
 
-A bot that was away asks for what follows the marks that its store keeps (D2). Every node connects for itself, so the
-same thing is mostly heard twice. Connections fail and break; a chat may get a new id, as a Telegram group that becomes
-a supergroup; some messages bring attachments, some of them the same bytes.
+A bot that was disconnected fetches the events after its stored watermarks (D2). Every node connects for itself, so most
+events arrive twice. Connections fail and break; a chat may get a new id, as a Telegram group that becomes a supergroup;
+some messages have attachments, some of them with the same bytes.
 
 Rule 1: the channel takes one event after the other, in the order of positions, over all chats of the account.
-Rule 2: it hears what is said from the moment it connects, and only then asks for what it missed, so nothing falls
-        between. What it takes twice is a duplicate.
-Rule 3: an intake that raises ends the connection; the next one begins at the marks.
+Rule 2: it receives events from the moment it connects, and only then fetches the missed ones, so that none is lost
+        between. An event that it takes twice is a duplicate.
+Rule 3: an exception of the intake ends the connection; the next one begins at the watermarks.
 """
 
 import asyncio
@@ -39,11 +39,11 @@ from holdfast.testing.workload import ADMINS, FILLER, HORIZON_MS, Chat, Say, mar
 CHANNEL = "room"
 AGENT = AgentName("fern")
 ACCOUNT = "room:1"
-FIRST_ROOM = 200  # the numbers of what is said here
+FIRST_STREAMED = 200  # the first number of messages on this platform
 SAID_MAX = 8
 REFUSES = 0.15  # of all attempts to connect
 BREAKS_S = 4.0  # a connection lasts for about this long
-IDLE_S = 31.0  # after so long without news the channel says that it has heard everything
+IDLE_S = 31.0  # after so long without events the channel advances the account's watermark
 LAG_S_MAX = 0.3
 FILES = (b"a picture of a cat", b"a list of things to buy")
 POSITIONS_PER_MS = 1_000
@@ -53,8 +53,8 @@ GONE = "the chat has another id now"
 
 
 @dataclass(frozen=True, slots=True)
-class RoomChat(Chat):
-    """A chat of this platform. Nothing can be refused to it but on record."""
+class StreamChat(Chat):
+    """A chat of this platform. A refused message has a durable row."""
 
     durably: bool = True
 
@@ -64,16 +64,16 @@ class RoomChat(Chat):
 
 
 DEN, HALL, NEW_HALL = (
-    RoomChat(AGENT, "dm", "den"),
-    RoomChat(AGENT, "group", "hall"),
-    RoomChat(AGENT, "group", "newhall"),
+    StreamChat(AGENT, "dm", "den"),
+    StreamChat(AGENT, "group", "hall"),
+    StreamChat(AGENT, "group", "newhall"),
 )
 PEOPLE = {"den": ("ada",), "hall": ("ada", "bob", STRANGER)}
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """One event of the platform's history: something said, or that a chat has another id from now on."""
+    """One event of the platform's history: a message, or a chat's change to a new id."""
 
     position: int
     say: Say
@@ -90,14 +90,14 @@ class Spoken:
 
 
 @dataclass(slots=True)
-class RoomServer:
-    """What was said, who listens, and what the bot's processes did with it."""
+class StreamServer:
+    """The platform's history, its connections, and the outcomes that the bot's processes reported."""
 
     history: list[Spoken] = field(default_factory=list)
     queues: list[asyncio.Queue[Spoken]] = field(default_factory=list)
-    sent: dict[str, SentMessage] = field(default_factory=dict)  # by event id; strangers are not waited for
+    sent: dict[str, SentMessage] = field(default_factory=dict)  # by event id; without the messages of strangers
     spoken: dict[str, Spoken] = field(default_factory=dict)  # by event id
-    passed_over: set[str] = field(default_factory=set)  # marks that stood behind something that was not taken
+    passed_over: set[str] = field(default_factory=set)  # watermarks that passed a message that was not accepted
     moved: bool = False
     breaks: int = 0
     fetched: int = 0
@@ -116,7 +116,7 @@ class RoomServer:
             queue.put_nowait(spoken)
 
     def after(self, marks: Mapping[str, tuple[int, str]], since_ms: int | None) -> list[Spoken]:
-        """What follows the marks; in a chat without one, what was said since."""
+        """The events after the watermarks; in a chat without one, the events since `since_ms`."""
         first = None if since_ms is None else since_ms * POSITIONS_PER_MS - 1
         found = []
         for one in self.history:
@@ -127,7 +127,7 @@ class RoomServer:
         return found
 
     def expected(self, rows: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]) -> list[SentMessage]:
-        """What has to be in a mailbox: everything said since the account's first start, and what was taken before."""
+        """The messages that have to be in a mailbox: all since the account's first start, and those accepted before."""
         first = next((int(mark["event_id"]) for mark in marks if is_whole(mark)), None)
         kept = {row["event_id"] for row in rows if row["account"] == ACCOUNT}
         return [
@@ -147,10 +147,10 @@ class RoomServer:
             sent.acked_at = asyncio.get_running_loop().time()
 
 
-class RoomPeople:
-    """Those who talk in the rooms, whoever listens."""
+class StreamPeople:
+    """The people who talk on this platform."""
 
-    def __init__(self, seed: int | str, server: RoomServer) -> None:
+    def __init__(self, seed: int | str, server: StreamServer) -> None:
         self._chance = random.Random(f"{seed}/area/rooms/said")
         self._server = server
 
@@ -159,15 +159,15 @@ class RoomPeople:
         for n in range(SAID_MAX):
             await asyncio.sleep(self._chance.random() * 2 * HORIZON_MS / 1000 / SAID_MAX)
             if n == moves_at:
-                self._move(FIRST_ROOM + n)
+                self._move(FIRST_STREAMED + n)
             else:
-                self._speak(FIRST_ROOM + n)
+                self._speak(FIRST_STREAMED + n)
 
     def _move(self, n: int) -> None:
-        """Somebody says something to the bot, and the chat has another id before there can be an answer."""
+        """A person writes to the bot, and the chat gets another id before the bot can answer."""
         said = self._say(n, HALL, "ada", mark_of(n))
         self._server.speak(replace(said, addressed=True))
-        self._server.speak(self._say(FIRST_ROOM + SAID_MAX, HALL, "ada", "(moved)"), moved_to=NEW_HALL.name)
+        self._server.speak(self._say(FIRST_STREAMED + SAID_MAX, HALL, "ada", "(moved)"), moved_to=NEW_HALL.name)
 
     def _speak(self, n: int) -> None:
         rng = self._chance
@@ -181,18 +181,18 @@ class RoomPeople:
             text, file = rng.choice(COMMANDS), None
         self._server.speak(self._say(n, chat, sender, f"{text}{_named(file)}"), file=file)
 
-    def _say(self, n: int, chat: RoomChat, sender: str, text: str) -> Say:
+    def _say(self, n: int, chat: StreamChat, sender: str, text: str) -> Say:
         addressed = chat.type == "dm" or self._chance.random() < 0.7
         return Say(n=n, at_ms=0, chat=chat, sender=sender, text=text, addressed=addressed, human=True, conflicts=False)
 
 
 def is_whole(mark: Mapping[str, Any]) -> bool:
-    """Whether a row of watermarks is the account's own, which keeps when it first started."""
+    """Whether a watermark is the account's own, which records its first start."""
     return bool(mark["account"] == ACCOUNT and mark["conversation"] == WHOLE)
 
 
 def _named(file: bytes | None) -> str:
-    """How an attachment is told in the text; by hand, as the intake should do it."""
+    """The line of text about an attachment; a second implementation, apart from the intake."""
     if file is None:
         return ""
     return f"\n[attached: {file_name(file)}, image/png, {len(file)} bytes, sha256 {hash_of(file)[:16]}]"
@@ -202,13 +202,13 @@ def file_name(file: bytes) -> str:
     return f"{FILES.index(file)}.png"
 
 
-class FakeRoom(FakeChat):
+class FakeStream(FakeChat):
     """Implements `Channel`: one node's connection to the platform."""
 
     def __init__(
         self,
         seed: int | str,
-        room: RoomServer,
+        stream: StreamServer,
         server: ChatServer,
         capabilities: ChannelCapabilities,
         healed: Callable[[], bool],
@@ -220,7 +220,7 @@ class FakeRoom(FakeChat):
     ) -> None:
         super().__init__(seed, server, capabilities, healed)
         self._observe = observe
-        self._room = room
+        self._stream = stream
         self._clock = clock
         self._tasks = tasks
         self._chance = random.Random(f"{seed}/area/rooms/{node}")
@@ -230,7 +230,7 @@ class FakeRoom(FakeChat):
             await asyncio.sleep(self._chance.random() * LAG_S_MAX)
             raise ChannelFailed("the platform refuses connections")
         queue: asyncio.Queue[Spoken] = asyncio.Queue()
-        self._room.queues.append(queue)  # first: what is said from here on is heard, whenever the marks are read
+        self._stream.queues.append(queue)  # before the watermarks are read, so that no message is missed
         intake.connected(ACCOUNT)
         try:
             await self._listen(queue, intake)
@@ -238,13 +238,13 @@ class FakeRoom(FakeChat):
             raise ChannelFailed(f"the connection is given up: {error.code}") from error
         finally:
             if not is_dead():
-                self._room.queues.remove(queue)
+                self._stream.queues.remove(queue)
 
     async def _listen(self, queue: asyncio.Queue[Spoken], intake: Intake) -> None:
         watermark = AccountWatermark(ACCOUNT, intake, clock=self._clock, tasks=self._tasks)
         marks = await watermark.resume()
         await asyncio.sleep(self._chance.random() * LAG_S_MAX)
-        for missed in self._room.after(marks, watermark.since_ms):
+        for missed in self._stream.after(marks, watermark.since_ms):
             await self._take(missed, intake)
         until_s = self._now() + self._chance.random() * 2 * BREAKS_S
         while self._healed() or self._now() < until_s:
@@ -256,7 +256,7 @@ class FakeRoom(FakeChat):
                     await watermark.advance(self._clock.now())
                 continue
             await self._take(spoken, intake)
-        self._room.breaks += 1
+        self._stream.breaks += 1
         raise ChannelFailed("the connection broke")
 
     async def _take(self, spoken: Spoken, intake: Intake) -> None:
@@ -266,28 +266,28 @@ class FakeRoom(FakeChat):
             await intake.moved(spoken.chat, spoken.moved_to, new_type=say.chat.type)
             await intake.note_read(ACCOUNT, spoken.chat, spoken.position, say.event_id)
             return
-        self._room.took(spoken, await intake.receive(_message(spoken)))
+        self._stream.took(spoken, await intake.receive(_message(spoken)))
         self._look_at_marks()
 
     def _look_at_marks(self) -> None:
-        """While everything goes on: no mark stands behind something that is in no mailbox."""
+        """Check during the history that no watermark passed a message that is in no mailbox."""
         accepted, watermarks = read_accepted(self._observe()), read_tables(self._observe(), "watermark")["watermark"]
         taken = {row["event_id"] for row in accepted if row["account"] == ACCOUNT}
         marks = {row["conversation"]: row["position"] for row in watermarks if not is_whole(row)}
-        for sent in self._room.expected(accepted, watermarks):
-            one = self._room.spoken[sent.say.event_id]
+        for sent in self._stream.expected(accepted, watermarks):
+            one = self._stream.spoken[sent.say.event_id]
             if one.position <= marks.get(one.chat, 0) and sent.say.event_id not in taken:
-                self._room.passed_over.add(f"{one.chat} was read up to {marks[one.chat]} without {sent.say.event_id}")
+                self._stream.passed_over.add(f"{one.chat} was read up to {marks[one.chat]} without {sent.say.event_id}")
 
     async def rank(self, message: ChatMessage) -> Rank:
-        """The platform knows its admins, and now and then gives no answer."""
+        """The platform knows its admins, and sometimes gives no answer."""
         await asyncio.sleep(self._chance.random() * LAG_S_MAX)
         if not self._healed() and self._chance.random() < REFUSES:
             return Rank.UNKNOWN
         return Rank.ADMIN if message.sender in ADMINS else Rank.MEMBER
 
     async def send(self, post: Post) -> SendOutcome:
-        if self._room.moved and post.address.chat == HALL.name:
+        if self._stream.moved and post.address.chat == HALL.name:
             return NotSent(GONE, retry_after_ms=300)
         return await super().send(post)
 
@@ -316,5 +316,5 @@ def _message(spoken: Spoken) -> ChatMessage:
 
 
 def allowed() -> Iterator[str]:
-    """Who may come in."""
+    """The senders with access."""
     yield from (f"{CHANNEL}:{name}" for names in PEOPLE.values() for name in names if name != STRANGER)

@@ -5,16 +5,16 @@ from holdfast.inbox.identity import Moved
 from holdfast.kernel.errors import AddressTaken
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.evidence import Evidence, Found
-from holdfast.testing.rooms import ACCOUNT, GONE, HALL, NEW_HALL, STRANGER, Spoken, is_whole
+from holdfast.testing.stream_platform import ACCOUNT, GONE, HALL, NEW_HALL, STRANGER, Spoken, is_whole
 
 # --- I23 -----------------------------------------------------------------------------------------------------------
 
 
 def marks_follow_what_was_taken(evidence: Evidence) -> Found:
-    """I23: whatever stands before a mark was taken in once, or kept out on purpose."""
-    if evidence.company is None or not evidence.has(ChannelArea.ROOMS):
+    """I23: every message before a watermark was accepted once, or was ignored on purpose."""
+    if evidence.company is None or not evidence.has(ChannelArea.STREAM):
         return
-    yield from sorted(evidence.company.room.passed_over)
+    yield from sorted(evidence.company.stream.passed_over)
     taken = {row["event_id"] for row in evidence.rows["inbound"] if row["account"] == ACCOUNT}
     marks = {row["conversation"]: row["position"] for row in evidence.more["watermark"] if not is_whole(row)}
     for sent in evidence.sent:
@@ -24,12 +24,12 @@ def marks_follow_what_was_taken(evidence: Evidence) -> Found:
 
 
 def everything_said_was_read(evidence: Evidence) -> Found:
-    """I23: at rest each chat was read to its end, and a stranger's words are in no mailbox."""
-    if evidence.company is None or not evidence.has(ChannelArea.ROOMS):
+    """I23: at rest each chat was read to its end, and no message of a sender without access is in a mailbox."""
+    if evidence.company is None or not evidence.has(ChannelArea.STREAM):
         return
     expected = {sent.say.event_id for sent in evidence.sent}
     marks = {row["conversation"]: row["position"] for row in evidence.more["watermark"] if not is_whole(row)}
-    for spoken in evidence.company.room.history:
+    for spoken in evidence.company.stream.history:
         if spoken.say.event_id in expected and marks.get(spoken.chat, 0) < spoken.position:
             yield f"{spoken.say.event_id} stands behind the mark of {spoken.chat}, {marks.get(spoken.chat)}"
     for row in evidence.rows["inbound"]:
@@ -38,14 +38,14 @@ def everything_said_was_read(evidence: Evidence) -> Found:
 
 
 def _spoken(evidence: Evidence, event_id: str) -> Spoken | None:
-    return evidence.company.room.spoken.get(event_id) if evidence.company is not None else None
+    return evidence.company.stream.spoken.get(event_id) if evidence.company is not None else None
 
 
 # --- I27 -----------------------------------------------------------------------------------------------------------
 
 
 def moved_chats_go_on(evidence: Evidence) -> Found:
-    """I27: a chat with a new id has the mailbox that it had; one whose new address had mail keeps out of it."""
+    """I27: a chat with a new id keeps its mailbox, unless messages had already arrived at the new address."""
     homes = {row["address"]: row["mailbox_id"] for row in evidence.rows["address"]}
     boxes = {row["id"] for row in evidence.rows["mailbox"]}
     yield from (f"{address} leads to {box}, which does not exist" for address, box in homes.items() if box not in boxes)
@@ -65,10 +65,10 @@ def moved_chats_go_on(evidence: Evidence) -> Found:
 
 
 def _heard_first(evidence: Evidence, one: str | None, other: str | None) -> bool:
-    """Whether something was said in the one mailbox before anything was in the other.
+    """Whether the one mailbox had a message before the other had any.
 
-    A process that begins to listen after a move hears only the new chat, while another one that slept may still have
-    what was said in the old one, and the move, before it.
+    A process that connects after a move receives only messages of the new chat, while a process that was paused may
+    still have to process messages of the old chat and the move.
     """
     since = {row["mailbox"]: row["at"] for row in sorted(evidence.rows["inbound"], key=lambda row: -row["at"])}
     return one in since and since[one] < since.get(other, since[one])
@@ -91,8 +91,8 @@ def _moved_by_hand(evidence: Evidence, homes: dict[str, str]) -> Found:
 
 
 def attachments_can_be_read(evidence: Evidence) -> Found:
-    """I28: what came with a message that is kept can be read, byte by byte, and nothing else is kept."""
-    if evidence.company is None or not evidence.has(ChannelArea.ROOMS):
+    """I28: the attachments of a kept message can be read byte by byte, and no other attachment is kept."""
+    if evidence.company is None or not evidence.has(ChannelArea.STREAM):
         return
     bodies = {row["hash"]: bytes(row["body"]) for row in evidence.more["attachment"]}
     enclosed = {(row["message"], row["hash"]) for row in evidence.more["enclosure"]}

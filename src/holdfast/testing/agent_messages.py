@@ -1,9 +1,9 @@
-"""Agents that write to each other, through the real tool `send_message` and the real channel between agents.
+"""Agents that message each other, through the real tool `send_message` and the real channel between agents.
 
-A text names a route: `use write moss reed` has the agent write to moss and asks moss to write to reed. `always` never
-ends: two agents write to each other until the hop count stops them. `with pay` has the last one use a tool.
+A text names a route: `use write moss reed` makes the agent message moss and asks moss to message reed. `always` never
+ends: two agents message each other until the hop count stops them. `with pay` asks the last one to use a tool.
 
-In some histories agents may not write to all others, and some lack a tool.
+In some histories agents may not message all others, and some lack a tool.
 """
 
 import json
@@ -23,18 +23,18 @@ from holdfast.turns.model import ToolSpec
 from holdfast.turns.tool import ToolContext, ToolOutcome, Tools, built_in, no_such_tool
 
 HOPS_MAX = 3
-UNATTENDED_MAX = 8  # more than hops allow in one mailbox, so that hops are what ends a circle
-FIRST_LETTER = 400  # the numbers of what people say to have agents write
-LETTERS_MAX = 3
+UNATTENDED_MAX = 8  # more than the hop limit allows in one mailbox, so that the hop limit ends a cycle
+FIRST_AGENT_REQUEST = 400  # the first number of texts that make agents message each other
+AGENT_REQUESTS_MAX = 3
 ROUTE = re.compile(r" use write ([a-z ]+)\Z")
 ALWAYS, WITH = "always", "with"
 AGENTS = ("fern", "moss", "reed")
-USED = ("look", "pay")  # the tools that letters ask for
-LISTED, HAS = 0.75, 0.6  # of the others, and of these tools, where agents differ
+USED = ("look", "pay")  # the tools that these messages ask for
+LISTED, HAS = 0.75, 0.6  # shares of the other agents and of these tools, where agents differ
 
 
 def talks_to(seed: int | str) -> Mapping[str, tuple[str, ...]]:
-    """Whom each agent may write to."""
+    """The agents that each agent may message."""
     rng = random.Random(f"{seed}/area/agents/lists")
     share = 1 if rng.random() < 0.4 else LISTED
     return {name: tuple(other for other in AGENTS if other != name and rng.random() < share) for name in AGENTS}
@@ -47,11 +47,11 @@ def lacks(seed: int | str) -> Mapping[str, frozenset[str]]:
     return {name: frozenset(tool for tool in USED if rng.random() >= share) for name in AGENTS}
 
 
-def letters(seed: int | str) -> list[Say]:
-    """What people say to have agents write to each other."""
+def agent_requests(seed: int | str) -> list[Say]:
+    """Texts of people that make agents message each other."""
     rng = random.Random(f"{seed}/area/agents/said")
     said = []
-    for n in range(FIRST_LETTER, FIRST_LETTER + 1 + rng.randrange(LETTERS_MAX)):
+    for n in range(FIRST_AGENT_REQUEST, FIRST_AGENT_REQUEST + 1 + rng.randrange(AGENT_REQUESTS_MAX)):
         chat = rng.choice([chat for chat in CHATS if chat.type == "dm"])
         others = rng.sample([name for name in AGENTS if name != chat.agent], rng.choice((1, 2)))
         route = [others[0], chat.agent, ALWAYS] if rng.random() < 0.5 else others
@@ -71,9 +71,9 @@ def letters(seed: int | str) -> list[Say]:
     return said
 
 
-def letter_in(messages: Sequence[ModelMessage], *, gossips: bool = False) -> str | None:
-    """The arguments of the call that the newest text wishes for, unless it has had an answer already. One who gossips
-    passes on the marks of that text."""
+def message_in(messages: Sequence[ModelMessage], *, gossips: bool = False) -> str | None:
+    """The arguments of the call that the newest text requests, unless it was already made. With `gossips`, the message
+    repeats the marks of that text."""
     last = max((n for n, one in enumerate(messages) if one.role == "user" and not one.data), default=-1)
     if last < 0 or any(message.role == "tool" for message in messages[last:]):
         return None
@@ -89,12 +89,12 @@ def letter_in(messages: Sequence[ModelMessage], *, gossips: bool = False) -> str
     return json.dumps({"to": to, "text": " ".join([*marks, text])})
 
 
-def letter_call(id_: str, arguments: str) -> ToolCall:
+def message_call(id_: str, arguments: str) -> ToolCall:
     return ToolCall(id=id_, name=NAME, arguments=arguments)
 
 
 class WritingTools:
-    """Implements `Tools` and `Traceable`: those of every history that an agent has, and the tool that writes to another
+    """Implements `Tools` and `Traceable`: the agent's tools of every history, and the tool that messages another
     agent."""
 
     def __init__(self, others: Tools, seed: int | str) -> None:

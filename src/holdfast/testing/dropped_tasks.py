@@ -1,12 +1,12 @@
 """How to drop a coroutine that must never run again.
 
 Python has no such thing: a suspended coroutine that is freed gets a GeneratorExit and runs its `finally`
-blocks, and an unfinished task complains in the log. So the loop keeps the dead until the history is over
-and judged, and then closes them here, where it cannot matter any more:
+blocks, and an unfinished task complains in the log. So the loop keeps the tasks of dead nodes until the history
+has ended and was judged, and then closes them here, where it has no effect:
 
-- the loop is closed, so whatever awaits or schedules fails;
-- it happens in the task's own context, whose node is dead, so a verb behind `crashing` does nothing;
-- errors, warnings and log lines of these last words are dropped, since they describe no real event.
+- the loop is closed, so every await and every new timer fails;
+- a task is closed in its own context, whose node is dead, so a verb behind `crashing` does nothing;
+- errors, warnings and log lines of this clean-up are dropped, since they describe no real event.
 
 Weakness: plain synchronous statements in a `finally` do run, after the verdict. They reach only objects
 of the finished history, unless the code under test has globals.
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 CLOSE_ATTEMPTS_MAX = 50  # a coroutine that awaits in `finally` takes one attempt per await
 
-_restless: list[object] = []  # never closed, therefore never freed: freeing them would make noise
+_restless: list[object] = []  # never closed, and therefore never freed: freeing them would log errors
 
 
 class SimTask(asyncio.Task[T]):
-    """A task whose place in a set follows its number, not its address.
+    """A task whose position in a set depends on its number, not on its address.
 
     `asyncio.wait` and `TaskGroup` iterate over sets of tasks; by address, the same seed would give another
     order in another process.
@@ -52,8 +52,8 @@ class SimTask(asyncio.Task[T]):
         return self.number
 
 
-def bury(tasks: list[SimTask[Any]], handles: list[asyncio.Handle]) -> None:
-    """Close unfinished tasks, and the coroutines that steps were about to start, without a sound.
+def close_dropped(tasks: list[SimTask[Any]], handles: list[asyncio.Handle]) -> None:
+    """Close unfinished tasks, and the coroutines that steps were about to start, without any output.
 
     Both lists are emptied here: a coroutine that was handed to a task which never began is freed with it.
     """
