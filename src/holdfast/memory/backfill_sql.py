@@ -6,7 +6,7 @@ from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.memory.cursor_sql import BEGIN, add_units, pending_turns
 from holdfast.memory.delivery import DeliveryPolicy, Parcel, due_units
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.parcel_sql import Item, parcel_of
+from holdfast.memory.parcel_sql import ITEM, parcel_of
 from holdfast.store.script import Script, one, rows, run, verb
 
 WITHOUT_CURSOR = """
@@ -16,9 +16,8 @@ select id, fork_seq from session
  order by id limit :limit"""
 LOCK_SESSION = "select state from session where id = :session /*lock*/"
 KNOWN = "select scheduled_seq from cursor where provider = :provider and stream = :stream"
-DELIVERED = """
-select n, place, id, stream, from_seq, through_seq, from_turn, through_turn, op, principal, attempt, sent_at
-  from delivery
+DELIVERED = f"""
+select n, place, {ITEM} from delivery
  where agent = :agent and provider = :provider and n > :after and state in ('delivered', 'retracted')
    and op <> 'erase' order by n limit :limit"""
 
@@ -69,5 +68,5 @@ def list_delivered_parcels(key: LaneKey, *, after: int = 0, limit: int = 200) ->
     found = yield from rows(DELIVERED, agent=key.agent, provider=key.provider, after=after, limit=limit)
     parcels: list[tuple[int, Parcel]] = []
     for n, place, *item in found:
-        parcels.append((n, (yield from parcel_of(key, place, Item(*item)))))
+        parcels.append((n, (yield from parcel_of(key, place, ITEM.value(tuple(item))))))
     return tuple(parcels)

@@ -11,7 +11,7 @@ Rule 4: the settled mark moves when the provider acknowledges. A delivery that m
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
@@ -85,8 +85,7 @@ class TurnSpan:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class Unit(NamedTuple):
     from_turn: int
     through_turn: int
     from_seq: int

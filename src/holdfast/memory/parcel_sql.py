@@ -14,19 +14,27 @@ from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import MEMORY
 from holdfast.memory.notes_sql import memory_notes, notes_held
 from holdfast.memory.visibility import holder_of
-from holdfast.store.script import Script, one, rows
+from holdfast.store.script import Columns, Script, one, rows
 from holdfast.turns.journal import AssistantSaid, Entry, UserSaid
-from holdfast.turns.journal_sql import entry_of
+from holdfast.turns.journal_sql import ENTRY, entry_of
 
-ENTRIES = """
-select seq, turn, kind, tokens, at, body from entry
+ENTRIES = f"""
+select {ENTRY} from entry
  where session = :session and seq >= :first and seq <= :last and turn > 0 and kind in ('user', 'assistant')
  order by seq"""
-TURN = "select place, principal, title, directory, repo from turn where session = :session and n = :n"
+NAMING = Columns(
+    NamingInputs,
+    "turn",
+    without=("agent", "session"),
+    principal="coalesce(turn.principal, :principal)",
+    address="turn.place",
+    parent="session.parent_id",
+)
+NAMED = f"""
+select {NAMING} from session left join turn on turn.session = session.id and turn.n = :n where session.id = :session"""
 UNIT = """
 select through_seq from delivery
  where stream = :stream and provider = :provider and from_seq = :from_seq and op = 'retain'"""
-PARENT = "select parent_id from session where id = :session"
 ERASED_UNITS = "select unit, shared from erased_unit where erasure = :erasure order by unit"
 NOTE_OF_UNIT = "select subject, written_by, principal from memory_op where stream = :stream and seq = :seq"
 # Prefixes of an erasure's stream: its subject is a session, a person, or named units.
@@ -46,6 +54,9 @@ class Item(NamedTuple):
     principal: str
     attempt: int
     sent_at: int | None
+
+
+ITEM = Columns(Item)
 
 
 def parcel_of(key: LaneKey, place: str, item: Item) -> Script[Parcel]:
@@ -84,28 +95,20 @@ def _retraction(parcel: Parcel, item: Item) -> Script[Parcel]:
 
 
 def _naming(key: LaneKey, item: Item) -> Script[NamingInputs]:
-    turn = yield from one(TURN, session=item.stream, n=item.from_turn)
-    session = yield from one(PARENT, session=item.stream)
-    address, principal, title, directory, repo = turn or ("", item.principal, None, None, None)
-    return NamingInputs(
-        agent=key.agent,
-        session=SessionId(item.stream),
-        principal=Principal(principal),
-        address=address,
-        parent=SessionId(session[0]) if session and session[0] else None,
-        title=title,
-        directory=directory or "",
-        repo=repo or "",
-    )
+    session = SessionId(item.stream)
+    row = yield from one(NAMED, session=session, n=item.from_turn, principal=item.principal)
+    if row is None:
+        return NamingInputs(agent=key.agent, session=session, principal=Principal(item.principal))
+    return NAMING.value(row, agent=key.agent, session=session)
 
 
 def _turns(agent: AgentName, session: str, first: int, last: int) -> Script[tuple[SaidTurn, ...]]:
-    found = yield from rows(ENTRIES, session=session, first=first, last=last)
+    found = yield from ENTRY.rows(ENTRIES, session=session, first=first, last=last)
     said: dict[int, list[SpokenLine]] = {}
     for row in found:
         line = _line(agent, entry_of(SessionId(session), row))
         if line is not None:
-            said.setdefault(row[1], []).append(line)
+            said.setdefault(row.turn, []).append(line)
     return tuple(SaidTurn(n=n, lines=tuple(lines)) for n, lines in said.items())
 
 

@@ -1,6 +1,6 @@
 """A chat as its participants saw it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
 
@@ -22,5 +22,6 @@ class ChatLine:
     approval: ApprovalId | None = None  # an open question to a human
     undone: bool = False
 
-    def undo(self) -> "ChatLine":
-        return replace(self, undone=True)
+    @property
+    def is_reply(self) -> bool:
+        return self.principal is None

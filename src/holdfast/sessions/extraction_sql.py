@@ -13,10 +13,10 @@ from holdfast.sessions.finalisation import Finalisation, FinishEvent
 from holdfast.sessions.finalisation_sql import RecordedStep, given_back, hold_end, read_end, write_end
 from holdfast.store.agent_lock_sql import share_agent
 from holdfast.store.script import Script, one, rows, verb
-from holdfast.turns.journal_sql import chain, entry_of, undos
+from holdfast.turns.journal_sql import ENTRY, chain, entry_of, undos
 
-RANGE = """
-select seq, turn, kind, tokens, at, body from entry
+RANGE = f"""
+select {ENTRY} from entry
  where session = :session and seq >= :from_seq and seq <= :through_seq order by seq desc limit :limit"""
 RATIO = "select token_ratio from session where id = :session"
 SPOKEN = """

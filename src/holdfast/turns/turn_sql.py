@@ -10,7 +10,7 @@ from holdfast.inbox.mailbox import Claim
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
-from holdfast.memory.cursor_sql import places_of, schedule
+from holdfast.memory.cursor_sql import PendingTurn, places_of, schedule
 from holdfast.memory.naming import CallerDirectory, NamingInputs
 from holdfast.outbox.agent_message_sql import send_messages
 from holdfast.outbox.new_reply_sql import insert_reply
@@ -329,7 +329,10 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
     if closed is not None and closed[0] is not None:
         yield from approval_sql.close(claim.mailbox, turn.session, turn.n)
     yield from lighten(claim, len(finished))
-    newest = (turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, *_paths(current.where))
+    directory, repo = _paths(current.where)
+    newest = PendingTurn(
+        turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, directory, repo
+    )
     yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest)
     return Committed(held.depth - len(finished))
 
