@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Sequence
 
 from holdfast.kernel import log
+from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.spans import DELIVER, span
 from holdfast.kernel.tasks import Task
-from holdfast.memory.circuit_breaker import Circuit
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
 from holdfast.memory.lane import (
     SAYS_WELL,
@@ -31,6 +31,7 @@ from holdfast.memory.lane import (
     Wellness,
     after_asking,
     may_park,
+    note_outcome,
     settle_all,
     too_early,
 )
@@ -65,7 +66,7 @@ class ProviderDelivery:
         self._ports = ports
         self.key = key
         self.provider = provider
-        self.circuit = Circuit()
+        self.circuit = CircuitBreaker()
         self.claim_name = ""
         self.calls: dict[int, Task] = {}
         self._policy = policy
@@ -220,9 +221,9 @@ class ProviderDelivery:
         return outcomes
 
     def _learn(self, outcome: Outcome, place: str) -> None:
-        before = self.circuit
-        self.circuit = before.after(outcome, self._ports.clock.now(), self._ports.entropy.fraction(), place)
-        self._hurries |= before.is_open and not self.circuit.is_open
+        was_open = self.circuit.is_open
+        note_outcome(self.circuit, outcome, self._ports.clock.now(), self._ports.entropy.fraction(), place)
+        self._hurries |= was_open and not self.circuit.is_open
 
     def _failed(self, parcel: Parcel, error: Exception) -> None:
         log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=parcel.id)

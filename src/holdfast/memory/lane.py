@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.kernel.ids import AgentName, NodeId, Provider
+from holdfast.kernel.circuit_breaker import CircuitBreaker
+from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 from holdfast.memory.delivery import (
@@ -149,6 +150,20 @@ def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance:
                 suspect=suspect,
                 failing=suspect or not uncertain,
             )
+
+
+def note_outcome(circuit: CircuitBreaker, outcome: Outcome, now: Instant, chance: float, lane: str = "") -> None:
+    """Update a provider's circuit breaker. A failure that the content of one lane may have caused names the lane."""
+    match outcome:
+        case Delivered() | Refused():
+            circuit.succeeded()
+        case Unreachable(retry_after_ms=wait_ms, suspect=False):
+            circuit.failed(now, chance, wait_ms=wait_ms or 0)
+        case Unreachable(retry_after_ms=wait_ms) | Uncertain(retry_after_ms=wait_ms, away=True):
+            circuit.failed(now, chance, wait_ms=wait_ms or 0, cause=lane)
+        case Uncertain():
+            if circuit.is_open:
+                circuit.failed(now, chance)
 
 
 class Tally:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from holdfast.inbox.channel import Channel, Editing
 from holdfast.inbox.channels import ChannelKey
 from holdfast.kernel import log
+from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event
@@ -32,8 +33,6 @@ from holdfast.store.ports import Ports
 from holdfast.turns.model_call import is_cancelled_from_outside
 from holdfast.turns.policy import DAY_MS
 
-FAILURES_MAX = 3  # consecutive failures before sends are limited to one probe at a time
-PROBES = RetryPolicy(delay_ms_base=1_000, delay_ms_max=30_000)
 NO_OUTCOME = "the channel's code failed: it did not say what became of it"
 NEVER_DOUBLES_MS = DAY_MS  # a platform that remembers nonces for this long never posts a piece twice
 
@@ -50,8 +49,7 @@ class AccountSender:
         self._policy = policy
         self._on_doubt = on_doubt
         self._unsettled = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
-        self._failures = 0
-        self._account_rests_until = Instant(0)
+        self._circuit = CircuitBreaker()
         self._chats_rest_until: dict[str, Instant] = {}
 
     @property
@@ -62,9 +60,7 @@ class AccountSender:
     @property
     def room(self) -> int:
         """The number of further replies that may be sent now."""
-        if self._ports.clock.now() < self._account_rests_until:
-            return 0
-        allowed = 1 if self._failures >= FAILURES_MAX else self._policy.sends_max
+        allowed = self._circuit.calls_allowed(self._ports.clock.now(), self._policy.sends_max)
         return max(0, allowed - len(self.sending))
 
     def resting(self) -> frozenset[str]:
@@ -77,7 +73,7 @@ class AccountSender:
         """The earliest end of a current pause, of the account or of a chat; None without one."""
         now = self._ports.clock.now()
         return min(
-            (at for at in (self._account_rests_until, *self._chats_rest_until.values()) if at > now), default=None
+            (at for at in (self._circuit.reopens_at, *self._chats_rest_until.values()) if at > now), default=None
         )
 
     # --- one reply
@@ -150,20 +146,13 @@ class AccountSender:
         self._rest(claim.chat, self._channel.capabilities.chat_interval_ms)
         match outcome:
             case NotSent(retry_after_ms=wait_ms, whole_account=True) if wait_ms:
-                self._rest_account(wait_ms)
+                self._circuit.wait(self._ports.clock.now(), wait_ms)
             case NotSent(retry_after_ms=wait_ms) if wait_ms:
                 self._rest(claim.chat, wait_ms)
             case NotSent():
-                self._failures += 1
-                if self._failures >= FAILURES_MAX:
-                    delay_ms = PROBES.delay_ms(self._failures - FAILURES_MAX + 1, self._ports.entropy.fraction())
-                    self._rest_account(delay_ms)
+                self._circuit.failed(self._ports.clock.now(), self._ports.entropy.fraction())
             case Sent() | Declined():
-                self._failures = 0
-
-    def _rest_account(self, wait_ms: int) -> None:
-        """Pause the account. Requests are concurrent, so the longest wait that the platform asked for applies."""
-        self._account_rests_until = max(self._account_rests_until, Instant(self._ports.clock.now() + wait_ms))
+                self._circuit.succeeded()
 
     def _rest(self, chat: str, wait_ms: int) -> None:
         if wait_ms:

@@ -49,7 +49,6 @@ LOOPS = (  # the modules that act, beside those that decide and those that store
     "memory.notes_reviewer",
     "memory.notes_service",
     "memory.providers",
-    "memory.recall_breaker",
     "memory.recaller",
     "memory.reindex",
     "outbox.account_sender",

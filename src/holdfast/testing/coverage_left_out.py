@@ -15,7 +15,6 @@ READ_BESIDE = "the checkers read the trail by a connection of their own"
 NO_MOVES = "no operator of a history moves notes between scopes or providers"
 
 LEFT_OUT: dict[str, str] = {
-    "memory.recall_breaker.RecallBreaker.end_probe": PROBE,
     "memory.recaller.Recaller._probing": PROBE,
     "store.claim_mailbox": "workers claim several mailboxes at a time; the contract suite claims one",
     "store.retry_finalisation": "extractions hardly ever fail often enough to be given up; the contract suite does it",
