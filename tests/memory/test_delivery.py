@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from holdfast.kernel.ids import Principal, Provider
 from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
-from holdfast.memory.naming import NOWHERE, CallerDirectory
 
 EVERY_TURN = DeliveryPolicy(provider=Provider("local"))
 
@@ -29,7 +28,8 @@ def spans(draw: st.DrawFn) -> list[TurnSpan]:
                 last_seq=seq,
                 place=draw(st.sampled_from(["bank", "vault"])),
                 principal=Principal(draw(st.sampled_from(["ada", "bob"]))),
-                where=draw(st.sampled_from([NOWHERE, NOWHERE, CallerDirectory("/app"), CallerDirectory("/app", "/")])),
+                directory=draw(st.sampled_from(["", None, "/app"])),
+                repo=draw(st.sampled_from(["", None, "/"])),
                 undone=draw(st.sampled_from([False, False, True])),
             )
         )

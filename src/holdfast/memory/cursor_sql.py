@@ -10,24 +10,10 @@ import msgspec
 
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
-from holdfast.memory.naming import CallerDirectory, NamingInputs, PerAddress
+from holdfast.memory.naming import NamingInputs, PerAddress
 from holdfast.store.script import Columns, Row, Script, many, one, rows, run, verb
 from holdfast.turns.journal import Entry, Undone
 from holdfast.turns.journal_sql import chain, undos
-
-
-class PendingTurn(NamedTuple):
-    """The columns of a committed turn that determine its units."""
-
-    n: int
-    first_seq: int
-    last_seq: int
-    place: str
-    principal: Principal
-    title: str | None
-    places: str | None
-    directory: str | None
-    repo: str | None
 
 
 class ScheduledUnit(NamedTuple):
@@ -67,7 +53,7 @@ class NewDelivery(NamedTuple):
     through_turn: int = 0
 
 
-PENDING_TURN = Columns(PendingTurn)
+PENDING_TURN = Columns(TurnSpan, without=("undone",))
 UNIT = Columns(ScheduledUnit)
 CURSORS = "select provider, scheduled_seq from cursor where stream = :stream order by provider /*lock*/"
 PENDING = f"""
@@ -134,7 +120,7 @@ def schedule(
     *,
     start: int,
     boundary: bool = False,
-    newest: PendingTurn | None = None,
+    newest: TurnSpan | None = None,
 ) -> Script[None]:
     """Make units of the pending turns.
 
@@ -306,10 +292,9 @@ def pending_turns(session: SessionId, policy: DeliveryPolicy, scheduled: int) ->
 
 
 def _span(
-    policy: DeliveryPolicy, turn: PendingTurn, *, undone: bool, session: tuple[SessionId, Row] | None = None
+    policy: DeliveryPolicy, turn: TurnSpan, *, undone: bool, session: tuple[SessionId, Row] | None = None
 ) -> TurnSpan:
     place = msgspec.json.decode(turn.places, type=dict[str, str]).get(policy.provider) if turn.places else None
-    where = CallerDirectory(turn.directory or "", turn.repo or "")
     if place is None:  # the turn is older than the provider's configuration
         id_, (agent, parent, _) = session or (SessionId(""), ("", None, None))
         place = policy.naming.place(
@@ -320,20 +305,11 @@ def _span(
                 address=turn.place,
                 parent=SessionId(parent) if parent else None,
                 title=turn.title,
-                directory=where.directory,
-                repo=where.repo,
+                directory=turn.directory or "",
+                repo=turn.repo or "",
             )
         )
-    return TurnSpan(
-        n=turn.n,
-        first_seq=turn.first_seq,
-        last_seq=turn.last_seq,
-        place=place,
-        principal=turn.principal,
-        title=turn.title,
-        where=where,
-        undone=undone,
-    )
+    return turn._replace(place=place, undone=undone)
 
 
 def _covers(undo: Entry, turn: int) -> bool:

@@ -21,9 +21,8 @@ from holdfast.memory.forget_halt_sql import halt_turn, leave_mailbox
 from holdfast.memory.forget_person_sql import Blanked, blank_person
 from holdfast.memory.notes import stream_of
 from holdfast.memory.parcel_sql import ERASE_PERSON, ERASE_SESSION, ERASE_UNITS
-from holdfast.memory.provenance_sql import Found, Trail, follow
+from holdfast.memory.provenance_sql import Found, Trail, find_unreadable, follow
 from holdfast.memory.quotation_sql import find_quotations
-from holdfast.memory.unreadable_sql import find_unreadable
 from holdfast.memory.visibility import person_scope
 from holdfast.sessions.delete_sql import blank_session, lock_line
 from holdfast.store.agent_lock_sql import hold_agents

@@ -1,7 +1,7 @@
 """Lanes: the claim of a lane, and the settlement of its deliveries after each attempt. This module is pure.
 
 Rule 1: while a delivery of a lane is in doubt, no later delivery of the lane is sent, except for notes that do not
-        depend on it, at providers where such notes may arrive in any order (memory/note_order.py).
+        depend on it, at providers where such notes may arrive in any order (`may_pass`).
 Rule 2: an absent delivery is resent only after the provider's quiet period, counted from the known end of the attempt:
         a call may send its request at any time before it is cancelled (D20).
 Rule 3: an unreachable provider never parks a delivery, however long the outage; a refusal parks it at once; a doubt
@@ -12,7 +12,7 @@ Rule 4: a failure counts against a unit only if another unit of the provider was
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.kernel.circuit_breaker import CircuitBreaker
@@ -272,6 +272,24 @@ def settle_all(
 
 def _stops(last: Settlement) -> bool:
     return last.untried or last.state in {DeliveryState.SCHEDULED, DeliveryState.UNCERTAIN}
+
+
+def may_pass(parcel: Parcel, waiting: Iterable[Parcel]) -> bool:
+    """Whether a parcel may be sent before the earlier parcels in `waiting`, whose outcomes are unknown.
+
+    A provider identifies a note by its text. Two notes without a common text have the same result in either order; a
+    note that replaces, removes or repeats the text of another depends on it. Turns never overtake: their order is
+    visible to people.
+    """
+    texts = _texts(parcel)
+    return all(texts and (before := _texts(one)) and not texts & before for one in waiting)
+
+
+def _texts(parcel: Parcel) -> set[str]:
+    """The texts that a note writes and removes; empty for other parcels."""
+    if parcel.op is not Op.REMEMBER or parcel.note is None:
+        return set()
+    return {text for text in (parcel.note.text.strip(), parcel.note.old_text.strip()) if text}
 
 
 def _short(text: str) -> str:

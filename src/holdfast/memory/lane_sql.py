@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.memory.delivery import Op, Parcel
-from holdfast.memory.lane import LaneClaim, LaneKey, Package
-from holdfast.memory.note_order import may_pass
+from holdfast.memory.lane import LaneClaim, LaneKey, Package, may_pass
 from holdfast.memory.parcel_sql import Item, parcel_of, payload_hash
 from holdfast.store.script import Row, Script, claim_name, one, rows, run, verb
 

@@ -40,7 +40,7 @@ select {ENTRY} from entry
  where session = :session and kind in ('observed', 'recall') and kind = 'observed' and length(body) > 0"""
 # A writer without a mailbox may record messages of several people as one turn.
 RECORDED = f"""
-select entry.session, {Columns(EntryRow, "entry")}
+select {Columns(EntryRow, "entry")}, entry.session
   from session join turn on turn.session = session.id join entry on entry.session = turn.session
    and entry.seq >= turn.first_seq and entry.seq <= turn.last_seq
  where session.agent = :agent and session.mailbox is null and turn.principal <> :person
@@ -59,6 +59,34 @@ select message, mailbox, session from inbound
  where account = :account and conversation = :conversation and event_id = :event_id"""
 SESSIONS_AT = """
 select id from session where mailbox = (select mailbox_id from address where address = :address) order by id"""
+# Unreadable turns: their session was deleted before the request.
+DELETED = """
+select distinct session.id from inbound join session on session.id = inbound.session
+ where inbound.principal = :person and session.agent = :agent and session.state = 'deleted'"""
+# The first turn that could know the person's words, and the first turn whose branches could. An observed message is in
+# no turn: turns that ended before its arrival did not know it.
+HEARD_FROM = """
+select min(first), min(forked) from (
+  select n as first, n as forked from turn where session = :session and principal = :person
+  union all
+  select turn as first, turn as forked from inbound
+   where session = :session and principal = :person and turn is not null
+  union all
+  select coalesce(max(turn.n), 0) + 1 as first, coalesce(max(turn.n), 0) as forked
+    from inbound left join turn on turn.session = inbound.session and turn.closed_at < inbound.at
+   where inbound.session = :session and inbound.principal = :person and inbound.turn is null
+     and inbound.state <> 'command'
+   group by inbound.message) as heard"""
+PASSED_ON = "select session, turn from inbound where message = :message and session is not null and turn is not null"
+UNREADABLE = """
+with recursive line (id) as (
+  select id from session where id = :session
+  union
+  select session.id from session join line on session.parent_id = line.id
+   where session.fork_seq > 0 and session.fork_turn >= :forked)
+select turn.session, turn.n, session.agent from line join session on session.id = line.id
+  join turn on turn.session = session.id
+ where session.state = 'deleted' and turn.n >= :first"""
 
 
 class AgentMessage(NamedTuple):
@@ -157,7 +185,7 @@ def _touched(agent: str, person: Principal) -> Script[set[SessionId]]:
     for (session,) in (yield from rows(OVERHEARD_SESSIONS, agent=agent)):
         if session not in found and _are_heard(person, (yield from ENTRY.rows(OVERHEARD, session=session))):
             found.add(SessionId(session))
-    for session, *row in (yield from rows(RECORDED, agent=agent, person=person)):
+    for *row, session in (yield from rows(RECORDED, agent=agent, person=person)):
         if _are_heard(person, [EntryRow._make(row)]):
             found.add(SessionId(session))
     return (yield from with_branches(found))
@@ -264,3 +292,28 @@ def mail_of(sent: AgentMessage, target: str) -> Script[list[Row]]:
         if piece is None:
             return found
         found.append(piece)
+
+
+# --- unreadable turns ------------------------------------------------------------------------------
+
+
+def find_unreadable(trail: Trail) -> Script[None]:
+    """Add to the trail the turns of sessions that were deleted before the request.
+
+    A deletion blanks the journal but not the providers, so whether an answer to another person repeats the forgotten
+    words can no longer be determined. The rows still have the principal of each turn and message, so the providers
+    erase every turn of the session, and of its branches, from the first one that could know the words.
+    """
+    known: list[tuple[SessionId, int, int]] = []
+    heard = {session for session, found in trail.sessions.items() if found.agent in trail.agents}
+    for person in sorted(trail.people):
+        for agent in sorted(trail.agents):
+            heard |= {SessionId(row[0]) for row in (yield from rows(DELETED, person=person, agent=agent))}
+        for session in sorted(heard):
+            first, forked = (yield from one(HEARD_FROM, session=session, person=person)) or (None, None)
+            known += [(session, first, forked)] if first is not None else []
+    for message in sorted(trail.mail):
+        known += [(SessionId(session), n, n) for session, n in (yield from rows(PASSED_ON, message=message))]
+    for session, first, forked in known:
+        for deleted, n, agent in (yield from rows(UNREADABLE, session=session, first=first, forked=forked)):
+            trail.found(SessionId(deleted), agent).unreadable.add(n)

@@ -148,7 +148,7 @@ def _judged(run_: CommandRun, who: Giver, live: Live | None) -> Script[NotAllowe
 
 def _record(claim: Claim, run_: CommandRun, who: Giver, live: Live | None, done: CommandDone) -> Script[None]:
     """Write the audit record of a refusal, or of a session switch in a chat with other members."""
-    act, sender = ACTS.get(run_.command.verb), By(kind=ActorKind.PRINCIPAL, id=run_.principal, origin=claim.address)
+    act, sender = ACTS.get(run_.command.verb), _sender(claim, run_)
     if act is not None and done.refused:
         yield from action_sql.refuse(act, sender, live.id if live else claim.mailbox, done.refused)
     elif act is Act.SESSION_SWITCHED and done.switched and who.speaker.place is not CommandPlace.PRIVATE:
@@ -279,10 +279,11 @@ def _undo(claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDo
         return CommandDone(
             live.id if live else None, system_messages.BAD_UNDO if count is None else system_messages.NO_SESSION
         )
-    undone = yield from undo_turns(live.id, claim, (yield from pick_turns(live.id, count)), by=run_.message)
-    if undone.count:
-        yield from action_sql.record(Act.SESSION_UNDONE, _sender(claim, run_), live.id, turns=undone.count)
-    return CommandDone(live.id, system_messages.undone_text(undone.count, count))
+    found = yield from pick_turns(live.id, count)
+    yield from undo_turns(live.id, claim, found, by=run_.message)
+    if found.picked:
+        yield from action_sql.record(Act.SESSION_UNDONE, _sender(claim, run_), live.id, turns=len(found.picked))
+    return CommandDone(live.id, system_messages.undone_text(len(found.picked), count))
 
 
 def _title(_claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDone]:

@@ -129,16 +129,6 @@ select {FINALISATION} from finalisation join session on session.id = finalisatio
  order by finalisation.started_at desc, finalisation.id desc limit :limit"""
 
 
-class RecordedStep(NamedTuple):
-    """A step and its results."""
-
-    event: FinishEvent
-    answer: bytes | None = None
-    model: str | None = None
-    reason: str = ""
-    retry_in_ms: int = 0
-
-
 # --- ending and reopening an epoch -----------------------------------------------------------------
 
 
@@ -201,7 +191,7 @@ def reopen(session: SessionId) -> Script[int | None]:
     if (yield from one(LOCK, session=session, epoch=ended)) is not None:  # sessions closed by older releases have none
         left = yield from read_end(session, ended)
         if left.step is FinishStep.BEGUN and left.owner is None:
-            yield from write_end(left, RecordedStep(FinishEvent.REOPENED))
+            yield from write_end(left, FinishEvent.REOPENED)
     return int(row[0])
 
 
@@ -226,7 +216,6 @@ def record_finalisation(
     reason: str = "",
     retry_in_ms: int = 0,
 ) -> Script[Finalisation]:
-    recorded = RecordedStep(event, answer, model, reason, retry_in_ms)
     closing = advance(held.step, event) in ENDED
     live = (yield from LIVE.one(LIVE_IN, session=held.session)) if closing else None
     current = yield from hold_end(held, with_session=closing)
@@ -234,7 +223,7 @@ def record_finalisation(
         return current  # an earlier call of this claim was committed, but its result was lost
     if current.owner is None:
         return given_back(current, event)
-    yield from write_end(current, recorded)
+    yield from write_end(current, event, answer=answer, model=model, reason=reason, retry_in_ms=retry_in_ms)
     if closing:
         yield from _leave_session(held, live)
     return (yield from read_end(held.session, held.epoch))
@@ -272,21 +261,30 @@ def hold_end(held: Finalisation, *, with_session: bool = False) -> Script[Finali
     return current
 
 
-def write_end(row: Finalisation, recorded: RecordedStep, result: bytes | None = None) -> Script[None]:
-    step = advance(row.step, recorded.event)
+def write_end(
+    row: Finalisation,
+    event: FinishEvent,
+    *,
+    answer: bytes | None = None,
+    result: bytes | None = None,
+    model: str | None = None,
+    reason: str = "",
+    retry_in_ms: int = 0,
+) -> Script[None]:
+    step = advance(row.step, event)
     ended = step in ENDED
     yield from run(
         RECORD,
         session=row.session,
         epoch=row.epoch,
         step=step.value,
-        answer=recorded.answer,
+        answer=answer,
         result=result,
-        model=plain(recorded.model),
-        reason=plain(recorded.reason),
-        released=int(ended or recorded.event is FinishEvent.POSTPONED),
+        model=plain(model),
+        reason=plain(reason),
+        released=int(ended or event is FinishEvent.POSTPONED),
         ended=int(ended),
-        retry_in_ms=recorded.retry_in_ms,
+        retry_in_ms=retry_in_ms,
     )
 
 

@@ -10,7 +10,8 @@ from holdfast.inbox.mailbox import Claim
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
-from holdfast.memory.cursor_sql import PendingTurn, places_of, schedule
+from holdfast.memory.cursor_sql import places_of, schedule
+from holdfast.memory.delivery import TurnSpan
 from holdfast.memory.naming import CallerDirectory, NamingInputs
 from holdfast.outbox.agent_message_sql import send_messages
 from holdfast.outbox.new_reply_sql import insert_reply
@@ -114,7 +115,7 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
         refused = yield from _judge_retry(claim, opening, again)
         if refused is not None:
             return refused
-        last_seq = (yield from undo_turns(opening.session, claim, again, by=opening.messages[0])).last_seq
+        last_seq = yield from undo_turns(opening.session, claim, again, by=opening.messages[0])
         opening = replace(opening, chain=(yield from _repeated_chain(opening)))
     n, first_seq = turns + 1, last_seq + 1
     last_seq = yield from append(opening.session, n, last_seq, opening.entries, claim)
@@ -330,9 +331,7 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
         yield from approval_sql.close(claim.mailbox, turn.session, turn.n)
     yield from lighten(claim, len(finished))
     directory, repo = _paths(current.where)
-    newest = PendingTurn(
-        turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, directory, repo
-    )
+    newest = TurnSpan(turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, directory, repo)
     yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest)
     return Committed(held.depth - len(finished))
 

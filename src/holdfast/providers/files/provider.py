@@ -24,8 +24,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Outcome, Parcel, Refused, Unreachable
 from holdfast.memory.files.disk import Disk, FileFault
-from holdfast.memory.files.projection import Projection
-from holdfast.memory.files.state import load_state
+from holdfast.memory.files.projection import Projection, load_state
 from holdfast.memory.notes import Capacity, NotesPort, Target
 from holdfast.memory.notes_text import FILE_NAMES
 from holdfast.memory.provider import Capabilities
