@@ -16,30 +16,9 @@ from holdfast.turns.journal import Entry, Undone
 from holdfast.turns.journal_sql import chain, undos
 
 
-class ScheduledUnit(NamedTuple):
-    """A delivery of a stream, as undoing and erasing need it."""
+class DeliveryRow(NamedTuple):
+    """A delivery, as it is scheduled and as undoing and erasing read it."""
 
-    n: int
-    id: str
-    agent: str
-    provider: str
-    place: str
-    op: str
-    principal: str
-    from_seq: int
-    from_turn: int
-    through_turn: int
-
-    @property
-    def lane(self) -> tuple[str, str, str]:
-        return self.agent, self.provider, self.place
-
-    @property
-    def turns(self) -> frozenset[int]:
-        return frozenset(range(self.from_turn, self.through_turn + 1))
-
-
-class NewDelivery(NamedTuple):
     id: str
     agent: str
     provider: str
@@ -51,18 +30,28 @@ class NewDelivery(NamedTuple):
     principal: str
     from_turn: int = 0
     through_turn: int = 0
+    n: int = 0  # the store's number of a stored delivery
+
+    @property
+    def lane(self) -> tuple[str, str, str]:
+        return self.agent, self.provider, self.place
+
+    @property
+    def turns(self) -> frozenset[int]:
+        return frozenset(range(self.from_turn, self.through_turn + 1))
 
 
 PENDING_TURN = Columns(TurnSpan, without=("undone",))
-UNIT = Columns(ScheduledUnit)
+UNIT = Columns(DeliveryRow)
+SCHEDULED = Columns(DeliveryRow, without=("n",))
 CURSORS = "select provider, scheduled_seq from cursor where stream = :stream order by provider /*lock*/"
 PENDING = f"""
 select {PENDING_TURN} from turn
  where session = :session and first_seq > :scheduled and closed_at is not null order by n"""
 SESSION = "select agent, parent_id, title from session where id = :session"
 NEW_DELIVERY = f"""
-insert into delivery ({Columns(NewDelivery)}, state, due_at, at)
-values ({", ".join(f":{name}" for name in NewDelivery._fields)}, 'scheduled', :now, :now)"""
+insert into delivery ({SCHEDULED}, state, due_at, at)
+values ({", ".join(f":{name}" for name in SCHEDULED.names)}, 'scheduled', :now, :now)"""
 # A lane with work keeps the due time of its head. A note makes the lane due now: the claim decides whether the note may
 # overtake the head.
 NEW_WORK = """
@@ -171,7 +160,7 @@ def _make_units(
 def add_units(session: SessionId, agent: AgentName, policy: DeliveryPolicy, units: Sequence[Unit]) -> Script[None]:
     yield from add_deliveries(
         [
-            NewDelivery(
+            DeliveryRow(
                 id=f"{policy.provider}:{session}:{unit.from_seq}",
                 agent=agent,
                 provider=policy.provider,
@@ -184,7 +173,7 @@ def add_units(session: SessionId, agent: AgentName, policy: DeliveryPolicy, unit
     )
 
 
-def add_deliveries(batch: Sequence[NewDelivery]) -> Script[None]:
+def add_deliveries(batch: Sequence[DeliveryRow]) -> Script[None]:
     """Append deliveries to their lanes; each lane is locked first."""
     lanes = sorted({(one_.agent, one_.provider, one_.place, int(one_.op == "remember")) for one_ in batch})
     yield from many(
@@ -260,7 +249,7 @@ def schedule_notes(
         place = policy.naming.memory_place(agent, subject)
         yield from add_deliveries(
             [
-                NewDelivery(
+                DeliveryRow(
                     id=f"{policy.provider}:{stream}:{seq}",
                     agent=agent,
                     provider=policy.provider,
@@ -332,20 +321,14 @@ def cancel(session: SessionId, turns: Sequence[int]) -> Script[None]:
         yield from run(MARK, provider=provider, stream=session)
 
 
-def _undo_unit(session: SessionId, unit: ScheduledUnit, first: int, last: int) -> Script[None]:
+def _undo_unit(session: SessionId, unit: DeliveryRow, first: int, last: int) -> Script[None]:
     yield from run(LOCK_LANE, agent=unit.agent, provider=unit.provider, place=unit.place)
     _, attempt = (yield from one(STANDING, n=unit.n)) or ("dropped", 0)
     if attempt:
-        retraction = NewDelivery(
+        retraction = unit._replace(
             id=f"{unit.id}:retract:{first}",
-            agent=unit.agent,
-            provider=unit.provider,
-            place=unit.place,
-            stream=session,
-            from_seq=unit.from_seq,
             through_seq=unit.from_seq,
             op=f"retract:{first}",
-            principal=unit.principal,
             from_turn=first,
             through_turn=last,
         )

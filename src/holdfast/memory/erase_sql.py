@@ -7,7 +7,7 @@ a late request cannot restore the words. Lanes are locked before the check which
 from collections.abc import Collection, Sequence
 
 from holdfast.kernel.ids import ForgetId
-from holdfast.memory.cursor_sql import LOCK_LANE, STANDING, UNIT, NewDelivery, ScheduledUnit, add_deliveries
+from holdfast.memory.cursor_sql import LOCK_LANE, STANDING, UNIT, DeliveryRow, add_deliveries
 from holdfast.memory.forget_halt_sql import FORGOTTEN
 from holdfast.store.script import Script, many, one, rows, run
 
@@ -24,7 +24,7 @@ NAME_UNIT = "insert into erased_unit (erasure, unit, shared) values (:erasure, :
 NEW_PART = "insert into forget_part (forget, n) values (:forget, :n)"
 
 
-def units_of(stream: str) -> Script[list[ScheduledUnit]]:
+def units_of(stream: str) -> Script[list[DeliveryRow]]:
     """All units that were ever scheduled of a stream."""
     return (yield from UNIT.rows(UNITS, stream=stream))
 
@@ -33,8 +33,8 @@ def erase_units(
     forget: ForgetId,
     stream: str,
     principal: str,
-    units: Sequence[ScheduledUnit],
-    shared: Sequence[ScheduledUnit] = (),
+    units: Sequence[DeliveryRow],
+    shared: Sequence[DeliveryRow] = (),
     *,
     spared: Collection[int] = (),
 ) -> Script[int]:
@@ -68,7 +68,7 @@ def _erase(
     agent, provider, place = lane
     ((seq,),) = yield from rows(NEXT_SEQ, stream=stream, provider=provider)
     erasure = f"{provider}:{stream}:{seq}"
-    delivery = NewDelivery(
+    delivery = DeliveryRow(
         id=erasure,
         agent=agent,
         provider=provider,

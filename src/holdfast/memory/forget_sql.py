@@ -14,7 +14,7 @@ from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.inbox.identity_sql import linked_principals, withdraw
 from holdfast.kernel.errors import ForgetNotFound, IdempotencyConflict, SessionNotFound
 from holdfast.kernel.ids import AgentName, ForgetId, SessionId
-from holdfast.memory.cursor_sql import ScheduledUnit
+from holdfast.memory.cursor_sql import DeliveryRow
 from holdfast.memory.erase_sql import erase_units, units_of
 from holdfast.memory.forget import ErasurePart, ForgetRequest, Forgetting
 from holdfast.memory.forget_halt_sql import halt_turn, leave_mailbox
@@ -161,7 +161,7 @@ def _forget_person(id_: ForgetId, trail: Trail) -> Script[Counter[str]]:
 
 def _erasures(
     id_: ForgetId, trail: Trail, blanked: Blanked, spared: set[int]
-) -> Script[list[tuple[str, str, list[ScheduledUnit], list[ScheduledUnit]]]]:
+) -> Script[list[tuple[str, str, list[DeliveryRow], list[DeliveryRow]]]]:
     """The units to erase and the shared units, by the stream of the erasure. Adds to `spared` the numbers of units with
     quoting answers in turns of other people.
 
@@ -170,10 +170,10 @@ def _erasures(
     """
     first = min(trail.people)
     whose = {f"{ERASE_PERSON}{person}": person for person in sorted(trail.people)} | {f"{ERASE_UNITS}{id_}": ""}
-    units = {stream: list[ScheduledUnit]() for stream in whose}
-    shared = {stream: list[ScheduledUnit]() for stream in whose}
+    units = {stream: list[DeliveryRow]() for stream in whose}
+    shared = {stream: list[DeliveryRow]() for stream in whose}
 
-    def stream_for(unit: ScheduledUnit) -> str:
+    def stream_for(unit: DeliveryRow) -> str:
         if unit.agent not in trail.agents:
             return f"{ERASE_UNITS}{id_}"
         return f"{ERASE_PERSON}{unit.principal if unit.principal in trail.people else first}"
@@ -195,7 +195,7 @@ def _erasures(
     return [(stream, whose[stream], units[stream], shared[stream]) for stream in whose]
 
 
-def goes_whole(unit: ScheduledUnit, found: Found, people: frozenset[str]) -> bool:
+def goes_whole(unit: DeliveryRow, found: Found, people: frozenset[str]) -> bool:
     """Whether a provider erases a whole unit: it is entirely the person's, or it contains an answer to a passed-on
     message, an answer that repeats the words, or an unreadable answer. An answer cannot be erased by speaker."""
     if unit.principal in people or unit.turns <= found.turns:

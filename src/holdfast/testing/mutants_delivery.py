@@ -8,9 +8,10 @@ from typing import Any
 
 from holdfast.kernel.ids import DeliveryId, NodeId, Principal, SessionId
 from holdfast.memory import cursor_sql, delivery_call, lane_sql, parcel_sql, settle_sql
-from holdfast.memory.cursor_sql import NewDelivery
+from holdfast.memory.cursor_sql import DeliveryRow
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
 from holdfast.memory.delivery_call import ProviderDelivery
+from holdfast.memory.erase_sql import units_of
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
@@ -21,7 +22,7 @@ from holdfast.sessions import command_sql
 from holdfast.sessions.extraction import Proposals, parse_answer
 from holdfast.sessions.finalisation import FinishEvent
 from holdfast.sessions.finalisation_sql import record_finalisation
-from holdfast.store.script import Call, Columns, Row, Script, one, run
+from holdfast.store.script import Call, Row, Script, one, run
 from holdfast.testing.mutant import Patch, arguments, mutant
 from holdfast.testing.watched import NodeDatabase
 from holdfast.turns import record_sql
@@ -38,11 +39,7 @@ def flush_whole_buffer_on_switch() -> Sequence[Patch]:
 
     def broken(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -> Script[None]:
         yield from honest(session, policies)
-        columns = Columns(NewDelivery)
-        known = yield from columns.rows(
-            f"select {columns} from delivery where stream = :session order by n",  # noqa: S608
-            session=session,
-        )
+        known = yield from units_of(session)
         more = f"flush{len(known)}"
         yield from cursor_sql.add_deliveries(
             [one_._replace(id=f"{one_.id}:{more}", op=f"retain:{more}") for one_ in known if one_.op == "retain"]
@@ -68,7 +65,7 @@ def retract_lost() -> Sequence[Patch]:
     """What is undone after it was sent is not taken back."""
     honest = cursor_sql.add_deliveries
 
-    def broken(batch: Sequence[NewDelivery]) -> Script[None]:
+    def broken(batch: Sequence[DeliveryRow]) -> Script[None]:
         yield from honest([unit for unit in batch if not unit.op.startswith("retract")])
 
     return [(cursor_sql, "add_deliveries", broken)]

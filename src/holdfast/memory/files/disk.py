@@ -80,6 +80,14 @@ class Disk:
             os.close(handle)
         return Content(data, digest(data), _signature(found))
 
+    def text(self, path: Path, content: Content) -> str:
+        """The text of a file that was read. Raises `FileFault` if it is not UTF-8."""
+        try:
+            return content.data.decode()
+        except UnicodeDecodeError as error:
+            reason = f"{self.name(path)} is not UTF-8 (byte {error.start}); save it as UTF-8"
+            raise FileFault(reason, lasting=True) from error
+
     def replace(self, path: Path, data: bytes, seen: Content | None, previous: Content | None) -> bool:
         """Replace the file if it, and the version linked beside it, are still those that were read.
 

@@ -159,7 +159,7 @@ class Projection:
 
     async def _absorb(self, edit: _FileEdit, seen: _Seen) -> bool:
         """Store an edit as operations; False if it changes no entry."""
-        texts = self._texts(edit.path, edit.content)
+        texts = parse_entries(self._disk.text(edit.path, edit.content))
         base = nearest(edit.versions, texts)
         self._check_emptied(edit, texts, base)
         memory = await self._notes.memory(self._agent, edit.subject)
@@ -190,13 +190,6 @@ class Projection:
             lasting=True,
         )
 
-    def _texts(self, path: Path, content: Content) -> tuple[str, ...]:
-        try:
-            return parse_entries(content.data.decode())
-        except UnicodeDecodeError as error:
-            reason = f"{self._disk.name(path)} is not UTF-8 (byte {error.start}); save it as UTF-8"
-            raise FileFault(reason, lasting=True) from error
-
     def _check_emptied(self, edit: _FileEdit, texts: Sequence[str], base: Version | None) -> None:
         if texts or base is None or not base.shown:
             self._emptied.pop(edit.path, None)
@@ -217,7 +210,7 @@ class Projection:
 
     def _write(self, path: Path, memory: AgentNotes, target: Target, seen: _Seen) -> bool:
         """True if the file shows the notes; False if it changed meanwhile."""
-        present = self._texts(path, seen.file) if seen.file else ()
+        present = parse_entries(self._disk.text(path, seen.file)) if seen.file else ()
         entries = arranged(memory.of(target), present, seen.state.versions)
         if seen.file is None and not entries:
             return True

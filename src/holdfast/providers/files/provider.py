@@ -212,11 +212,9 @@ class FilesProvider:
         path = self._disk.root / SOUL
         try:
             found = await self._tasks.in_thread(lambda: self._disk.read(path))
-            return None if found is None else found.data.decode().removeprefix("\ufeff")
+            return None if found is None else self._disk.text(path, found).removeprefix("\ufeff")
         except FileFault as fault:
             raise ProviderFailed(fault.reason) from fault
-        except UnicodeDecodeError as error:
-            raise ProviderFailed(f"{SOUL} is not UTF-8; save it as UTF-8") from error
 
     # --- inside
 
