@@ -58,7 +58,7 @@ def test_before_a_boundary_all_become_due_together_or_none(pending, every):
 @given(spans())
 def test_no_unit_spans_a_change_of_person_place_or_directory(pending):
     for unit in due_units(pending, EVERY_TURN, boundary=True):
-        assert len({span.where for span in within(unit, pending)}) == 1
+        assert len({(span.directory or "", span.repo or "") for span in within(unit, pending)}) == 1
         assert {(span.place, span.principal) for span in within(unit, pending)} == {(unit.place, unit.principal)}
 
 

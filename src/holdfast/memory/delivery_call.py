@@ -41,15 +41,15 @@ from holdfast.memory.settle_sql import settle_lanes
 from holdfast.store.ports import Ports
 from holdfast.turns.model_call import is_cancelled_from_outside
 
-NOTHING_SAID = "nothing was said in it"
+NOTHING_SAID = "it has no content"
 CANNOT = {
-    Op.RETAIN: "the provider takes no turns",
-    Op.RETRACT: "the provider cannot take back what it was told",
-    Op.REMEMBER: "the provider takes no notes",
+    Op.RETAIN: "the provider does not accept turns",
+    Op.RETRACT: "the provider cannot retract turns",
+    Op.REMEMBER: "the provider does not accept notes",
 }
 HURRIED_MAX = 100  # lanes that one successful delivery makes due
-ERASED_BY_HAND = "erased by hand, says the one who replayed it"
-CANNOT_ERASE = "the provider cannot erase by itself: erase it there by hand, then replay this"
+ERASED_BY_HAND = "erased manually, according to the operator who replayed it"
+CANNOT_ERASE = "the provider cannot erase: erase the data there manually, then replay this delivery"
 
 
 class ProviderDelivery:
@@ -112,7 +112,7 @@ class ProviderDelivery:
             self._failed(package.parcel, error)
             landing = Landing.POSSIBLE
         if landing is not Landing.ABSENT:  # ABSENT proves that it answers, not that it accepts parcels
-            found = Delivered() if landing is Landing.LANDED else Uncertain("it cannot say")
+            found = Delivered() if landing is Landing.LANDED else Uncertain("the provider cannot tell")
             self._learn(found, package.parcel.place)
         return after_asking(
             package,
@@ -237,7 +237,7 @@ class ProviderDelivery:
                 await self._ports.db.write(settle_lanes(settled))
             except (StoreUnavailable, StoreFull, StoreReadOnly) as error:
                 attempt += 1
-                log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
+                log.warning("loop.failed", loop="dispatcher", code=error.code, why=str(error))
                 await self._ports.tasks.sleep(self._unsettled.delay_ms(attempt, self._ports.entropy.fraction()))
             except LaneLost as lost:
                 log.info("lane.lost", provider=self.key.provider, why=str(lost))
@@ -257,7 +257,7 @@ class ProviderDelivery:
         try:
             self._hurries = await self._ports.db.write(hurry_lanes(self.key, limit=HURRIED_MAX)) == HURRIED_MAX
         except (StoreUnavailable, StoreFull, StoreReadOnly) as error:  # retried with the next delivery
-            log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
+            log.warning("loop.failed", loop="dispatcher", code=error.code, why=str(error))
 
     def _note(self, claim: LaneClaim, settlements: Sequence[Settlement]) -> None:
         parcels = {package.n: package.parcel for package in claim.packages}

@@ -33,7 +33,7 @@ Refill: TypeAlias = Callable[[LaneKey], Awaitable[int | None]]  # number of parc
 
 
 class Dispatcher(Loop):
-    name = "courier"
+    name = "dispatcher"
 
     def __init__(
         self,

@@ -135,7 +135,7 @@ def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance:
         case Uncertain(reason, retry_after_ms, suspect) | Unreachable(reason, retry_after_ms, suspect):
             uncertain = isinstance(outcome, Uncertain)
             if suspect and (why := blamed(package, policy, known)):
-                doubt = " (it may have landed)" if uncertain else ""
+                doubt = " (it may have arrived)" if uncertain else ""
                 return Settlement(
                     n=package.n,
                     state=DeliveryState.PARKED,
@@ -193,8 +193,8 @@ class Tally:
         return not self.parked_alone and set(since) <= {place}
 
 
-TAKES_OTHERS = "the provider fails on this one each time, while it takes others"
-SAYS_WELL = "the provider fails on this one for long, says that it is well, and nothing else was there to compare"
+TAKES_OTHERS = "the provider fails on this delivery each time and accepts others"
+SAYS_WELL = "the provider has failed on this delivery for long, reports to be healthy, and got no other one to compare"
 
 
 def blamed(package: Package, policy: DispatchPolicy, known: Wellness) -> str | None:
@@ -234,12 +234,12 @@ def after_asking(
     if landing is Landing.ABSENT and waited >= quiet_ms:
         return Settlement(n=package.n, state=DeliveryState.SCHEDULED, again=True)
     if landing is Landing.ABSENT:
-        why = "not there, but an attempt that was cut off may still arrive"
+        why = "the provider does not have it, but an interrupted attempt may still arrive"
         return Settlement(n=package.n, state=DeliveryState.UNCERTAIN, reason=why, delay_ms=quiet_ms - waited)
     if known.healthy and package.uncertain_for_ms >= policy.uncertain_wait_ms:
-        return Settlement(n=package.n, state=DeliveryState.PARKED, reason="nobody can say whether it landed")
+        return Settlement(n=package.n, state=DeliveryState.PARKED, reason="the provider cannot tell whether it arrived")
     delay_ms = policy.retry.delay_ms(package.parcel.attempt, chance)
-    why = "the provider cannot say yet whether it landed"
+    why = "the provider cannot tell yet whether it arrived"
     return Settlement(n=package.n, state=DeliveryState.UNCERTAIN, reason=why, delay_ms=delay_ms)
 
 
@@ -248,7 +248,7 @@ def too_early(claim: LaneClaim, package: Package, quiet_ms: int) -> Settlement |
     waited_ms = claim.doubted_for_ms
     if package.parcel.op not in (Op.RETRACT, Op.ERASE) or waited_ms is None or waited_ms >= quiet_ms:
         return None
-    why = "it waits until no earlier attempt on its lane can arrive any more"
+    why = "it waits until earlier attempts on its lane can no longer arrive"
     rest_ms = quiet_ms - max(waited_ms, 0)
     return Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True, reason=why, delay_ms=rest_ms)
 

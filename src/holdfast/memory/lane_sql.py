@@ -83,8 +83,8 @@ LANE_DUE_NOW = "update lane set due_at = :now where agent = :agent and provider 
 PAIRS = "select distinct agent, provider from lane where due_at is not null order by agent, provider"
 PAIRS_EVER = "select distinct agent, provider from lane order by agent, provider"
 PASSED_MAX = 120  # deliveries of one lane that are searched for one that may overtake
-INTERRUPTED = "a courier was cut off while it was being sent"
-RENDERED_OTHERWISE = "it would be rendered otherwise than when it was first sent"
+INTERRUPTED = "the dispatcher was interrupted while it sent this delivery"
+RENDERED_OTHERWISE = "its content would differ from that of the first attempt"
 
 
 @verb(lock=claim_name)

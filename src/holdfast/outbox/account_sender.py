@@ -175,7 +175,7 @@ class AccountSender:
                 kept = await self._ports.db.write(settle_reply(claim, settlement))
             except HoldfastError as error:
                 attempt += 1
-                log.warning("loop.failed", loop="postman", code=error.code, why=str(error))
+                log.warning("loop.failed", loop="reply_sender", code=error.code, why=str(error))
                 await self._ports.tasks.sleep(self._unsettled.delay_ms(attempt, self._ports.entropy.fraction()))
             else:
                 break

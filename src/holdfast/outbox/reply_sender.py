@@ -25,7 +25,7 @@ POLL_MS_MIN = 20
 
 
 class ReplySender(Loop):
-    name = "postman"
+    name = "reply_sender"
 
     def __init__(
         self,

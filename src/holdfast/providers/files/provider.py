@@ -93,7 +93,7 @@ class FilesProvider:
         outcomes: list[Outcome] = []
         for parcel in parcels:
             if parcel.place in failed:
-                outcomes.append(Unreachable(f"waits behind a note that failed: {failed[parcel.place]}"))
+                outcomes.append(Unreachable(f"it waits for an earlier note that failed: {failed[parcel.place]}"))
                 continue
             note = parcel.note
             # A file shows all notes, so one update serves all parcels of the same file.

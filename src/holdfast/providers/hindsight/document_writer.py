@@ -170,7 +170,7 @@ class _Submission:
 
     async def _retry(self, state: str) -> Outcome | None:
         if self._retries >= RETRIES_MAX:
-            return Unreachable(f"Hindsight {state} on it {self._retries + 1} times", suspect=True)
+            return Unreachable(f"Hindsight reported the operation as {state} {self._retries + 1} times", suspect=True)
         self._retries += 1
         await self._client.retry(self._document.bank, self._document.operation)
         return None
