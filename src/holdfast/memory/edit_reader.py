@@ -1,11 +1,8 @@
 """The edit reader: turns edits of the memory files into changes of the notes."""
 
-from collections.abc import Sequence
-
 from holdfast.kernel import log
-from holdfast.kernel.ids import AgentName
 from holdfast.kernel.loop import Loop
-from holdfast.memory.notes_sql import list_memory_subjects
+from holdfast.memory.notes_service import all_subjects
 from holdfast.memory.providers import Providers
 from holdfast.store.ports import Ports
 
@@ -29,16 +26,9 @@ class EditReader(Loop):
             notice = getattr(self._providers.get(key), "notice_edits", None)
             if notice is None:
                 continue
-            for noticed in await notice(key.agent, await self._subjects(key.agent)):
+            for noticed in await notice(key.agent, await all_subjects(self._ports.db, key.agent)):
                 log.info("memory.edited", agent=key.agent, file=noticed.file, fault=noticed.fault)
         return False
-
-    async def _subjects(self, agent: AgentName) -> Sequence[str]:
-        """All subjects of an agent, read page by page."""
-        found: list[str] = []
-        while page := await self._ports.db.read(list_memory_subjects(agent, after=found[-1] if found else None)):
-            found += page
-        return found
 
     async def rest(self) -> None:
         await self._ports.tasks.sleep(LOOK_EVERY_MS)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from holdfast.inbox.address import parse
 from holdfast.kernel.ids import ApprovalId, SessionId
-from holdfast.sessions.conversation import ChatLine
+from holdfast.sessions.session import ChatLine
 from holdfast.store.script import Columns, Script, one, verb
 from holdfast.turns.approval_sql import waited_for
 from holdfast.turns.journal import Undone

@@ -35,10 +35,11 @@ OPEN_OPERATION = Columns(OpenOperation, owned="exists (select 1 from node where 
 OPEN = f"select {OPEN_OPERATION} from operation where session = :session and kind = :kind and ended_at is null"
 BY_ID = f"select {OPERATION} from operation where id = :id"
 HOLD_OPERATION = f"{BY_ID} /*lock*/"
-NEW_OPERATION = """
+NEW_OPERATION = f"""
 insert into operation (id, kind, session, owner, fence, started_at)
 values (:id, :kind, :session, :owner,
-        1 + coalesce((select max(fence) from operation where session = :session and kind = :kind), 0), :now)"""
+        1 + coalesce((select max(fence) from operation where session = :session and kind = :kind), 0), :now)
+returning {OPERATION}"""
 END = """
 update operation set ended_at = :now, outcome = :outcome, detail = :detail
  where id = :id and fence = :fence and ended_at is null returning id"""
@@ -50,9 +51,10 @@ BY_NUMBER = f"select {SUMMARY} from summary where session = :session and n = :n"
 NEWEST = f"""
 select {SUMMARY} from summary
  where session = :session and n <= :upto_n and length(body) > 0 order by n desc limit 1"""
-NEW_SUMMARY = """
+NEW_SUMMARY = f"""
 insert into summary (session, n, base_n, covers_from, covers_through, head_seq, model, tokens, operation, at, body)
-values (:session, :n, :base_n, :covers_from, :covers_through, :head_seq, :model, :tokens, :operation, :now, :body)"""
+values (:session, :n, :base_n, :covers_from, :covers_through, :head_seq, :model, :tokens, :operation, :now, :body)
+returning {SUMMARY}"""
 COUNTED = "update session set summaries = :n where id = :session"
 
 
@@ -69,9 +71,7 @@ def begin_operation(operation: OperationId, kind: str, session: SessionId, node:
         if other.owned:
             return Busy(other.id)
         yield from run(END, id=other.id, fence=other.fence, outcome="abandoned", detail=None)
-    yield from run(NEW_OPERATION, id=operation, kind=kind, session=session, owner=node)
-    made = yield from OPERATION.one(BY_ID, id=operation)
-    assert made is not None  # noqa: S101 - written by the statement before
+    (made,) = yield from OPERATION.rows(NEW_OPERATION, id=operation, kind=kind, session=session, owner=node)
     return made
 
 
@@ -98,7 +98,7 @@ def commit_summary(operation: Operation, draft: SummaryDraft) -> Script[Summary]
     if draft.covers_from != covered + 1 or not draft.covers_from <= draft.covers_through <= found.committed_seq:
         raise SummaryStale(f"{draft.covers_from}..{draft.covers_through} does not follow {covered}", session=session)
     n = found.summaries + 1
-    yield from run(
+    (made,) = yield from SUMMARY.rows(
         NEW_SUMMARY,
         session=session,
         n=n,
@@ -114,8 +114,6 @@ def commit_summary(operation: Operation, draft: SummaryDraft) -> Script[Summary]
     yield from run(COUNTED, session=session, n=n)
     detail = {"summary": n, "covers_from": draft.covers_from, "covers_through": draft.covers_through}
     yield from end_operation(operation, "done", detail)
-    made = yield from SUMMARY.one(BY_NUMBER, session=session, n=n)
-    assert made is not None  # noqa: S101 - written above
     return made
 
 

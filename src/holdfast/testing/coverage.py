@@ -46,7 +46,6 @@ LOOPS = (  # the modules that act, beside those that decide and those that store
     "memory.dispatcher",
     "memory.edit_reader",
     "memory.forgetter",
-    "memory.notes_reviewer",
     "memory.notes_service",
     "memory.providers",
     "memory.recaller",
