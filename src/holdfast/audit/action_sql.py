@@ -39,12 +39,8 @@ on conflict (actor, hour) do update set n = refusal.n + 1 returning n"""
 OLD_REFUSALS = "delete from refusal where hour < cast(:now as int8) / :hour_ms - 1"
 
 
-def _decoded(detail: str) -> dict[str, object]:
-    return msgspec.json.decode(detail, type=dict[str, object])
-
-
 ACTOR = Columns(By, kind="actor_kind", id="actor")
-ACTION = Columns(Action, without=("by",), detail=("detail", _decoded))
+ACTION = Columns(Action, without=("by",), detail=("detail", msgspec.json.Decoder(dict[str, object]).decode))
 FIELDS = f"{ACTOR}, {ACTION}"
 MATCHES = """
 (:actor = '' or actor = :actor) and (:verb = '' or verb = :verb) and (:subject = '' or subject = :subject)

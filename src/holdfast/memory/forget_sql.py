@@ -28,17 +28,13 @@ from holdfast.sessions.delete_sql import blank_session, lock_line
 from holdfast.store.agent_lock_sql import hold_agents
 from holdfast.store.script import Columns, Script, many, one, plain, rows, run, verb
 
-
-def _decoded(counts: str) -> dict[str, int]:
-    return msgspec.json.decode(counts, type=dict[str, int])
-
-
+COUNTS = msgspec.json.Decoder(dict[str, int])
 FORGETTING = Columns(
     Forgetting,
     without=("parts",),
     agent="nullif(agent, '')",
-    blanked=("blanked", _decoded),
-    kept=("kept", _decoded),
+    blanked=("blanked", COUNTS.decode),
+    kept=("kept", COUNTS.decode),
 )
 PART = Columns(ErasurePart, "delivery", delivery="delivery.id")
 BY_ID = f"select {FORGETTING} from forget where id = :id"

@@ -71,16 +71,14 @@ class NotesService:
         return await self._db.read(read_shown_notes(audience))
 
     async def apply(self, batch: MemoryBatch) -> MemoryOutcome:
-        outcome = await self._db.write(
-            apply_memory(replace(batch, policies=self._providers.policies(batch.agent)), by=acting())
+        """Apply a batch, or reverse the operation of a `MemoryUndo`."""
+        mirrored = replace(batch, policies=self._providers.policies(batch.agent))
+        verb = (
+            undo_memory(mirrored, by=acting())
+            if isinstance(mirrored, MemoryUndo)
+            else apply_memory(mirrored, by=acting())
         )
-        self.changed()
-        return outcome
-
-    async def undo(self, undo: MemoryUndo) -> MemoryOutcome:
-        outcome = await self._db.write(
-            undo_memory(replace(undo, policies=self._providers.policies(undo.agent)), by=acting())
-        )
+        outcome = await self._db.write(verb)
         self.changed()
         return outcome
 

@@ -536,7 +536,7 @@ class Runtime:
     async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
         """Reverse one operation, at most once."""
         self._agents.get(undo.agent)
-        return await self._notes.undo(undo)
+        return await self._notes.apply(undo)
 
     async def backfill(self, provider: str, *, agent: str | None = None) -> int:
         """Queue the turns that predate a provider's configuration; returns the number of queued units."""
