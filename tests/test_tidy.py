@@ -323,6 +323,21 @@ def test_one_class_name_is_one_class():
     assert {name: places for name, places in class_names().items() if len(places) > 1} == {}
 
 
+NAMED_ROWS = {"audit", "memory", "sessions"}  # subjects whose rows of more than three columns have names
+BY_POSITION = {"memory/lane_sql.py"}
+
+
+@per_file([path for path in FILES if path.name.endswith("_sql.py") and path.parent.name in NAMED_ROWS])
+def test_no_column_beyond_the_third_is_read_by_its_number(path):
+    numbers = [node.slice.value for node in ast.walk(source.parse(path)) if _is_numbered(node)]
+    assert name_of(path) in BY_POSITION or not numbers, "make the row a value with `Columns` of store/script.py"
+
+
+def _is_numbered(node: ast.AST) -> bool:
+    is_number = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
+    return is_number and isinstance(node.slice.value, int) and node.slice.value > 2
+
+
 @per_file(FILES)
 def test_no_module_is_named_by_a_retired_metaphor(path):
     assert not RETIRED & set(path.stem.split("_")), "use the word of the field"

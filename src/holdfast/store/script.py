@@ -12,7 +12,7 @@ The SQL is the common subset of both engines:
   the write lock); `/*share*/` takes a shared lock, which conflicts with `/*lock*/` and with changes;
   `/*skip locked*/` locks free rows and skips locked ones;
 - bodies are bytes, times and booleans are integers;
-- rows come back as tuples, in the order of the select list.
+- rows come back as tuples, in the order of the select list; `Columns` makes values of rows with many columns.
 
 A caller runs a verb as `await db.write(open_turn(claim, opening))`. Verbs compose: inside another script,
 `yield from open_turn(claim, opening)` makes both one transaction.
