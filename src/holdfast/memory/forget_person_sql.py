@@ -18,6 +18,7 @@ from holdfast.memory.provenance_sql import Found, Trail
 from holdfast.memory.quotation_sql import Search, find_notes, origin_session
 from holdfast.memory.visibility import person_scope
 from holdfast.outbox.reply_sql import BLANK
+from holdfast.sessions.delete_sql import UNHASHED
 from holdfast.sessions.finalisation_sql import forget_answers
 from holdfast.store.script import Columns, Script, many, rows, run
 from holdfast.turns.approval_sql import forget_digests
@@ -40,11 +41,6 @@ VOID_CONTEXTS = f"{SEEING} update session set undo_count = undo_count + 1 where 
 VOID_EXTRACTION = """
 update finalisation set owner = null, fence = fence + 1
  where session = :session and step = 'begun' and owner is not null"""
-# Removes every hash of the text: that of the body, and one in an event id made by earlier releases.
-UNHASHED = """
-body_hash = :blank, request = null,
-event_id = case when channel = 'openai' and substr(event_id, 1, 5) = 'body.' then 'forgotten.' || message
-                else event_id end"""
 BLANK_INBOUND = f"""
 update inbound set body = :blank, sender_name = null, directory = null, repo = null, {UNHASHED}
  where principal = :person and (length(body) > 0 or length(body_hash) > 0 or sender_name is not null)
