@@ -29,7 +29,7 @@ class QueuePlace(NamedTuple):
     mailbox: str
     seq: int
     waits_until: Instant | None
-    signal: str  # the text of a command that took effect on arrival
+    signal: str | None  # the text of a command that took effect on arrival
     enclosures: int
 
 

@@ -67,7 +67,7 @@ LEFT_OUT: dict[str, str] = {
     "store.refuse_action": "refusals come from surfaces, which are not simulated; the contract suite refuses",
     "audit.action_log": "the desk of a surface that is not simulated",
     # Notes and folders.
-    "memory.edit_reader.EditReader._subjects": "no simulated provider keeps notes in files that people edit",
+    "memory.notes_service.all_subjects": "no simulated provider keeps notes in files that people edit",
     "memory.notes_service.NotesService.memory": NO_MOVES,
     "memory.notes_service.NotesService.move": NO_MOVES,
     "inbox.directory._text": "nobody in a history says which folder they work in",
