@@ -13,9 +13,9 @@ from holdfast.kernel.errors import ChannelFailed
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Tasks
 
-RETRY = RetryPolicy(delay_ms_base=1_000, delay_ms_max=60_000)
+RETRY = RetryPolicy(delay_ms_base=800, delay_ms_max=48_000)  # with jitter at most one minute
 # The other process is a configuration error, which only its operator can end.
-CONFLICT = RetryPolicy(delay_ms_base=30_000, delay_ms_max=30_000)
+CONFLICT = RetryPolicy(delay_ms_base=24_000, delay_ms_max=24_000)
 T = TypeVar("T")
 
 
