@@ -122,7 +122,7 @@ def test_each_provider_has_a_cursor_of_its_own_and_a_dead_one_delays_nobody(worl
         trace = await runtime.trace(message)
         shown = {one.provider: (one.state, one.reason) for one in trace.deliveries}
         assert shown["swift"] == ("delivered", None)
-        assert shown["batching"] == ("scheduled", "it goes out together with the next turns")
+        assert shown["batching"] == ("scheduled", "it is sent together with the next turns")
         assert shown["dead"][0] == "scheduled"
         return session.id
 

@@ -23,7 +23,7 @@ LOOPS: Mapping[str, tuple[str, ...]] = {
         "release_claim",
     ),
     "compressor": ("read_context", "begin_operation", "commit_summary", "end_operation"),
-    "courier": ("list_lane_keys", "next_due", "next_overdue", "schedule_overdue", "claim_lanes", "settle_lanes"),
+    "dispatcher": ("list_lane_keys", "next_due", "next_overdue", "schedule_overdue", "claim_lanes", "settle_lanes"),
     "finisher": (
         *("list_open_agents", "claim_finalisation", "read_excerpt", "read_memory"),
         *("record_finalisation", "apply_finalisation"),

@@ -34,8 +34,7 @@ from holdfast.memory.recall import RecallOutcome
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.views import Delta, Health, Prompt
 from holdfast.sessions.compression import Operation, Summary
-from holdfast.sessions.conversation import ChatLine
-from holdfast.sessions.session import Session, no_place_after
+from holdfast.sessions.session import ChatLine, Session, no_place_after
 from holdfast.turns.context import Context
 from holdfast.turns.journal import EntryView
 from holdfast.turns.spend import SpendTotal

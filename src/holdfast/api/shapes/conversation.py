@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.api.shapes.shapes import Shape
-from holdfast.sessions.conversation import ChatLine
+from holdfast.sessions.session import ChatLine
 
 
 class ConversationLine(Shape, frozen=True, kw_only=True):

@@ -10,11 +10,12 @@ from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKin
 from holdfast.inbox.channel import Intake
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ChannelFailed
+from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Tasks
 
-DELAY_MIN_MS = 500
-DELAY_MAX_MS = 60_000
-CONFLICT_MS = 30_000  # the other process is a configuration error, which only its operator can end
+RETRY = RetryPolicy(delay_ms_base=800, delay_ms_max=48_000)  # with jitter at most one minute
+# The other process is a configuration error, which only its operator can end.
+CONFLICT = RetryPolicy(delay_ms_base=24_000, delay_ms_max=24_000)
 T = TypeVar("T")
 
 
@@ -57,10 +58,8 @@ class BotConnection:
     def _delay_ms(self, failure: BotApiError) -> float:
         if failure.kind is BotApiErrorKind.BUSY:
             return failure.retry_after_ms
-        chance = 0.5 + self._entropy.fraction() / 2
-        if failure.kind is BotApiErrorKind.CONFLICT:
-            return CONFLICT_MS * chance
-        return float(min(DELAY_MAX_MS, DELAY_MIN_MS * 2 ** min(self._failures, 10))) * chance
+        policy = CONFLICT if failure.kind is BotApiErrorKind.CONFLICT else RETRY
+        return policy.delay_ms(self._failures, self._entropy.fraction())
 
 
 def rejected_token(token_from: str) -> str:
