@@ -332,6 +332,17 @@ def test_one_class_name_is_one_class():
     assert {name: places for name, places in class_names().items() if len(places) > 1} == {}
 
 
+NAMED_ROWS = {"audit", "memory", "sessions"}  # subjects whose rows of more than three columns have names
+BY_POSITION = {"memory/lane_sql.py"}
+
+
+@per_file([path for path in FILES if path.name.endswith("_sql.py") and path.parent.name in NAMED_ROWS])
+def test_no_column_beyond_the_third_is_read_by_its_number(path):
+    subscripts = [node.slice for node in ast.walk(source.parse(path)) if isinstance(node, ast.Subscript)]
+    numbers = [one.value for one in subscripts if isinstance(one, ast.Constant) and isinstance(one.value, int)]
+    assert name_of(path) in BY_POSITION or max(numbers, default=0) < 3, "make the row a value (`Columns`)"
+
+
 @per_file(FILES)
 def test_no_module_is_named_by_a_retired_metaphor(path):
     assert not RETIRED & set(path.stem.split("_")), "use the word of the field"

@@ -19,7 +19,7 @@ ACTING = {
     *("kernel/loop.py", "kernel/machine.py", "kernel/notifier.py", "kernel/spans.py", "kernel/task_set.py"),
     *("kernel/time_zones.py",),
     *("memory/delivery_call.py", "memory/dispatcher.py", "memory/edit_reader.py", "memory/files/*.py"),
-    *("memory/forgetter.py", "memory/notes_reviewer.py", "memory/notes_service.py", "memory/provider.py"),
+    *("memory/forgetter.py", "memory/notes_service.py", "memory/provider.py"),
     *("memory/providers.py", "memory/recaller.py", "memory/reindex.py"),
     *("outbox/account_sender.py", "outbox/draft_writer.py", "outbox/drafter.py", "outbox/replies.py"),
     *("outbox/reply_sender.py", "outbox/typing_indicator.py"),

@@ -301,9 +301,9 @@ async def test_memory_files_are_brought_to_a_provider_once(tmp_path):
             await settled(runtime, "delivered")
             nothing = await runtime.migrate_memory()
             first, again = await runtime.migrate_memory(subject="home"), await runtime.migrate_memory(subject="home")
-        assert nothing["honcho"]["MEMORY.md"] == Delivered("nothing to keep")
+        assert nothing["honcho"]["MEMORY.md"] == Delivered("there was nothing to store")
         assert first["honcho"]["MEMORY.md"] == Delivered("1 messages")
-        assert first["honcho"]["SOUL.md"] == Delivered("nothing to keep")
+        assert first["honcho"]["SOUL.md"] == Delivered("there was nothing to store")
         assert again["honcho"]["MEMORY.md"] == Delivered("migrated before")
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from holdfast.kernel.ids import Principal, Provider
 from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
-from holdfast.memory.naming import NOWHERE, CallerDirectory
 
 EVERY_TURN = DeliveryPolicy(provider=Provider("local"))
 
@@ -29,7 +28,8 @@ def spans(draw: st.DrawFn) -> list[TurnSpan]:
                 last_seq=seq,
                 place=draw(st.sampled_from(["bank", "vault"])),
                 principal=Principal(draw(st.sampled_from(["ada", "bob"]))),
-                where=draw(st.sampled_from([NOWHERE, NOWHERE, CallerDirectory("/app"), CallerDirectory("/app", "/")])),
+                directory=draw(st.sampled_from(["", None, "/app"])),
+                repo=draw(st.sampled_from(["", None, "/"])),
                 undone=draw(st.sampled_from([False, False, True])),
             )
         )
@@ -58,7 +58,7 @@ def test_before_a_boundary_all_become_due_together_or_none(pending, every):
 @given(spans())
 def test_no_unit_spans_a_change_of_person_place_or_directory(pending):
     for unit in due_units(pending, EVERY_TURN, boundary=True):
-        assert len({span.where for span in within(unit, pending)}) == 1
+        assert len({(span.directory or "", span.repo or "") for span in within(unit, pending)}) == 1
         assert {(span.place, span.principal) for span in within(unit, pending)} == {(unit.place, unit.principal)}
 
 

@@ -122,7 +122,7 @@ def test_each_provider_has_its_own_cursor_and_a_dead_one_delays_no_other(world: 
         trace = await runtime.trace(message)
         shown = {one.provider: (one.state, one.reason) for one in trace.deliveries}
         assert shown["swift"] == ("delivered", None)
-        assert shown["batching"] == ("scheduled", "it goes out together with the next turns")
+        assert shown["batching"] == ("scheduled", "it is sent together with the next turns")
         assert shown["dead"][0] == "scheduled"
         return session.id
 

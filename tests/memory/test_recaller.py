@@ -5,20 +5,20 @@ Rules: R10, R11, R12.
 """
 
 import asyncio
+from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
 
+from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import AgentName, Principal, Provider, SessionId
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.memory import recaller as module
-from holdfast.memory.circuit_breaker import Circuit
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import Capabilities
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
-from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.recaller import Recaller
 from holdfast.testing import ManualClock, SeededEntropy
 
@@ -46,10 +46,12 @@ class SlowProvider:
 class World:
     def __init__(self, kin=None):
         self.provider = SlowProvider()
-        self.circuits: dict[LaneKey, Circuit] = {}
-        breaker = RecallBreaker(self.circuits, ManualClock(), SeededEntropy("x"))
-        providers = SimpleNamespace(of=lambda _agent: {SLOW: SimpleNamespace(provider=self.provider)})
-        self.recaller = Recaller(providers, AsyncTasks(), breaker, kin)  # type: ignore[arg-type]
+        self.circuits: defaultdict[LaneKey, CircuitBreaker] = defaultdict(CircuitBreaker)
+        providers = SimpleNamespace(
+            of=lambda _agent: {SLOW: SimpleNamespace(provider=self.provider)}, recall_circuits=self.circuits
+        )
+        ports = AsyncTasks(), ManualClock(), SeededEntropy("x")
+        self.recaller = Recaller(providers, *ports, kin)  # type: ignore[arg-type]
 
     async def ahead(self, *heads):
         for head in heads:
@@ -112,5 +114,5 @@ async def test_a_store_that_is_away_is_not_the_providers_failure():
     world = World(kin)
     found = await world.recaller.recall(query(1), POLICY)
     assert (found.skipped, world.provider.asked) == (("slow failed.",), [])
-    assert LaneKey(FERN, SLOW) not in world.circuits
+    assert world.circuits[LaneKey(FERN, SLOW)].failures == 0
     world.recaller.close()

@@ -24,7 +24,6 @@ from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.provider import Capabilities, Configured, Provider
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
-from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.recaller import Recaller
 from holdfast.memory.visibility import is_group
 from holdfast.models.practice import PracticeModel
@@ -241,7 +240,7 @@ class Leaky:
 )
 async def test_what_a_provider_lets_through_is_held_against_the_rule_again(reader, seen):
     leaky = Configured(cast("Provider", Leaky()), PerSession())
-    breaker = RecallBreaker({}, ManualClock(), SeededEntropy("leaky"))
-    recaller = Recaller(Providers(lambda _agent: {ProviderName("leaky"): leaky}), AsyncTasks(), breaker)
+    ports = AsyncTasks(), ManualClock(), SeededEntropy("leaky")
+    recaller = Recaller(Providers(lambda _agent: {ProviderName("leaky"): leaky}), *ports)
     found = await recaller.recall(asking(reader), RecallPolicy())
     assert [one.text for one in found.memories] == seen

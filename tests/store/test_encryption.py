@@ -304,7 +304,7 @@ async def test_a_folder_that_somebody_reads_is_not_changed(folder, tmp_path):
 
 
 def test_the_version_says_which_library_is_in_use():
-    code = "from holdfast.store.encryption.library import library_in_use; print(library_in_use())"
+    code = "from holdfast.store.encryption.databases import library_in_use; print(library_in_use())"
     told = python(code).stdout
     assert "apsw-sqlite3mc" in told
     assert "can encrypt" in told

@@ -18,7 +18,6 @@ from holdfast.audit.action import (
     Action,
     ActionFilter,
     ActionOutcome,
-    ActorKind,
     By,
     digest_of,
     encode_detail,
@@ -26,7 +25,7 @@ from holdfast.audit.action import (
     short,
 )
 from holdfast.kernel.ids import Instant
-from holdfast.store.script import Row, Script, one, plain, rows, run, verb
+from holdfast.store.script import Columns, Row, Script, one, plain, rows, run, verb
 
 NEXT = "update action_head set n = n + 1 where id = 1 returning n, digest, cast(:now as int8)"
 NEW_HEAD = "insert into action_head (id, n, digest) values (1, 0, :digest) on conflict (id) do nothing"
@@ -38,7 +37,11 @@ REFUSED = """
 insert into refusal (actor, hour, n) values (:actor, cast(:now as int8) / :hour_ms, 1)
 on conflict (actor, hour) do update set n = refusal.n + 1 returning n"""
 OLD_REFUSALS = "delete from refusal where hour < cast(:now as int8) / :hour_ms - 1"
-FIELDS = "n, at, verb, actor_kind, actor, label, origin, subject, outcome, code, count, detail, digest"
+
+
+ACTOR = Columns(By, kind="actor_kind", id="actor")
+ACTION = Columns(Action, without=("by",), detail=("detail", msgspec.json.Decoder(dict[str, object]).decode))
+FIELDS = f"{ACTOR}, {ACTION}"
 MATCHES = """
 (:actor = '' or actor = :actor) and (:verb = '' or verb = :verb) and (:subject = '' or subject = :subject)
    and at >= :since"""
@@ -164,16 +167,5 @@ def read_last_action() -> Script[tuple[int, bytes]]:
 
 
 def action_of(row: Row) -> Action:
-    n, at, verb, kind, actor, label, origin, subject, outcome, code, count, detail, digest = row
-    return Action(
-        n=n,
-        at=Instant(at),
-        verb=verb,
-        by=By(kind=ActorKind(kind), id=actor, label=label, origin=origin),
-        subject=subject,
-        outcome=ActionOutcome(outcome),
-        code=code,
-        count=count,
-        detail=msgspec.json.decode(detail, type=dict[str, object]),
-        digest=bytes(digest),
-    )
+    cut = len(ACTOR.names)
+    return ACTION.value(row[cut:], by=ACTOR.value(row[:cut]))

@@ -7,7 +7,7 @@ import apsw
 import holdfast
 from holdfast.cli.options import Json
 from holdfast.cli.output import Output, facts
-from holdfast.store.encryption.library import library_in_use
+from holdfast.store.encryption.databases import library_in_use
 
 
 def version(as_json: Json = False) -> None:

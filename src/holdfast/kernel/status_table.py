@@ -26,7 +26,7 @@ class Meaning(Enum):
     DOUBTFUL = "doubtful"  # possibly posted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """One row. `own` restricts it to answers that are provably the server's own, or not; None matches both."""
 

@@ -6,7 +6,7 @@ from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.memory.cursor_sql import BEGIN, add_units, pending_turns
 from holdfast.memory.delivery import DeliveryPolicy, Parcel, due_units
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.parcel_sql import ITEM, ITEMS, Item, parcel_of
+from holdfast.memory.parcel_sql import ITEM, ITEMS, parcel_of
 from holdfast.store.script import Script, one, rows, run, verb
 
 WITHOUT_CURSOR = """
@@ -68,5 +68,5 @@ def list_delivered_parcels(key: LaneKey, *, after: int = 0, limit: int = 200) ->
     found = yield from rows(DELIVERED, agent=key.agent, provider=key.provider, after=after, limit=limit)
     parcels: list[tuple[int, Parcel]] = []
     for n, place, *item in found:
-        parcels.append((n, (yield from parcel_of(key, place, Item(*item)))))
+        parcels.append((n, (yield from parcel_of(key, place, ITEM.value(tuple(item))))))
     return tuple(parcels)

@@ -4,26 +4,54 @@ Locks are taken in the order cursor, lane, delivery, so that a settlement and th
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
-from holdfast.memory.naming import CallerDirectory, NamingInputs, PerAddress
-from holdfast.store.script import Params, Row, Script, many, one, rows, run, verb
+from holdfast.memory.naming import NamingInputs, PerAddress
+from holdfast.store.script import Columns, Row, Script, many, one, rows, run, verb
 from holdfast.turns.journal import Entry, Undone
 from holdfast.turns.journal_sql import chain, undos
 
+
+class DeliveryRow(NamedTuple):
+    """A delivery, as it is scheduled and as undoing and erasing read it."""
+
+    id: str
+    agent: str
+    provider: str
+    place: str
+    stream: str
+    from_seq: int
+    through_seq: int
+    op: str
+    principal: str
+    from_turn: int = 0
+    through_turn: int = 0
+    n: int = 0  # the store's number of a stored delivery
+
+    @property
+    def lane(self) -> tuple[str, str, str]:
+        return self.agent, self.provider, self.place
+
+    @property
+    def turns(self) -> frozenset[int]:
+        return frozenset(range(self.from_turn, self.through_turn + 1))
+
+
+PENDING_TURN = Columns(TurnSpan, without=("undone",))
+UNIT = Columns(DeliveryRow)
+SCHEDULED = Columns(DeliveryRow, without=("n",))
 CURSORS = "select provider, scheduled_seq from cursor where stream = :stream order by provider /*lock*/"
-PENDING = """
-select n, first_seq, last_seq, place, principal, title, places, directory, repo from turn
+PENDING = f"""
+select {PENDING_TURN} from turn
  where session = :session and first_seq > :scheduled and closed_at is not null order by n"""
 SESSION = "select agent, parent_id, title from session where id = :session"
-NEW_DELIVERY = """
-insert into delivery (id, agent, provider, place, stream, from_seq, through_seq, from_turn, through_turn, op,
-                      principal, state, due_at, at)
-values (:id, :agent, :provider, :place, :stream, :from_seq, :through_seq, :from_turn, :through_turn, :op,
-        :principal, 'scheduled', :now, :now)"""
+NEW_DELIVERY = f"""
+insert into delivery ({SCHEDULED}, state, due_at, at)
+values ({", ".join(f":{name}" for name in SCHEDULED.names)}, 'scheduled', :now, :now)"""
 # A lane with work keeps the due time of its head. A note makes the lane due now: the claim decides whether the note may
 # overtake the head.
 NEW_WORK = """
@@ -41,8 +69,8 @@ WAIT = """
 insert into cursor (provider, stream, scheduled_seq, settled_seq, due_at)
 values (:provider, :stream, :start, :start, cast(:now as int8) + cast(:wait_ms as int8))
 on conflict (provider, stream) do update set due_at = coalesce(cursor.due_at, excluded.due_at)"""
-TOUCHED = """
-select id, agent, provider, place, stream, from_seq, from_turn, through_turn, attempt, principal from delivery
+TOUCHED = f"""
+select {UNIT} from delivery
  where stream = :stream and op = 'retain' and through_turn >= :first and from_turn <= :last
    and state <> 'dropped' order by n"""
 LOCK_LANE = "select fence from lane where agent = :agent and provider = :provider and place = :place /*lock*/"
@@ -61,9 +89,7 @@ update cursor
            and delivery.from_seq > cursor.settled_seq and delivery.op in ('retain', 'remember')
            and delivery.state in ('scheduled', 'sending', 'uncertain')), scheduled_seq)
  where provider = :provider and stream = :stream"""
-BY_ID = """
-select n, attempt from delivery
- where stream = :stream and provider = :provider and from_seq = :from_seq and id = :id"""
+STANDING = "select state, attempt from delivery where n = :n"
 OVERDUE = "select provider, stream, scheduled_seq from cursor where due_at <= :now order by due_at limit :limit"
 NEXT_OVERDUE = "select min(due_at) from cursor where due_at is not null"
 LOCK_SESSION = "select id from session where id = :session /*lock*/"
@@ -83,12 +109,12 @@ def schedule(
     *,
     start: int,
     boundary: bool = False,
-    newest: Row | None = None,
+    newest: TurnSpan | None = None,
 ) -> Script[None]:
     """Make units of the pending turns.
 
-    `start` is the initial position of the cursor of a provider that is new to this session. `newest` is the PENDING row
-    of the turn that was just committed: if no other turn is pending, nothing is read.
+    `start` is the initial position of the cursor of a provider that is new to this session. `newest` is the turn that
+    was just committed: if no other turn is pending, nothing is read.
     """
     taking = [policy for policy in policies if policy.turns]
     if not taking:
@@ -96,7 +122,7 @@ def schedule(
     known = yield from _marks(session)
     for policy in taking:
         scheduled = known.get(policy.provider, start)
-        if newest is not None and newest[1] == scheduled + 1 and policy.every_turns == 1:
+        if newest is not None and newest.first_seq == scheduled + 1 and policy.every_turns == 1:
             pending = [_span(policy, newest, undone=False)]
         else:
             pending = yield from pending_turns(session, policy, scheduled)
@@ -106,8 +132,7 @@ def schedule(
 
 def _marks(stream: str) -> Script[dict[str, int]]:
     """The scheduled mark of each provider's cursor; locks the cursors."""
-    found: list[Row] = yield from rows(CURSORS, stream=stream)
-    return {row[0]: row[1] for row in found}
+    return dict((yield from rows(CURSORS, stream=stream)))
 
 
 def _make_units(
@@ -135,32 +160,27 @@ def _make_units(
 def add_units(session: SessionId, agent: AgentName, policy: DeliveryPolicy, units: Sequence[Unit]) -> Script[None]:
     yield from add_deliveries(
         [
-            {
-                "id": f"{policy.provider}:{session}:{unit.from_seq}",
-                "agent": agent,
-                "provider": policy.provider,
-                "place": unit.place,
-                "stream": session,
-                "from_seq": unit.from_seq,
-                "through_seq": unit.through_seq,
-                "from_turn": unit.from_turn,
-                "through_turn": unit.through_turn,
-                "op": "retain",
-                "principal": unit.principal,
-            }
+            DeliveryRow(
+                id=f"{policy.provider}:{session}:{unit.from_seq}",
+                agent=agent,
+                provider=policy.provider,
+                stream=session,
+                op="retain",
+                **unit._asdict(),
+            )
             for unit in units
         ]
     )
 
 
-def add_deliveries(batch: Sequence[Params]) -> Script[None]:
+def add_deliveries(batch: Sequence[DeliveryRow]) -> Script[None]:
     """Append deliveries to their lanes; each lane is locked first."""
-    lanes = sorted({(row["agent"], row["provider"], row["place"], int(row["op"] == "remember")) for row in batch})
+    lanes = sorted({(one_.agent, one_.provider, one_.place, int(one_.op == "remember")) for one_ in batch})
     yield from many(
         NEW_WORK,
         [{"agent": agent, "provider": name, "place": place, "notes": notes} for agent, name, place, notes in lanes],
     )
-    yield from many(NEW_DELIVERY, batch)
+    yield from many(NEW_DELIVERY, [one_._asdict() for one_ in batch])
 
 
 def schedule_tail(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -> Script[None]:
@@ -228,68 +248,57 @@ def schedule_notes(
         fresh = [seq for seq in range(first_seq, last_seq + 1) if seq > scheduled]
         place = policy.naming.memory_place(agent, subject)
         yield from add_deliveries(
-            [_note(policy, stream, seq, agent=agent, place=place, principal=principal) for seq in fresh]
+            [
+                DeliveryRow(
+                    id=f"{policy.provider}:{stream}:{seq}",
+                    agent=agent,
+                    provider=policy.provider,
+                    place=place,
+                    stream=stream,
+                    from_seq=seq,
+                    through_seq=seq,
+                    op="remember",
+                    principal=principal,
+                )
+                for seq in fresh
+            ]
         )
         if fresh:
             yield from run(ADVANCE, provider=policy.provider, stream=stream, through=fresh[-1], start=first_seq - 1)
 
 
-def _note(policy: DeliveryPolicy, stream: str, seq: int, *, agent: str, place: str, principal: Principal) -> Params:
-    return {
-        "id": f"{policy.provider}:{stream}:{seq}",
-        "agent": agent,
-        "provider": policy.provider,
-        "place": place,
-        "stream": stream,
-        "from_seq": seq,
-        "through_seq": seq,
-        "from_turn": 0,
-        "through_turn": 0,
-        "op": "remember",
-        "principal": principal,
-    }
-
-
 def pending_turns(session: SessionId, policy: DeliveryPolicy, scheduled: int) -> Script[list[TurnSpan]]:
-    found = yield from rows(PENDING, session=session, scheduled=scheduled)
+    found = yield from PENDING_TURN.rows(PENDING, session=session, scheduled=scheduled)
     if not found:
         return []
     own = (yield from chain(session))[:1]
     voided: list[Entry] = yield from undos(own, after=scheduled)
     row = (yield from one(SESSION, session=session)) or ("", None, None)
     return [
-        _span(policy, turn, undone=any(_covers(undo, turn[0]) for undo in voided), session=(session, row))
+        _span(policy, turn, undone=any(_covers(undo, turn.n) for undo in voided), session=(session, row))
         for turn in found
     ]
 
 
-def _span(policy: DeliveryPolicy, turn: Row, *, undone: bool, session: tuple[SessionId, Row] | None = None) -> TurnSpan:
-    n, first, last, address, principal, title, places, directory, repo = turn
-    place = msgspec.json.decode(places, type=dict[str, str]).get(policy.provider) if places else None
+def _span(
+    policy: DeliveryPolicy, turn: TurnSpan, *, undone: bool, session: tuple[SessionId, Row] | None = None
+) -> TurnSpan:
+    place = msgspec.json.decode(turn.places, type=dict[str, str]).get(policy.provider) if turn.places else None
     if place is None:  # the turn is older than the provider's configuration
         id_, (agent, parent, _) = session or (SessionId(""), ("", None, None))
         place = policy.naming.place(
             NamingInputs(
                 agent=AgentName(agent),
                 session=id_,
-                principal=Principal(principal),
-                address=address,
+                principal=turn.principal,
+                address=turn.place,
                 parent=SessionId(parent) if parent else None,
-                title=title,
-                directory=directory or "",
-                repo=repo or "",
+                title=turn.title,
+                directory=turn.directory or "",
+                repo=turn.repo or "",
             )
         )
-    return TurnSpan(
-        n=n,
-        first_seq=first,
-        last_seq=last,
-        place=place,
-        principal=Principal(principal),
-        title=title,
-        where=CallerDirectory(directory or "", repo or ""),
-        undone=undone,
-    )
+    return turn._replace(place=place, undone=undone)
 
 
 def _covers(undo: Entry, turn: int) -> bool:
@@ -303,38 +312,28 @@ def cancel(session: SessionId, turns: Sequence[int]) -> Script[None]:
     whether a unit was sent, so that no dispatcher can claim it in between.
     """
     yield from rows(CURSORS, stream=session)
-    found = yield from rows(TOUCHED, stream=session, first=min(turns), last=max(turns))
-    for row in sorted(found, key=lambda row: row[1:4]):
-        taken = [turn for turn in turns if row[6] <= turn <= row[7]]
+    found = yield from UNIT.rows(TOUCHED, stream=session, first=min(turns), last=max(turns))
+    for unit in sorted(found, key=lambda unit: unit.lane):
+        taken = unit.turns.intersection(turns)
         if taken:
-            yield from _undo_unit(session, row, min(taken), max(taken))
-    for provider in sorted({row[2] for row in found}):
+            yield from _undo_unit(session, unit, min(taken), max(taken))
+    for provider in sorted({unit.provider for unit in found}):
         yield from run(MARK, provider=provider, stream=session)
 
 
-def _undo_unit(session: SessionId, row: Row, first: int, last: int) -> Script[None]:
-    delivery, agent, provider, place, stream, from_seq, from_turn, _, _, principal = row
-    yield from run(LOCK_LANE, agent=agent, provider=provider, place=place)
-    n, attempt = (yield from one(BY_ID, stream=stream, provider=provider, from_seq=from_seq, id=delivery)) or (0, 0)
+def _undo_unit(session: SessionId, unit: DeliveryRow, first: int, last: int) -> Script[None]:
+    yield from run(LOCK_LANE, agent=unit.agent, provider=unit.provider, place=unit.place)
+    _, attempt = (yield from one(STANDING, n=unit.n)) or ("dropped", 0)
     if attempt:
-        yield from add_deliveries(
-            [
-                {
-                    "id": f"{delivery}:retract:{first}",
-                    "agent": agent,
-                    "provider": provider,
-                    "place": place,
-                    "stream": session,
-                    "from_seq": from_seq,
-                    "through_seq": from_seq,
-                    "from_turn": first,
-                    "through_turn": last,
-                    "op": f"retract:{first}",
-                    "principal": principal,
-                }
-            ]
+        retraction = unit._replace(
+            id=f"{unit.id}:retract:{first}",
+            through_seq=unit.from_seq,
+            op=f"retract:{first}",
+            from_turn=first,
+            through_turn=last,
         )
-    elif from_turn == first:
-        yield from run(DROP, n=n)
+        yield from add_deliveries([retraction])
+    elif unit.from_turn == first:
+        yield from run(DROP, n=unit.n)
     else:
-        yield from run(SHORTEN, n=n, stream=session, through=first - 1)
+        yield from run(SHORTEN, n=unit.n, stream=session, through=first - 1)

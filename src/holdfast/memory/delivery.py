@@ -11,12 +11,12 @@ Rule 4: the settled mark moves when the provider acknowledges. A delivery that m
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
-from holdfast.memory.naming import NOWHERE, CallerDirectory, Naming, NamingInputs, PerSession
+from holdfast.memory.naming import Naming, NamingInputs, PerSession
 
 
 class Op(Enum):
@@ -62,31 +62,30 @@ class DeliveryPolicy:
     memory: bool = False  # whether operations on the agent's notes are mirrored to the provider (R20)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnSpan:
-    """A committed turn that is in no unit yet."""
+class TurnSpan(NamedTuple):
+    """A committed turn that is in no unit yet, with the inputs of its name."""
 
     n: int
     first_seq: int
     last_seq: int
-    place: str
+    place: str  # the address, until the provider's naming replaces it
     principal: Principal
     title: str | None = None
-    where: CallerDirectory = NOWHERE
+    places: str | None = None  # the place at each provider that was configured at the turn's commit, as JSON
+    directory: str | None = None
+    repo: str | None = None
     undone: bool = False
 
     def joins(self, last: "TurnSpan") -> bool:
         """Whether one unit may contain both: no input of the naming changed between them (D18)."""
-        return self.n == last.n + 1 and (self.place, self.principal, self.title, self.where) == (
-            last.place,
-            last.principal,
-            last.title,
-            last.where,
-        )
+        return self.n == last.n + 1 and self.named_by == last.named_by
+
+    @property
+    def named_by(self) -> tuple[object, ...]:
+        return self.place, self.principal, self.title, self.directory or "", self.repo or ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class Unit(NamedTuple):
     from_turn: int
     through_turn: int
     from_seq: int

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Sequence
 
 from holdfast.kernel import log
+from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.spans import DELIVER, span
-from holdfast.memory.circuit_breaker import Circuit
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
 from holdfast.memory.lane import (
     SAYS_WELL,
@@ -30,6 +30,7 @@ from holdfast.memory.lane import (
     Wellness,
     after_asking,
     may_park,
+    note_outcome,
     settle_all,
     too_early,
 )
@@ -39,15 +40,15 @@ from holdfast.memory.settle_sql import settle_lanes
 from holdfast.store.ports import Ports
 from holdfast.turns.model_call import is_cancelled_from_outside
 
-NOTHING_SAID = "nothing was said in it"
+NOTHING_SAID = "it has no content"
 CANNOT = {
-    Op.RETAIN: "the provider takes no turns",
-    Op.RETRACT: "the provider cannot take back what it was told",
-    Op.REMEMBER: "the provider takes no notes",
+    Op.RETAIN: "the provider does not accept turns",
+    Op.RETRACT: "the provider cannot retract turns",
+    Op.REMEMBER: "the provider does not accept notes",
 }
 HURRIED_MAX = 100  # lanes that one successful delivery makes due
-ERASED_BY_HAND = "erased by hand, says the one who replayed it"
-CANNOT_ERASE = "the provider cannot erase by itself: erase it there by hand, then replay this"
+ERASED_BY_HAND = "erased manually, according to the operator who replayed it"
+CANNOT_ERASE = "the provider cannot erase: erase the data there manually, then replay this delivery"
 
 
 class ProviderDelivery:
@@ -64,7 +65,7 @@ class ProviderDelivery:
         self._ports = ports
         self.key = key
         self.provider = provider
-        self.circuit = Circuit()
+        self.circuit = CircuitBreaker()
         self._policy = policy
         self._tally = Tally()
         self._hurries = True  # until all waiting lanes are due; lanes may have waited since before a restart
@@ -107,7 +108,7 @@ class ProviderDelivery:
             self._failed(package.parcel, error)
             landing = Landing.POSSIBLE
         if landing is not Landing.ABSENT:  # ABSENT proves that it answers, not that it accepts parcels
-            found = Delivered() if landing is Landing.LANDED else Uncertain("it cannot say")
+            found = Delivered() if landing is Landing.LANDED else Uncertain("the provider cannot tell")
             self._learn(found, package.parcel.place)
         return after_asking(
             package,
@@ -216,9 +217,9 @@ class ProviderDelivery:
         return outcomes
 
     def _learn(self, outcome: Outcome, place: str) -> None:
-        before = self.circuit
-        self.circuit = before.after(outcome, self._ports.clock.now(), self._ports.entropy.fraction(), place)
-        self._hurries |= before.is_open and not self.circuit.is_open
+        was_open = self.circuit.is_open
+        note_outcome(self.circuit, outcome, self._ports.clock.now(), self._ports.entropy.fraction(), place)
+        self._hurries |= was_open and not self.circuit.is_open
 
     def _failed(self, parcel: Parcel, error: Exception) -> None:
         log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=parcel.id)
@@ -232,7 +233,7 @@ class ProviderDelivery:
                 due_in_ms = await self._ports.db.write(settle_lanes(settled))
             except (StoreUnavailable, StoreFull, StoreReadOnly) as error:
                 attempt += 1
-                log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
+                log.warning("loop.failed", loop="dispatcher", code=error.code, why=str(error))
                 await self._ports.tasks.sleep(self._unsettled.delay_ms(attempt, self._ports.entropy.fraction()))
             except LaneLost as lost:
                 log.info("lane.lost", provider=self.key.provider, why=str(lost))
@@ -254,7 +255,7 @@ class ProviderDelivery:
         try:
             hurried = await self._ports.db.write(hurry_lanes(self.key, limit=HURRIED_MAX))
         except (StoreUnavailable, StoreFull, StoreReadOnly) as error:  # retried with the next delivery
-            log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
+            log.warning("loop.failed", loop="dispatcher", code=error.code, why=str(error))
             return
         self._hurries = hurried == HURRIED_MAX
         if hurried:

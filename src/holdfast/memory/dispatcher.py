@@ -42,7 +42,7 @@ class ClaimedLanes(NamedTuple):
 
 
 class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
-    name = "courier"
+    name = "dispatcher"
     topic = Topic.DELIVERY
     flushes = True
     claim_prefix = "lane"

@@ -5,17 +5,13 @@ a late request cannot restore the words. Lanes are locked before the check which
 """
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from holdfast.kernel.ids import ForgetId
-from holdfast.memory.cursor_sql import LOCK_LANE, add_deliveries
+from holdfast.memory.cursor_sql import LOCK_LANE, STANDING, UNIT, DeliveryRow, add_deliveries
 from holdfast.memory.forget_halt_sql import FORGOTTEN
-from holdfast.store.script import Row, Script, many, one, rows, run
+from holdfast.store.script import Script, many, one, rows, run
 
-UNITS = """
-select n, id, agent, provider, place, op, principal, from_seq, from_turn, through_turn from delivery
- where stream = :stream order by n"""
-STANDING = "select state, attempt from delivery where n = :n"
+UNITS = f"select {UNIT} from delivery where stream = :stream order by n"
 # A unit in state sending or uncertain loses its hash when it is settled, before its erasure (settle_sql.py).
 UNHASH = """
 update delivery set payload_hash = null
@@ -28,39 +24,17 @@ NAME_UNIT = "insert into erased_unit (erasure, unit, shared) values (:erasure, :
 NEW_PART = "insert into forget_part (forget, n) values (:forget, :n)"
 
 
-class SentUnit(NamedTuple):
-    n: int
-    id: str
-    agent: str
-    provider: str
-    place: str
-    op: str
-    principal: str
-    from_seq: int
-    from_turn: int
-    through_turn: int
-
-    @property
-    def lane(self) -> tuple[str, str, str]:
-        return self.agent, self.provider, self.place
-
-    @property
-    def turns(self) -> frozenset[int]:
-        return frozenset(range(self.from_turn, self.through_turn + 1))
-
-
-def units_of(stream: str) -> Script[list[SentUnit]]:
+def units_of(stream: str) -> Script[list[DeliveryRow]]:
     """All units that were ever scheduled of a stream."""
-    found: list[Row] = yield from rows(UNITS, stream=stream)
-    return [SentUnit(*row) for row in found]
+    return (yield from UNIT.rows(UNITS, stream=stream))
 
 
 def erase_units(
     forget: ForgetId,
     stream: str,
     principal: str,
-    units: Sequence[SentUnit],
-    shared: Sequence[SentUnit] = (),
+    units: Sequence[DeliveryRow],
+    shared: Sequence[DeliveryRow] = (),
     *,
     spared: Collection[int] = (),
 ) -> Script[int]:
@@ -94,23 +68,18 @@ def _erase(
     agent, provider, place = lane
     ((seq,),) = yield from rows(NEXT_SEQ, stream=stream, provider=provider)
     erasure = f"{provider}:{stream}:{seq}"
-    yield from add_deliveries(
-        [
-            {
-                "id": erasure,
-                "agent": agent,
-                "provider": provider,
-                "place": place,
-                "stream": stream,
-                "from_seq": seq,
-                "through_seq": seq,
-                "from_turn": 0,
-                "through_turn": 0,
-                "op": "erase",
-                "principal": principal,
-            }
-        ]
+    delivery = DeliveryRow(
+        id=erasure,
+        agent=agent,
+        provider=provider,
+        place=place,
+        stream=stream,
+        from_seq=seq,
+        through_seq=seq,
+        op="erase",
+        principal=principal,
     )
+    yield from add_deliveries([delivery])
     ((n,),) = yield from rows(NUMBER, stream=stream, provider=provider, seq=seq)
     yield from many(NAME_UNIT, [{"erasure": erasure, "unit": unit, "shared": shared} for unit, shared in units])
     yield from run(NEW_PART, forget=forget, n=n)

@@ -8,6 +8,7 @@ Summaries that cover a blanked entry are blanked too, also in branches. Every ha
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast.inbox.attachment_sql import drop_enclosures, drop_enclosures_by
 from holdfast.kernel.ids import AgentName, MessageId, Principal, SessionId
@@ -17,8 +18,9 @@ from holdfast.memory.provenance_sql import Found, Trail
 from holdfast.memory.quotation_sql import Search, find_notes, origin_session
 from holdfast.memory.visibility import person_scope
 from holdfast.outbox.reply_sql import BLANK
+from holdfast.sessions.delete_sql import UNHASHED
 from holdfast.sessions.finalisation_sql import forget_answers
-from holdfast.store.script import Script, many, rows, run
+from holdfast.store.script import Columns, Script, many, rows, run
 from holdfast.turns.approval_sql import forget_digests
 
 BLANK_ENTRY = "update entry set body = :blank, tokens = 0 where session = :session and seq = :seq"
@@ -39,11 +41,6 @@ VOID_CONTEXTS = f"{SEEING} update session set undo_count = undo_count + 1 where 
 VOID_EXTRACTION = """
 update finalisation set owner = null, fence = fence + 1
  where session = :session and step = 'begun' and owner is not null"""
-# Removes every hash of the text: that of the body, and one in an event id made by earlier releases.
-UNHASHED = """
-body_hash = :blank, request = null,
-event_id = case when channel = 'openai' and substr(event_id, 1, 5) = 'body.' then 'forgotten.' || message
-                else event_id end"""
 BLANK_INBOUND = f"""
 update inbound set body = :blank, sender_name = null, directory = null, repo = null, {UNHASHED}
  where principal = :person and (length(body) > 0 or length(body_hash) > 0 or sender_name is not null)
@@ -70,8 +67,21 @@ update turn set title = null, directory = null, repo = null
 SHOWN_NAME = "update pairing set name = '' where agent = :agent and principal = :person"
 LOCK_MEMORY = "select stream from memory where agent = :agent order by stream /*lock*/"
 # A note extracted from several speakers has no principal: its speakers are unknown.
-NOTES = """
-select stream, seq, text, origin, subject = :scope or principal = :person from memory_op
+
+
+class SuspectNote(NamedTuple):
+    """A note that may hold words of the person."""
+
+    stream: str
+    seq: int
+    text: bytes
+    origin: str
+    is_theirs: bool
+
+
+SUSPECT_NOTE = Columns(SuspectNote, is_theirs="subject = :scope or principal = :person")
+NOTES = f"""
+select {SUSPECT_NOTE} from memory_op
  where agent = :agent and (subject = :scope or principal = :person or (principal = '' and written_by = 'extraction'))
    and (length(text) > 0 or length(old_text) > 0 or live = 1)"""
 NOTE_TEXT = "select text from memory_op where stream = :stream and seq = :seq"
@@ -179,14 +189,11 @@ def _blank_notes(agent: AgentName, trail: Trail, search: Search, done: Blanked) 
 def _blank_their_notes(agent: AgentName, person: Principal, done: Blanked) -> Script[None]:
     scope = person_scope(person)
     own = stream_of(agent, scope)
-    found = [
-        (stream, seq, text)
-        for stream, seq, text, origin, is_theirs in (yield from rows(NOTES, agent=agent, scope=scope, person=person))
-        if is_theirs or origin_session(origin) in done.heard
-    ]
-    for stream, seq, _ in found:
-        yield from _blank_note(stream, seq, done)
-    for stream, text in sorted({(stream, bytes(text)) for stream, _, text in found if text and stream != own}):
+    noted = yield from SUSPECT_NOTE.rows(NOTES, agent=agent, scope=scope, person=person)
+    found = [note for note in noted if note.is_theirs or origin_session(note.origin) in done.heard]
+    for note in found:
+        yield from _blank_note(note.stream, note.seq, done)
+    for stream, text in sorted({(note.stream, note.text) for note in found if note.text and note.stream != own}):
         yield from run(BLANK_OLD_COPIES, stream=stream, text=text, blank=b"")
         for (seq,) in (yield from rows(BLANK_COPIES, stream=stream, text=text, person=person, blank=b"")):
             done.notes[stream].add(seq)

@@ -13,24 +13,31 @@ from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.inbox.identity_sql import linked_principals, withdraw
 from holdfast.kernel.errors import ForgetNotFound, IdempotencyConflict, SessionNotFound
-from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, Provider, SessionId
-from holdfast.memory.delivery import DeliveryState
-from holdfast.memory.erase_sql import SentUnit, erase_units, units_of
-from holdfast.memory.forget import ErasurePart, ForgetKind, ForgetRequest, Forgetting
+from holdfast.kernel.ids import AgentName, ForgetId, SessionId
+from holdfast.memory.cursor_sql import DeliveryRow
+from holdfast.memory.erase_sql import erase_units, units_of
+from holdfast.memory.forget import ErasurePart, ForgetRequest, Forgetting
 from holdfast.memory.forget_halt_sql import halt_turn, leave_mailbox
 from holdfast.memory.forget_person_sql import Blanked, blank_person
 from holdfast.memory.notes import stream_of
 from holdfast.memory.parcel_sql import ERASE_PERSON, ERASE_SESSION, ERASE_UNITS
-from holdfast.memory.provenance_sql import Found, Trail, follow
+from holdfast.memory.provenance_sql import Found, Trail, find_unreadable, follow
 from holdfast.memory.quotation_sql import find_quotations
-from holdfast.memory.unreadable_sql import find_unreadable
 from holdfast.memory.visibility import person_scope
 from holdfast.sessions.delete_sql import blank_session, lock_line
 from holdfast.store.agent_lock_sql import hold_agents
-from holdfast.store.script import Row, Script, many, one, plain, rows, run, verb
+from holdfast.store.script import Columns, Script, many, one, plain, rows, run, verb
 
-FIELDS = "id, agent, kind, subject, requested_at, blanked, scrubbed_at, scrub_receipt, swept_at, kept"
-BY_ID = f"select {FIELDS} from forget where id = :id"
+COUNTS = msgspec.json.Decoder(dict[str, int])
+FORGETTING = Columns(
+    Forgetting,
+    without=("parts",),
+    agent="nullif(agent, '')",
+    blanked=("blanked", COUNTS.decode),
+    kept=("kept", COUNTS.decode),
+)
+PART = Columns(ErasurePart, "delivery", delivery="delivery.id")
+BY_ID = f"select {FORGETTING} from forget where id = :id"
 NEW = """
 insert into forget (id, agent, kind, subject, requested_at, blanked)
 values (:id, :agent, :kind, :subject, :now, '{}') on conflict (id) do nothing returning id"""
@@ -41,9 +48,8 @@ update forget
        swept_at = case when exists (select 1 from forget_part where forget_part.forget = :id) then null
                        else requested_at end
  where id = :id"""
-PARTS = """
-select delivery.id, delivery.agent, delivery.provider, delivery.place, delivery.state, delivery.attempt,
-       delivery.due_at, delivery.receipt, delivery.reason
+PARTS = f"""
+select {PART}
   from forget_part join delivery on delivery.n = forget_part.n
  where forget_part.forget = :id order by delivery.n"""
 AGENTS = """
@@ -151,7 +157,7 @@ def _forget_person(id_: ForgetId, trail: Trail) -> Script[Counter[str]]:
 
 def _erasures(
     id_: ForgetId, trail: Trail, blanked: Blanked, spared: set[int]
-) -> Script[list[tuple[str, str, list[SentUnit], list[SentUnit]]]]:
+) -> Script[list[tuple[str, str, list[DeliveryRow], list[DeliveryRow]]]]:
     """The units to erase and the shared units, by the stream of the erasure. Adds to `spared` the numbers of units with
     quoting answers in turns of other people.
 
@@ -160,10 +166,10 @@ def _erasures(
     """
     first = min(trail.people)
     whose = {f"{ERASE_PERSON}{person}": person for person in sorted(trail.people)} | {f"{ERASE_UNITS}{id_}": ""}
-    units = {stream: list[SentUnit]() for stream in whose}
-    shared = {stream: list[SentUnit]() for stream in whose}
+    units = {stream: list[DeliveryRow]() for stream in whose}
+    shared = {stream: list[DeliveryRow]() for stream in whose}
 
-    def stream_for(unit: SentUnit) -> str:
+    def stream_for(unit: DeliveryRow) -> str:
         if unit.agent not in trail.agents:
             return f"{ERASE_UNITS}{id_}"
         return f"{ERASE_PERSON}{unit.principal if unit.principal in trail.people else first}"
@@ -185,7 +191,7 @@ def _erasures(
     return [(stream, whose[stream], units[stream], shared[stream]) for stream in whose]
 
 
-def goes_whole(unit: SentUnit, found: Found, people: frozenset[str]) -> bool:
+def goes_whole(unit: DeliveryRow, found: Found, people: frozenset[str]) -> bool:
     """Whether a provider erases a whole unit: it is entirely the person's, or it contains an answer to a passed-on
     message, an answer that repeats the words, or an unreadable answer. An answer cannot be erased by speaker."""
     if unit.principal in people or unit.turns <= found.turns:
@@ -251,36 +257,4 @@ def read_forgetting(id_: ForgetId) -> Script[Forgetting]:
     row = yield from one(BY_ID, id=id_)
     if row is None:
         raise ForgetNotFound(f"nothing was asked to be forgotten under {id_!r}", forget=id_)
-    return _forgetting(row, [_part(part) for part in (yield from rows(PARTS, id=id_))])
-
-
-def _forgetting(row: Row, parts: Sequence[ErasurePart]) -> Forgetting:
-    id_, agent, kind, subject, requested_at, blanked, scrubbed_at, receipt, swept_at, kept = row
-    return Forgetting(
-        id=ForgetId(id_),
-        agent=AgentName(agent) if agent else None,
-        kind=ForgetKind(kind),
-        subject=subject,
-        requested_at=Instant(requested_at),
-        blanked=msgspec.json.decode(blanked, type=dict[str, int]),
-        kept=msgspec.json.decode(kept, type=dict[str, int]),
-        scrubbed_at=None if scrubbed_at is None else Instant(scrubbed_at),
-        scrub_receipt=receipt,
-        swept_at=None if swept_at is None else Instant(swept_at),
-        parts=tuple(parts),
-    )
-
-
-def _part(row: Row) -> ErasurePart:
-    id_, agent, provider, place, state, attempt, due_at, receipt, reason = row
-    return ErasurePart(
-        delivery=DeliveryId(id_),
-        agent=AgentName(agent),
-        provider=Provider(provider),
-        place=place,
-        state=DeliveryState(state),
-        attempt=attempt,
-        due_at=Instant(due_at),
-        receipt=receipt,
-        reason=reason,
-    )
+    return FORGETTING.value(row, parts=tuple((yield from PART.rows(PARTS, id=id_))))

@@ -1,7 +1,7 @@
 """Lanes: the claim of a lane, and the settlement of its deliveries after each attempt. This module is pure.
 
 Rule 1: while a delivery of a lane is in doubt, no later delivery of the lane is sent, except for notes that do not
-        depend on it, at providers where such notes may arrive in any order (memory/note_order.py).
+        depend on it, at providers where such notes may arrive in any order (`may_pass`).
 Rule 2: an absent delivery is resent only after the provider's quiet period, counted from the known end of the attempt:
         a call may send its request at any time before it is cancelled (D20).
 Rule 3: an unreachable provider never parks a delivery, however long the outage; a refusal parks it at once; a doubt
@@ -12,10 +12,11 @@ Rule 4: a failure counts against a unit only if another unit of the provider was
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.kernel.ids import AgentName, NodeId, Provider
+from holdfast.kernel.circuit_breaker import CircuitBreaker
+from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 from holdfast.memory.delivery import (
@@ -134,7 +135,7 @@ def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance:
         case Uncertain(reason, retry_after_ms, suspect) | Unreachable(reason, retry_after_ms, suspect):
             uncertain = isinstance(outcome, Uncertain)
             if suspect and (why := blamed(package, policy, known)):
-                doubt = " (it may have landed)" if uncertain else ""
+                doubt = " (it may have arrived)" if uncertain else ""
                 return Settlement(
                     n=package.n,
                     state=DeliveryState.PARKED,
@@ -149,6 +150,20 @@ def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance:
                 suspect=suspect,
                 failing=suspect or not uncertain,
             )
+
+
+def note_outcome(circuit: CircuitBreaker, outcome: Outcome, now: Instant, chance: float, lane: str = "") -> None:
+    """Update a provider's circuit breaker. A failure that the content of one lane may have caused names the lane."""
+    match outcome:
+        case Delivered() | Refused():
+            circuit.succeeded()
+        case Unreachable(retry_after_ms=wait_ms, suspect=False):
+            circuit.failed(now, chance, wait_ms=wait_ms or 0)
+        case Unreachable(retry_after_ms=wait_ms) | Uncertain(retry_after_ms=wait_ms, away=True):
+            circuit.failed(now, chance, wait_ms=wait_ms or 0, cause=lane)
+        case Uncertain():
+            if circuit.is_open:
+                circuit.failed(now, chance)
 
 
 class Tally:
@@ -178,8 +193,8 @@ class Tally:
         return not self.parked_alone and set(since) <= {place}
 
 
-TAKES_OTHERS = "the provider fails on this one each time, while it takes others"
-SAYS_WELL = "the provider fails on this one for long, says that it is well, and nothing else was there to compare"
+TAKES_OTHERS = "the provider fails on this delivery each time and accepts others"
+SAYS_WELL = "the provider has failed on this delivery for long, reports to be healthy, and got no other one to compare"
 
 
 def blamed(package: Package, policy: DispatchPolicy, known: Wellness) -> str | None:
@@ -219,12 +234,12 @@ def after_asking(
     if landing is Landing.ABSENT and waited >= quiet_ms:
         return Settlement(n=package.n, state=DeliveryState.SCHEDULED, again=True)
     if landing is Landing.ABSENT:
-        why = "not there, but an attempt that was cut off may still arrive"
+        why = "the provider does not have it, but an interrupted attempt may still arrive"
         return Settlement(n=package.n, state=DeliveryState.UNCERTAIN, reason=why, delay_ms=quiet_ms - waited)
     if known.healthy and package.uncertain_for_ms >= policy.uncertain_wait_ms:
-        return Settlement(n=package.n, state=DeliveryState.PARKED, reason="nobody can say whether it landed")
+        return Settlement(n=package.n, state=DeliveryState.PARKED, reason="the provider cannot tell whether it arrived")
     delay_ms = policy.retry.delay_ms(package.parcel.attempt, chance)
-    why = "the provider cannot say yet whether it landed"
+    why = "the provider cannot tell yet whether it arrived"
     return Settlement(n=package.n, state=DeliveryState.UNCERTAIN, reason=why, delay_ms=delay_ms)
 
 
@@ -233,7 +248,7 @@ def too_early(claim: LaneClaim, package: Package, quiet_ms: int) -> Settlement |
     waited_ms = claim.doubted_for_ms
     if package.parcel.op not in (Op.RETRACT, Op.ERASE) or waited_ms is None or waited_ms >= quiet_ms:
         return None
-    why = "it waits until no earlier attempt on its lane can arrive any more"
+    why = "it waits until earlier attempts on its lane can no longer arrive"
     rest_ms = quiet_ms - max(waited_ms, 0)
     return Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True, reason=why, delay_ms=rest_ms)
 
@@ -257,6 +272,24 @@ def settle_all(
 
 def _stops(last: Settlement) -> bool:
     return last.untried or last.state in {DeliveryState.SCHEDULED, DeliveryState.UNCERTAIN}
+
+
+def may_pass(parcel: Parcel, waiting: Iterable[Parcel]) -> bool:
+    """Whether a parcel may be sent before the earlier parcels in `waiting`, whose outcomes are unknown.
+
+    A provider identifies a note by its text. Two notes without a common text have the same result in either order; a
+    note that replaces, removes or repeats the text of another depends on it. Turns never overtake: their order is
+    visible to people.
+    """
+    texts = _texts(parcel)
+    return all(texts and (before := _texts(one)) and not texts & before for one in waiting)
+
+
+def _texts(parcel: Parcel) -> set[str]:
+    """The texts that a note writes and removes; empty for other parcels."""
+    if parcel.op is not Op.REMEMBER or parcel.note is None:
+        return set()
+    return {text for text in (parcel.note.text.strip(), parcel.note.old_text.strip()) if text}
 
 
 def _short(text: str) -> str:

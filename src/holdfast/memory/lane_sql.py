@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.memory.delivery import Op, Parcel
-from holdfast.memory.lane import LaneClaim, LaneKey, Package
-from holdfast.memory.note_order import may_pass
-from holdfast.memory.parcel_sql import ITEM, ITEMS, Item, parcel_of, payload_hash
+from holdfast.memory.lane import LaneClaim, LaneKey, Package, may_pass
+from holdfast.memory.parcel_sql import ITEM, ITEMS, parcel_of, payload_hash
 from holdfast.store.script import Params, Row, Script, claim_name, many, one, rows, run, verb
 
 HELD = """
@@ -99,8 +98,8 @@ LANE_DUE_NOW = "update lane set due_at = :now where agent = :agent and provider 
 PAIRS = "select distinct agent, provider from lane order by agent, provider"
 PASSED_MAX = 120  # deliveries of one lane that are searched for one that may overtake
 ROUNDS_MAX = 8  # searches of one claim, if lanes turn out to have nothing to send
-INTERRUPTED = "a courier was cut off while it was being sent"
-RENDERED_OTHERWISE = "it would be rendered otherwise than when it was first sent"
+INTERRUPTED = "the dispatcher was interrupted while it sent this delivery"
+RENDERED_OTHERWISE = "its content would differ from that of the first attempt"
 
 
 @verb(lock=claim_name)
@@ -197,7 +196,7 @@ def _loaded(lane: LaneClaim, loading: Loading, sends: list[Params], *, repeated:
         if len(packages) == units or (packages and not passed and not _may_join(packages[-1], row, repeated=repeated)):
             break
         if lane.passing and (passed or _waits(row, is_sending=is_sending)):
-            parcel = yield from parcel_of(lane.key, lane.place, Item(*row[9:-1]))
+            parcel = yield from parcel_of(lane.key, lane.place, ITEM.value(row[9:-1]))
             if _waits(row, is_sending=is_sending) or not may_pass(parcel, passed):
                 passed.append(parcel)
                 continue
@@ -232,7 +231,7 @@ def _package(
     The change of a delivery that is sent is added to `sends`.
     """
     n, state, known_hash, known_renderer = row[:4]
-    item = Item(*row[9:-1])
+    item = ITEM.value(row[9:-1])
     fresh = state == "scheduled" or (state == "sending" and repeated)
     if fresh and not repeated:
         item = item._replace(attempt=item.attempt + 1)

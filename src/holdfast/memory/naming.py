@@ -59,11 +59,8 @@ class PerSession:
 
 
 @dataclass(frozen=True, slots=True)
-class PerAddress:
+class PerAddress(PerSession):
     """One place per chat across its sessions (R18); one per session for writers without a mailbox."""
 
     def place(self, inputs: NamingInputs) -> str:
         return inputs.address or inputs.session
-
-    def memory_place(self, agent: AgentName, subject: str) -> str:
-        return f"memory:{agent}:{subject}"

@@ -143,16 +143,13 @@ class MemoryOperation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryUndo:
+class MemoryUndo(MemoryBatch):
     """A request to reverse one operation. Each is reversed once; to redo it, reverse the reversal."""
 
-    agent: AgentName
-    subject: str
     seq: int
+    origin: str = ""  # derived from `seq`, as the changes are from the operation
+    changes: tuple[NoteChange, ...] = ()
     by: str = "user"
-    principal: Principal = Principal("")
-    capacity: Capacity = field(default_factory=Capacity)
-    policies: tuple[DeliveryPolicy, ...] = ()
 
 
 class NotesPort(Protocol):

@@ -210,13 +210,4 @@ def undo_batch(undo: MemoryUndo, operation: MemoryOperation) -> MemoryBatch:
             change = NoteChange(
                 verb=MemoryVerb.ADD, target=operation.target, text=operation.old_text, place=operation.place
             )
-    return MemoryBatch(
-        agent=undo.agent,
-        subject=undo.subject,
-        origin=undo_origin(undo.seq),
-        changes=(change,),
-        by=undo.by,
-        principal=undo.principal,
-        capacity=undo.capacity,
-        policies=undo.policies,
-    )
+    return replace(undo, origin=undo_origin(undo.seq), changes=(change,))

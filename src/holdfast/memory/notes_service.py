@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from holdfast.audit.actor import acting
 from holdfast.inbox.access_sql import is_admitted
+from holdfast.inbox.identity_sql import linked_principals
 from holdfast.kernel import log
-from holdfast.kernel.errors import ProviderFailed
+from holdfast.kernel.errors import InvalidInput, ProviderFailed, StoreUnavailable
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.delivery import Outcome
 from holdfast.memory.notes import (
@@ -26,19 +27,32 @@ from holdfast.memory.notes import (
 )
 from holdfast.memory.notes_plan import entry_named
 from holdfast.memory.notes_prompt import notes_block, soul_text
-from holdfast.memory.notes_review import may_be_stranger
-from holdfast.memory.notes_sql import apply_memory, read_memory, read_shown_notes, undo_memory
+from holdfast.memory.notes_review import (
+    CHANGES_MAX,
+    NoteForReview,
+    Revoked,
+    for_review,
+    may_be_stranger,
+    removals,
+    to_revoke,
+)
+from holdfast.memory.notes_sql import apply_memory, list_memory_subjects, read_memory, read_shown_notes, undo_memory
 from holdfast.memory.providers import Providers
-from holdfast.memory.visibility import Audience, ShownNotes, holder_of, is_group
+from holdfast.memory.visibility import Audience, ShownNotes, chat_scope, holder_of, is_group
 from holdfast.store.database import Database
 from holdfast.turns.context import Context
 from holdfast.turns.policy import AccessPolicy, AgentPolicy
 
 BRIEFINGS_KEPT = 1_024
+REVOCATIONS_MAX = 20  # attempts, if the notes keep changing during a revocation
 
 
-def _ignore() -> None:
-    """The default listener."""
+async def all_subjects(db: Database, agent: AgentName) -> list[str]:
+    """All subjects of an agent's notes, read page by page."""
+    found: list[str] = []
+    while page := await db.read(list_memory_subjects(agent, after=found[-1] if found else None)):
+        found += page
+    return found
 
 
 class NotesService:
@@ -47,7 +61,7 @@ class NotesService:
     def __init__(self, db: Database, providers: Providers) -> None:
         self._db = db
         self._providers = providers
-        self.changed: Callable[[], None] = _ignore  # called after every change
+        self.changed: Callable[[], None] = lambda: None  # called after every change
 
     async def memory(self, agent: AgentName, subject: str) -> AgentNotes:
         return await self._db.read(read_memory(agent, subject))
@@ -57,16 +71,14 @@ class NotesService:
         return await self._db.read(read_shown_notes(audience))
 
     async def apply(self, batch: MemoryBatch) -> MemoryOutcome:
-        outcome = await self._db.write(
-            apply_memory(replace(batch, policies=self._providers.policies(batch.agent)), by=acting())
+        """Apply a batch, or reverse the operation of a `MemoryUndo`."""
+        mirrored = replace(batch, policies=self._providers.policies(batch.agent))
+        verb = (
+            undo_memory(mirrored, by=acting())
+            if isinstance(mirrored, MemoryUndo)
+            else apply_memory(mirrored, by=acting())
         )
-        self.changed()
-        return outcome
-
-    async def undo(self, undo: MemoryUndo) -> MemoryOutcome:
-        outcome = await self._db.write(
-            undo_memory(replace(undo, policies=self._providers.policies(undo.agent)), by=acting())
-        )
+        outcome = await self._db.write(verb)
         self.changed()
         return outcome
 
@@ -107,6 +119,52 @@ class NotesService:
                     return None
                 return found
         return None
+
+    async def for_review(self, agent: AgentName, access: AccessPolicy) -> tuple[NoteForReview, ...]:
+        """Every note that a model made in a group or from a stranger's words, newest first."""
+        memories = await self._memories(agent)
+        speakers = {entry.principal for memory in memories for entry in memory.entries}
+        return for_review(memories, await self.strangers(agent, access, speakers))
+
+    async def revoke(
+        self, agent: AgentName, access: AccessPolicy, *, author: str, chat: str, by: str, origin: str
+    ) -> Revoked:
+        """Remove the notes from the words of an author and their linked accounts, or the notes of a chat.
+
+        A revoked note disappears from every running conversation at its next turn, and from every provider as soon as
+        the provider can be reached. The turns themselves stay; `forget` erases them. `origin` is unique for each
+        request, so that a repetition removes nothing twice.
+        """
+        if bool(author) == bool(chat):
+            raise InvalidInput("name an author or a chat, and not both: that is whose notes are revoked")
+        authors = {author, *(await self._db.read(linked_principals(Principal(author))))} if author else set[str]()
+        subject = chat_scope(chat) if chat else ""
+        removed = 0
+        for memory in await self._memories(agent):
+            removed += await self._clear(memory, authors, subject, by=by, origin=origin)
+        left = [one for one in await self.for_review(agent, access) if not one.entry.principal] if author else []
+        return Revoked(removed=removed, unattributed=tuple(left))
+
+    async def _clear(self, memory: AgentNotes, authors: set[str], subject: str, *, by: str, origin: str) -> int:
+        removed = 0
+        for attempt in range(REVOCATIONS_MAX):
+            entries = to_revoke(memory, authors, subject)[:CHANGES_MAX]
+            if not entries:
+                return removed
+            batch = MemoryBatch(
+                agent=memory.agent,
+                subject=memory.subject,
+                origin=f"{origin}:{attempt}",
+                changes=removals(entries),
+                by=by,
+                withdraws=True,
+            )
+            removed += 0 if isinstance(await self.apply(batch), NotApplied) else len(entries)
+            memory = await self.memory(memory.agent, memory.subject)
+        raise StoreUnavailable(f"the notes of {memory.subject or 'the shared scope'} kept changing; revoke them again")
+
+    async def _memories(self, agent: AgentName) -> list[AgentNotes]:
+        return [await self.memory(agent, subject) for subject in await all_subjects(self._db, agent)]
 
     async def migrate(self, agent: AgentName, subject: str) -> dict[str, dict[str, Outcome]]:
         """Bring the current notes to providers that can import files, each at most once (R19)."""

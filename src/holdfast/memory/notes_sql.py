@@ -10,7 +10,7 @@ from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.inbox.address import agent_name, check_part
 from holdfast.inbox.identity_sql import linked_principals, withdraw
-from holdfast.kernel.ids import AgentName, Instant, Principal
+from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.cursor_sql import schedule_notes
 from holdfast.memory.delivery import MemoryNote
 from holdfast.memory.notes import (
@@ -29,7 +29,7 @@ from holdfast.memory.notes import (
 from holdfast.memory.notes_plan import Gone, MemoryPlan, PlannedOperation, plan_batch, undo_batch, undo_origin
 from holdfast.memory.visibility import SHARED, Audience, ShownNotes, holder_of, shown_notes
 from holdfast.store.agent_lock_sql import hold_agents, share_agent
-from holdfast.store.script import Params, Row, Script, many, one, rows, run, verb
+from holdfast.store.script import Columns, Params, Script, many, one, rows, run, utf8, verb
 
 NEW_STREAM = """
 insert into memory (stream, agent, subject, head) values (:stream, :agent, :subject, 0)
@@ -39,8 +39,9 @@ HOLD = "select head from memory where stream = :stream /*lock*/"
 CLAIMED = "select fence from mailbox where session_id = :session and fence = :fence /*lock*/"
 HEAD = "select head from memory where stream = :stream"
 KNOWN = "select seqs from memory_batch where stream = :stream and origin = :origin"
-LIVE = """
-select seq, target, text, at, origin, written_by, principal, place from memory_op
+ENTRY = Columns(MemoryEntry, text=("text", utf8), by="written_by")
+LIVE = f"""
+select {ENTRY} from memory_op
  where stream = :stream and live = 1 order by place"""
 # The last writer of the text that a change removed or replaced.
 WRITER = """
@@ -55,11 +56,12 @@ values (:stream, :seq, :agent, :subject, :target, :op, :place, :text, :old_text,
         :principal, :live, :now)"""
 ADVANCE = "update memory set head = :head where stream = :stream"
 REMEMBER = "insert into memory_batch (stream, origin, seqs, at) values (:stream, :origin, :seqs, :now)"
-FIELDS = "seq, target, op, text, old_text, place, origin, written_by, principal, live, at"
-HISTORY = f"select {FIELDS} from memory_op where stream = :stream and seq > :after order by seq limit :limit"
-OPERATION = f"select {FIELDS} from memory_op where stream = :stream and seq = :seq"
-NOTES = """
-select seq, target, op, text, old_text, subject, at, written_by, principal from memory_op
+CHANGE = Columns(MemoryOperation, verb="op", text=("text", utf8), old_text=("old_text", utf8), by="written_by")
+HISTORY = f"select {CHANGE} from memory_op where stream = :stream and seq > :after order by seq limit :limit"
+OPERATION = f"select {CHANGE} from memory_op where stream = :stream and seq = :seq"
+NOTE = Columns(MemoryNote, without=("holder", "old_holder"), text=("text", utf8), old_text=("old_text", utf8))
+NOTES = f"""
+select written_by, principal, {NOTE} from memory_op
  where stream = :stream and seq >= :first and seq <= :last order by seq"""
 SUBJECTS = """
 select subject from memory
@@ -106,13 +108,13 @@ def undo_memory(undo: MemoryUndo, by: By = PROGRAM) -> Script[MemoryOutcome]:
     known = yield from _known(stream, undo_origin(undo.seq))
     if known is not None:
         return known
-    row = yield from one(OPERATION, stream=stream, seq=undo.seq)
-    if row is None:
+    undone = yield from CHANGE.one(OPERATION, stream=stream, seq=undo.seq)
+    if undone is None:
         memory = yield from _memory(stream, undo.agent, undo.subject, head)
         return NotApplied("no_match", f"there is no operation {undo.seq}; the newest is {head}", memory)
-    reverse = undo_batch(undo, operation_of(row))
+    reverse = undo_batch(undo, undone)
     # A restored text keeps its first writer: an operator who undoes a removal does not share the note.
-    written_by, principal = yield from _writer(stream, operation_of(row), (reverse.by, reverse.principal))
+    written_by, principal = yield from _writer(stream, undone, (reverse.by, reverse.principal))
     outcome = yield from _apply(stream, head, replace(reverse, by=written_by, principal=Principal(principal)))
     if isinstance(outcome, Applied) and undo.by in OPERATORS:
         yield from _record(undo.agent, undo.subject, by, outcome)
@@ -239,8 +241,7 @@ def list_memory_operations(
     agent: AgentName, subject: str = "", *, after: int = 0, limit: int = 200
 ) -> Script[Sequence[MemoryOperation]]:
     """The operations after number `after`, oldest first."""
-    found = yield from rows(HISTORY, stream=_stream(agent, subject), after=after, limit=limit)
-    return [operation_of(row) for row in found]
+    return (yield from CHANGE.rows(HISTORY, stream=_stream(agent, subject), after=after, limit=limit))
 
 
 @verb
@@ -258,24 +259,13 @@ def read_shown_notes(audience: Audience) -> Script[ShownNotes]:
 def memory_notes(stream: str, from_seq: int, through_seq: int) -> Script[list[MemoryNote]]:
     """The operations of a range for providers, each with the scope that may see it."""
     notes: list[MemoryNote] = []
-    for row in (yield from rows(NOTES, stream=stream, first=from_seq, last=through_seq)):
-        seq, target, op, text, old_text, subject, at, by, principal = row
-        writer = None
-        if subject == SHARED and op != MemoryVerb.ADD.value and old_text:
-            writer = yield from one(WRITER, stream=stream, seq=seq, target=target, text=old_text)
-        notes.append(
-            MemoryNote(
-                seq=seq,
-                target=target,
-                op=op,
-                text=bytes(text).decode(),
-                old_text=bytes(old_text).decode(),
-                subject=subject,
-                holder=_apart(subject, by, principal),
-                old_holder=None if writer is None else _apart(subject, *writer),
-                at=Instant(at),
-            )
-        )
+    for by, principal, *row in (yield from rows(NOTES, stream=stream, first=from_seq, last=through_seq)):
+        note, writer = NOTE.value(tuple(row)), None
+        if note.subject == SHARED and note.op != MemoryVerb.ADD.value and note.old_text:
+            old = note.old_text.encode()
+            writer = yield from one(WRITER, stream=stream, seq=note.seq, target=note.target, text=old)
+        old_holder = None if writer is None else _apart(note.subject, *writer)
+        notes.append(replace(note, holder=_apart(note.subject, by, principal), old_holder=old_holder))
     return notes
 
 
@@ -302,39 +292,9 @@ def notes_held(agent: AgentName, scope: str) -> Script[list[MemoryNote]]:
     ]
 
 
-def operation_of(row: Row) -> MemoryOperation:
-    seq, target, op, text, old_text, place, origin, by, principal, live, at = row
-    return MemoryOperation(
-        seq=seq,
-        target=Target(target),
-        verb=MemoryVerb(op),
-        text=bytes(text).decode(),
-        old_text=bytes(old_text).decode(),
-        place=place,
-        origin=origin,
-        by=by,
-        principal=Principal(principal),
-        live=bool(live),
-        at=Instant(at),
-    )
-
-
 def _memory(stream: str, agent: AgentName, subject: str, head: int) -> Script[AgentNotes]:
-    found = yield from rows(LIVE, stream=stream)
-    entries = tuple(
-        MemoryEntry(
-            seq=seq,
-            target=Target(target),
-            text=bytes(text).decode(),
-            at=Instant(at),
-            origin=origin,
-            by=by,
-            principal=Principal(principal),
-            place=place,
-        )
-        for seq, target, text, at, origin, by, principal, place in found
-    )
-    return AgentNotes(agent=agent, subject=subject, entries=entries, head=head)
+    entries = yield from ENTRY.rows(LIVE, stream=stream)
+    return AgentNotes(agent=agent, subject=subject, entries=tuple(entries), head=head)
 
 
 def _gone(stream: str) -> Script[Gone]:

@@ -14,22 +14,14 @@ from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import MEMORY
 from holdfast.memory.notes_sql import memory_notes, notes_held
 from holdfast.memory.visibility import holder_of
-from holdfast.store.script import Script, one, rows
+from holdfast.store.script import Columns, Script, one, rows
 from holdfast.turns.journal import AssistantSaid, Entry, UserSaid
-from holdfast.turns.journal_sql import entry_of
+from holdfast.turns.journal_sql import ENTRY, entry_of
 
-ENTRIES = """
-select seq, turn, kind, tokens, at, body from entry
+ENTRIES = f"""
+select {ENTRY} from entry
  where session = :session and seq >= :first and seq <= :last and turn > 0 and kind in ('user', 'assistant')
  order by seq"""
-# A delivery with the names that its first turn was given, and with the session that its session is a branch of.
-ITEM = """
-delivery.id, delivery.stream, delivery.from_seq, delivery.through_seq, delivery.from_turn, delivery.through_turn,
-delivery.op, delivery.principal, delivery.attempt, delivery.sent_at,
-turn.place, turn.principal, turn.title, turn.directory, turn.repo, session.parent_id"""
-ITEMS = """
-delivery left join turn on turn.session = delivery.stream and turn.n = delivery.from_turn
-         left join session on session.id = delivery.stream"""
 UNIT = """
 select through_seq from delivery
  where stream = :stream and provider = :provider and from_seq = :from_seq and op = 'retain'"""
@@ -40,7 +32,7 @@ ERASE_SESSION, ERASE_PERSON, ERASE_UNITS = "erase:session:", "erase:person:", "e
 
 
 class Item(NamedTuple):
-    """The columns of a delivery that determine its content."""
+    """The columns that determine the content of a delivery: its own, those of its first turn, its session's parent."""
 
     id: str
     stream: str
@@ -58,6 +50,21 @@ class Item(NamedTuple):
     directory: str | None
     repo: str | None
     parent: str | None
+
+
+ITEM = Columns(
+    Item,
+    "delivery",
+    address="turn.place",
+    speaker="turn.principal",
+    title="turn.title",
+    directory="turn.directory",
+    repo="turn.repo",
+    parent="session.parent_id",
+)
+ITEMS = """
+delivery left join turn on turn.session = delivery.stream and turn.n = delivery.from_turn
+         left join session on session.id = delivery.stream"""
 
 
 def parcel_of(key: LaneKey, place: str, item: Item) -> Script[Parcel]:
@@ -109,12 +116,12 @@ def _naming(key: LaneKey, item: Item) -> NamingInputs:
 
 
 def _turns(agent: AgentName, session: str, first: int, last: int) -> Script[tuple[SaidTurn, ...]]:
-    found = yield from rows(ENTRIES, session=session, first=first, last=last)
+    found = yield from ENTRY.rows(ENTRIES, session=session, first=first, last=last)
     said: dict[int, list[SpokenLine]] = {}
     for row in found:
         line = _line(agent, entry_of(SessionId(session), row))
         if line is not None:
-            said.setdefault(row[1], []).append(line)
+            said.setdefault(row.turn, []).append(line)
     return tuple(SaidTurn(n=n, lines=tuple(lines)) for n, lines in said.items())
 
 

@@ -22,9 +22,9 @@ from holdfast.memory.forget import HeardWords, turns_of
 from holdfast.memory.visibility import AGENTS
 from holdfast.sessions.delete_sql import BRANCHES
 from holdfast.store.agent_lock_sql import hold_agents
-from holdfast.store.script import Row, Script, one, rows
+from holdfast.store.script import Columns, Row, Script, one, rows
 from holdfast.turns.journal import Observed, UserSaid
-from holdfast.turns.journal_sql import entry_of
+from holdfast.turns.journal_sql import ENTRY, EntryRow, entry_of
 
 PAGE_ENTRIES = 500
 LOCK_MAILBOXES = "select id from mailbox order by id /*lock*/"
@@ -35,31 +35,58 @@ select distinct turn.session from turn join session on session.id = turn.session
 OVERHEARD_SESSIONS = """
 select distinct entry.session from entry join session on session.id = entry.session
  where session.agent = :agent and entry.kind in ('observed', 'recall')"""
-OVERHEARD = """
-select seq, turn, kind, tokens, at, body from entry
+OVERHEARD = f"""
+select {ENTRY} from entry
  where session = :session and kind in ('observed', 'recall') and kind = 'observed' and length(body) > 0"""
 # A writer without a mailbox may record messages of several people as one turn.
-RECORDED = """
-select entry.seq, entry.turn, entry.kind, entry.tokens, entry.at, entry.body, entry.session
+RECORDED = f"""
+select {Columns(EntryRow, "entry")}, entry.session
   from session join turn on turn.session = session.id join entry on entry.session = turn.session
    and entry.seq >= turn.first_seq and entry.seq <= turn.last_seq
  where session.agent = :agent and session.mailbox is null and turn.principal <> :person
    and entry.kind = 'user' and length(entry.body) > 0"""
 BRANCHES_OF = f"{BRANCHES} select id from branch"
 TURNS = "select n, principal from turn where session = :session"
-HEARD = """
-select seq, turn, kind, tokens, at, body from entry
+HEARD = f"""
+select {ENTRY} from entry
  where session = :session and seq > :after and kind in ('user', 'observed') and length(body) > 0
  order by seq limit :limit"""
 MADE = """
 select seq, turn from entry
  where session = :session and turn > 0 and kind not in ('user', 'observed', 'undo') and length(body) > 0"""
-AGENT_MESSAGES = "select id, agent, address, turn, at from reply where session = :session and channel = 'agent'"
 MAIL = """
 select message, mailbox, session from inbound
  where account = :account and conversation = :conversation and event_id = :event_id"""
 SESSIONS_AT = """
 select id from session where mailbox = (select mailbox_id from address where address = :address) order by id"""
+# Unreadable turns: their session was deleted before the request.
+DELETED = """
+select distinct session.id from inbound join session on session.id = inbound.session
+ where inbound.principal = :person and session.agent = :agent and session.state = 'deleted'"""
+# The first turn that could know the person's words, and the first turn whose branches could. An observed message is in
+# no turn: turns that ended before its arrival did not know it.
+HEARD_FROM = """
+select min(first), min(forked) from (
+  select n as first, n as forked from turn where session = :session and principal = :person
+  union all
+  select turn as first, turn as forked from inbound
+   where session = :session and principal = :person and turn is not null
+  union all
+  select coalesce(max(turn.n), 0) + 1 as first, coalesce(max(turn.n), 0) as forked
+    from inbound left join turn on turn.session = inbound.session and turn.closed_at < inbound.at
+   where inbound.session = :session and inbound.principal = :person and inbound.turn is null
+     and inbound.state <> 'command'
+   group by inbound.message) as heard"""
+PASSED_ON = "select session, turn from inbound where message = :message and session is not null and turn is not null"
+UNREADABLE = """
+with recursive line (id) as (
+  select id from session where id = :session
+  union
+  select session.id from session join line on session.parent_id = line.id
+   where session.fork_seq > 0 and session.fork_turn >= :forked)
+select turn.session, turn.n, session.agent from line join session on session.id = line.id
+  join turn on turn.session = session.id
+ where session.state = 'deleted' and turn.n >= :first"""
 
 
 class AgentMessage(NamedTuple):
@@ -79,6 +106,10 @@ class AgentMessage(NamedTuple):
             return str(parse(address.chat) if address.agent == self.agent else address)
         except InvalidAddress:
             return None
+
+
+AGENT_MESSAGE = Columns(AgentMessage)
+AGENT_MESSAGES = f"select {AGENT_MESSAGE} from reply where session = :session and channel = 'agent'"
 
 
 @dataclass(slots=True)
@@ -152,11 +183,11 @@ def _touched(agent: str, person: Principal) -> Script[set[SessionId]]:
     """Sessions that may contain words of the person, and their branches, in which a turn may have been retried."""
     found = {SessionId(row[0]) for row in (yield from rows(THEIR_SESSIONS, agent=agent, person=person))}
     for (session,) in (yield from rows(OVERHEARD_SESSIONS, agent=agent)):
-        if session not in found and _are_heard(person, (yield from rows(OVERHEARD, session=session))):
+        if session not in found and _are_heard(person, (yield from ENTRY.rows(OVERHEARD, session=session))):
             found.add(SessionId(session))
-    for row in (yield from rows(RECORDED, agent=agent, person=person)):
-        if _are_heard(person, [row[:6]]):
-            found.add(SessionId(row[6]))
+    for *row, session in (yield from rows(RECORDED, agent=agent, person=person)):
+        if _are_heard(person, [EntryRow._make(row)]):
+            found.add(SessionId(session))
     return (yield from with_branches(found))
 
 
@@ -167,9 +198,9 @@ def with_branches(sessions: Collection[SessionId]) -> Script[set[SessionId]]:
     return found
 
 
-def _are_heard(person: Principal, found: list[Row]) -> bool:
+def _are_heard(person: Principal, found: list[EntryRow]) -> bool:
     name = msgspec.json.encode(person)  # a body without the name is not decoded
-    named = [row for row in found if name in bytes(row[5])]
+    named = [row for row in found if name in row.body]
     return any(getattr(entry_of(SessionId(""), row).body, "principal", None) == person for row in named)
 
 
@@ -200,19 +231,19 @@ def _heard(trail: Trail, session: SessionId, own: frozenset[str]) -> Script[list
         if again and not copies:
             break
         heard, after = [], 0
-        while page := (yield from rows(HEARD, session=session, after=after, limit=PAGE_ENTRIES)):
-            after = page[-1][0]
+        while page := (yield from ENTRY.rows(HEARD, session=session, after=after, limit=PAGE_ENTRIES)):
+            after = page[-1].seq
             for row, body in _said(session, page):
                 is_passed = body.principal.startswith(AGENTS) and (
                     body.event_id.rpartition(".")[0] in trail.agent_messages or (body.principal, body.text) in copies
                 )
                 if is_passed:
                     copies.add((body.principal, body.text))
-                heard.append(HeardWords(row[0], row[1], body.principal in own, is_passed))
+                heard.append(HeardWords(row.seq, row.turn, body.principal in own, is_passed))
     return heard
 
 
-def _said(session: SessionId, page: list[Row]) -> Iterator[tuple[Row, UserSaid | Observed]]:
+def _said(session: SessionId, page: list[EntryRow]) -> Iterator[tuple[EntryRow, UserSaid | Observed]]:
     for row in page:
         body = entry_of(session, row).body
         if isinstance(body, UserSaid | Observed):
@@ -220,8 +251,8 @@ def _said(session: SessionId, page: list[Row]) -> Iterator[tuple[Row, UserSaid |
 
 
 def agent_messages_of(session: SessionId, turns: Collection[int]) -> Script[list[AgentMessage]]:
-    found = (yield from rows(AGENT_MESSAGES, session=session)) if turns else []
-    return [sent for sent in map(AgentMessage._make, found) if sent.turn in turns]
+    found = (yield from AGENT_MESSAGE.rows(AGENT_MESSAGES, session=session)) if turns else []
+    return [sent for sent in found if sent.turn in turns]
 
 
 def _arrived(trail: Trail, sent: AgentMessage) -> Script[set[SessionId]]:
@@ -261,3 +292,28 @@ def mail_of(sent: AgentMessage, target: str) -> Script[list[Row]]:
         if piece is None:
             return found
         found.append(piece)
+
+
+# --- unreadable turns ------------------------------------------------------------------------------
+
+
+def find_unreadable(trail: Trail) -> Script[None]:
+    """Add to the trail the turns of sessions that were deleted before the request.
+
+    A deletion blanks the journal but not the providers, so whether an answer to another person repeats the forgotten
+    words can no longer be determined. The rows still have the principal of each turn and message, so the providers
+    erase every turn of the session, and of its branches, from the first one that could know the words.
+    """
+    known: list[tuple[SessionId, int, int]] = []
+    heard = {session for session, found in trail.sessions.items() if found.agent in trail.agents}
+    for person in sorted(trail.people):
+        for agent in sorted(trail.agents):
+            heard |= {SessionId(row[0]) for row in (yield from rows(DELETED, person=person, agent=agent))}
+        for session in sorted(heard):
+            first, forked = (yield from one(HEARD_FROM, session=session, person=person)) or (None, None)
+            known += [(session, first, forked)] if first is not None else []
+    for message in sorted(trail.mail):
+        known += [(SessionId(session), n, n) for session, n in (yield from rows(PASSED_ON, message=message))]
+    for session, first, forked in known:
+        for deleted, n, agent in (yield from rows(UNREADABLE, session=session, first=first, forked=forked)):
+            trail.found(SessionId(deleted), agent).unreadable.add(n)

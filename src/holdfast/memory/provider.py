@@ -43,7 +43,7 @@ class Capabilities:
     quiet_ms: int = 30_000  # a request that timed out may still take effect for this long (D20)
     repeats: bool = False  # repeated parcels have the effect of one: an absent one is resent without waiting
     delivered_means: str = "the provider acknowledged it"  # the meaning of `delivered`, as shown to users
-    notes_pass: bool = False  # notes without a common text may arrive in any order (memory/note_order.py)
+    notes_pass: bool = False  # notes without a common text may arrive in any order (memory/lane.py)
 
 
 class Provider(Protocol):

@@ -1,12 +1,13 @@
 """The providers of this runtime, created when an agent first needs them and closed with the runtime."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.errors import AgentNotFound
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.memory.circuit_breaker import Circuit
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, DeliveryView
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.notes import NotesPort
@@ -21,7 +22,8 @@ class Providers:
         self._make = make
         self._made: dict[AgentName, Mapping[ProviderName, Configured]] = {}
         self._notes: NotesPort | None = None
-        self.recall_circuits: dict[LaneKey, Circuit] = {}  # shared by all recalls of this process
+        # One per provider and agent, shared by all recalls of this process.
+        self.recall_circuits: defaultdict[LaneKey, CircuitBreaker] = defaultdict(CircuitBreaker)
 
     def attach(self, notes: NotesPort) -> None:
         """Set the notes service for providers that read an agent's notes."""

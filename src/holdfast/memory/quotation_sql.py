@@ -11,6 +11,7 @@ term is ever stored.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast.kernel.ids import SessionId
 from holdfast.memory.provenance_sql import (
@@ -25,12 +26,12 @@ from holdfast.memory.provenance_sql import (
 )
 from holdfast.memory.quotation import Terms, made_texts
 from holdfast.memory.visibility import AGENTS, CHAT, SESSION, chat_scope, holder_of, person_of, person_scope
-from holdfast.store.script import Row, Script, one, rows
+from holdfast.store.script import Columns, Script, one, rows, utf8
 from holdfast.turns.journal import Entry, Forgotten, Noticed, Observed, Recalled, Undone, UserSaid, decode_body
-from holdfast.turns.journal_sql import chain, entries, entry_of
+from holdfast.turns.journal_sql import ENTRY, chain, entries, entry_of
 
-ENTRIES = """
-select seq, turn, kind, tokens, at, body from entry
+ENTRIES = f"""
+select {ENTRY} from entry
  where session = :session and seq > :after and length(body) > 0 order by seq limit :limit"""
 MAIL = """
 select message, body, at from inbound
@@ -43,8 +44,28 @@ select session, seq, body from entry
  order by session, seq limit :limit"""
 CHILDREN = "select id, fork_seq from session where parent_id = :session and fork_seq >= :first"
 SINCE = "select min(seq) from entry where session = :session and at >= :at"
-NOTES = """
-select stream, seq, subject, text, origin, written_by, principal, at from memory_op
+
+
+class ModelNote(NamedTuple):
+    """A note that a model or an extraction wrote."""
+
+    stream: str
+    seq: int
+    subject: str
+    text: str
+    origin: str
+    written_by: str
+    principal: str
+    at: int
+
+    @property
+    def holder(self) -> str:
+        return holder_of(self.subject, self.written_by, self.principal)
+
+
+MODEL_NOTE = Columns(ModelNote, text=("text", utf8))
+NOTES = f"""
+select {MODEL_NOTE} from memory_op
  where agent = :agent and written_by in ('model', 'extraction') and length(text) > 0 and at >= :since
    and (stream, seq) > (:stream, :seq)
  order by stream, seq limit :limit"""
@@ -105,11 +126,13 @@ def _collect(search: Search) -> Script[None]:
     trail = search.trail
     for session, found in sorted(trail.sessions.items()):
         after = 0
-        while found.seqs and (page := (yield from rows(ENTRIES, session=session, after=after, limit=PAGE_ENTRIES))):
-            after = page[-1][0]
+        while found.seqs and (
+            page := (yield from ENTRY.rows(ENTRIES, session=session, after=after, limit=PAGE_ENTRIES))
+        ):
+            after = page[-1].seq
             for row in page:
-                if row[0] in found.seqs:
-                    search.since = min(search.since, row[4])
+                if row.seq in found.seqs:
+                    search.since = min(search.since, row.at)
                     _note_terms(search, entry_of(session, row))
     for agent in sorted(trail.agents):
         for person in sorted(trail.people):
@@ -199,31 +222,32 @@ def _quoting_notes(search: Search, agent: str) -> Script[list[tuple[str, int]]]:
     trail, found = search.trail, list[tuple[str, int]]()
     place = ("", 0)
     while page := (
-        yield from rows(NOTES, agent=agent, since=search.since, stream=place[0], seq=place[1], limit=PAGE_ENTRIES)
+        yield from MODEL_NOTE.rows(
+            NOTES, agent=agent, since=search.since, stream=place[0], seq=place[1], limit=PAGE_ENTRIES
+        )
     ):
-        place = (page[-1][0], page[-1][1])
-        for row in page:
-            stream, seq, subject, _, _, written_by, principal, at = row
-            if _is_of_them(trail, agent, row):
-                found.append((holder_of(subject, written_by, principal), at))
-            elif (stream, seq) in trail.notes or _quotes(search, row):
-                trail.notes.add((stream, seq))
-                found.append((holder_of(subject, written_by, principal), at))
+        place = (page[-1].stream, page[-1].seq)
+        for note in page:
+            if _is_of_them(trail, agent, note):
+                found.append((note.holder, note.at))
+            elif (note.stream, note.seq) in trail.notes or _quotes(search, note):
+                trail.notes.add((note.stream, note.seq))
+                found.append((note.holder, note.at))
     return found
 
 
-def _is_of_them(trail: Trail, agent: str, row: Row) -> bool:
+def _is_of_them(trail: Trail, agent: str, note: ModelNote) -> bool:
     """Whether a note is by or about the person: such notes are always erased (forget_person_sql.py)."""
     scopes = {person_scope(person) for person in trail.people}
-    return agent in trail.agents and (row[2] in scopes or row[6] in trail.people)
+    return agent in trail.agents and (note.subject in scopes or note.principal in trail.people)
 
 
-def _quotes(search: Search, row: Row) -> bool:
-    origin = origin_session(row[4])
+def _quotes(search: Search, note: ModelNote) -> bool:
+    origin = origin_session(note.origin)
     if origin is not None and origin not in search.trail.tainted:
         return False
     others = search.others.get(origin, set()) if origin is not None else set()
-    return search.terms.quoted_in([bytes(row[3]).decode()], others)
+    return search.terms.quoted_in([note.text], others)
 
 
 def origin_session(origin: str) -> SessionId | None:

@@ -2,7 +2,8 @@
 
 Rule 1: a result is stored under the key of its query and used under the same key, at most once (R10, R11).
 Rule 2: the budget is per turn, not per provider. A provider without an answer by then is skipped and reported.
-Rule 3: a provider that repeatedly did not answer is skipped and reported (recall_breaker.py).
+Rule 3: while the circuit breaker of a provider is open, turns skip the provider and report that. From time to time one
+        turn's query is also sent to it as a probe, for which the turn does not wait; an answer closes the circuit.
 Rule 4: a prefetched result counts only if the journal's head is unchanged: the head is part of the key. It does not
         count if the principal's links changed since, or if the chat became a group.
 """
@@ -16,6 +17,8 @@ from datetime import UTC, datetime
 from holdfast.inbox.identity_sql import linked_principals
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.kernel.ids import Provider as ProviderName
@@ -35,7 +38,6 @@ from holdfast.memory.recall import (
     frame,
     plain_words,
 )
-from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.visibility import is_chat_alone
 from holdfast.store.database import Database
 from holdfast.turns.context import Context
@@ -68,10 +70,14 @@ class _Asked:
 
 
 class Recaller:
-    def __init__(self, providers: Providers, tasks: Tasks, breaker: RecallBreaker, db: Database | None = None) -> None:
+    def __init__(
+        self, providers: Providers, tasks: Tasks, clock: Clock, entropy: Entropy, db: Database | None = None
+    ) -> None:
         self._providers = providers
+        self._circuits = providers.recall_circuits
         self._tasks = tasks
-        self._breaker = breaker
+        self._clock = clock
+        self._entropy = entropy
         self._db = db
         self._prefetched: OrderedDict[RecallKey, _Asked] = OrderedDict()
         self._probes: dict[LaneKey, Task] = {}
@@ -86,7 +92,7 @@ class Recaller:
         if not policy.enabled or not able:
             return RecallOutcome(key=query.key)
         ahead = self._prefetched.pop(query.key, None)
-        left_out = {name: why for name in able if (why := self._breaker.why_not(LaneKey(query.agent, name)))}
+        left_out = {name: why for name in able if (why := self._why_not(LaneKey(query.agent, name)))}
         for name in left_out:
             self._probe(name, able[name], query, policy)
         asked = self._ask({name: one for name, one in able.items() if name not in left_out}, query)
@@ -97,17 +103,28 @@ class Recaller:
         except TimeoutError:
             log.info("recall.skipped", providers=sorted(asked.waiting), budget_ms=policy.budget_ms)
             for name in asked.waiting:
-                self._breaker.missed(LaneKey(query.agent, name))
+                self._missed(LaneKey(query.agent, name))
         finally:
             asked.drop()
             if ahead is not None:
                 ahead.drop()
         return _found(query.key, asked, ahead, policy)
 
+    def _why_not(self, key: LaneKey) -> str | None:
+        """The reason to skip the provider; None if it is queried."""
+        circuit = self._circuits[key]
+        if not circuit.is_open:
+            return None
+        return f"{key.provider} was not asked: it did not answer {circuit.failures} times in a row"
+
+    def _missed(self, key: LaneKey) -> None:
+        """Record a failure, or an answer that exceeded the budget."""
+        self._circuits[key].failed(self._clock.now(), self._entropy.fraction())
+
     def _probe(self, name: ProviderName, provider: Provider, query: RecallQuery, policy: RecallPolicy) -> None:
         """Test in the background whether the provider answers again; its answer is dropped."""
         key = LaneKey(query.agent, name)
-        if self._breaker.begin_probe(key):
+        if self._circuits[key].begin_probe(self._clock.now()):
             probing = self._probing(key, provider, query, policy)
             self._probes[key] = self._tasks.start(probing, name=f"probe {name}")
 
@@ -117,11 +134,11 @@ class Recaller:
                 await _recall(key.provider, provider, query)
         except Exception as error:  # noqa: BLE001 - third-party code in a background task
             log.info("recall.skipped", providers=[key.provider], code=type(error).__name__)
-            self._breaker.missed(key)
+            self._missed(key)
         else:
-            self._breaker.answered(key)
+            self._circuits[key].succeeded()
         finally:
-            self._breaker.end_probe(key)
+            self._circuits[key].is_probing = False
             self._probes.pop(key, None)
 
     def prefetch(self, query: RecallQuery, policy: RecallPolicy) -> None:
@@ -129,7 +146,7 @@ class Recaller:
         slow = {
             name: one
             for name, one in self._able(query.agent).items()
-            if one.capabilities.prefetches and self._breaker.why_not(LaneKey(query.agent, name)) is None
+            if one.capabilities.prefetches and not self._circuits[LaneKey(query.agent, name)].is_open
         }
         if not policy.enabled or not slow or query.key in self._prefetched:
             return
@@ -167,7 +184,7 @@ class Recaller:
                 widened = await self._widened(query)
                 asked.kin, is_asked = widened.kin, True
                 asked.answers[name] = _allowed(widened, await _recall(name, provider, widened))
-            self._breaker.answered(key)
+            self._circuits[key].succeeded()
         except TimeoutError:
             asked.failures[name] = f"{name} did not answer"
         except Exception as error:  # noqa: BLE001 - third-party code: the turn continues without it
@@ -175,7 +192,7 @@ class Recaller:
             log.warning("recall.skipped", providers=[name], code=code)
             asked.failures[name] = f"{name} failed"
             if is_asked:  # not if reading the store failed
-                self._breaker.missed(key)
+                self._missed(key)
         asked.waiting.discard(name)
         if not asked.waiting:
             asked.done.set()

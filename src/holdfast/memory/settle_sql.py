@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.kernel.errors import DeliveryNotFound, InvalidInput, LaneLost
-from holdfast.kernel.ids import AgentName, DeliveryId, Provider
-from holdfast.memory.cursor_sql import DROP, MARK, SHORTEN
+from holdfast.kernel.ids import DeliveryId
+from holdfast.memory.cursor_sql import DROP, MARK, SHORTEN, STANDING, UNIT
 from holdfast.memory.delivery import DeliveryState, Op
-from holdfast.memory.lane import LaneClaim, LaneKey, Settlement
+from holdfast.memory.lane import LaneClaim, Settlement
 from holdfast.memory.lane_sql import free_lane
 from holdfast.store.script import Script, many, one, plain, run, verb
 
@@ -41,8 +41,8 @@ update delivery set state = 'retracted'
  where op = 'retain' and state = 'delivered'
    and (stream, provider, from_seq, from_turn) = (
        select stream, provider, from_seq, from_turn from delivery as back where n = :n and back.op like 'retract:%')"""
-FIND = """
-select n, agent, provider, place, state, from_turn from delivery
+FIND = f"""
+select {UNIT} from delivery
  where stream = :stream and provider = :provider and id = :id"""
 # The first undone turn of a unit.
 UNDONE = """
@@ -136,23 +136,22 @@ def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
 def replay_delivery(delivery: DeliveryId, by: By = PROGRAM) -> Script[str]:
     """Reschedule a parked delivery, marked as late, in its old position on the lane. Returns its new state."""
     provider, stream = split_id(delivery)
-    row = yield from one(FIND, stream=stream, provider=provider, id=delivery)
-    if row is None:
+    unit = yield from UNIT.one(FIND, stream=stream, provider=provider, id=delivery)
+    if unit is None:
         raise DeliveryNotFound(f"there is no delivery {delivery!r}", delivery=delivery)
-    n, agent, provider, place, state, first = row
-    key = LaneKey(AgentName(agent), Provider(provider))
-    yield from run(HOLD, agent=key.agent, provider=key.provider, place=place)
-    state = ((yield from one(FIND, stream=stream, provider=provider, id=delivery)) or row)[4]  # under the lock
-    if state == "parked" and (yield from _is_undone(n, stream, first)):
-        yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=agent, state="dropped")
+    lane = {"agent": unit.agent, "provider": unit.provider, "place": unit.place}
+    yield from run(HOLD, **lane)
+    state, _ = (yield from one(STANDING, n=unit.n)) or ("gone", 0)
+    if state == "parked" and (yield from _is_undone(unit.n, stream, unit.from_turn)):
+        yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=unit.agent, state="dropped")
         return "dropped"
-    replayed = yield from one(REPLAY, n=n)
+    replayed = yield from one(REPLAY, n=unit.n)
     if replayed is None:
         if state in {"scheduled", "sending", "uncertain"}:
             return str(state)  # already replayed
         raise InvalidInput(f"delivery {delivery} is {state}; only a parked one can be replayed", delivery=delivery)
-    yield from run(WAKE, agent=key.agent, provider=key.provider, place=place)
-    yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=agent)
+    yield from run(WAKE, **lane)
+    yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=unit.agent)
     return str(replayed[0])
 
 

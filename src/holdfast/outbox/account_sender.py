@@ -10,6 +10,7 @@ from dataclasses import replace
 from holdfast.inbox.channel import Channel, Editing
 from holdfast.inbox.channels import ChannelKey
 from holdfast.kernel import log
+from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event, Topic
@@ -31,8 +32,6 @@ from holdfast.store.ports import Ports
 from holdfast.turns.model_call import is_cancelled_from_outside
 from holdfast.turns.policy import DAY_MS
 
-FAILURES_MAX = 3  # consecutive failures before sends are limited to one probe at a time
-PROBES = RetryPolicy(delay_ms_base=1_000, delay_ms_max=30_000)
 NO_OUTCOME = "the channel's code failed: it did not say what became of it"
 NEVER_DOUBLES_MS = DAY_MS  # a platform that remembers nonces for this long never posts a piece twice
 
@@ -47,8 +46,7 @@ class AccountSender:
         self._policy = policy
         self._on_doubt = on_doubt
         self._unsettled = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
-        self._failures = 0
-        self._account_rests_until = Instant(0)
+        self._circuit = CircuitBreaker()
         self._chats_rest_until: dict[str, Instant] = {}
 
     @property
@@ -58,9 +56,7 @@ class AccountSender:
 
     def room(self, sending: int) -> int:
         """The number of replies that may be sent now beside those being sent."""
-        if self._ports.clock.now() < self._account_rests_until:
-            return 0
-        allowed = 1 if self._failures >= FAILURES_MAX else self._policy.sends_max
+        allowed = self._circuit.calls_allowed(self._ports.clock.now(), self._policy.sends_max)
         return max(0, allowed - sending)
 
     def resting(self) -> frozenset[str]:
@@ -73,7 +69,7 @@ class AccountSender:
         """The earliest end of a current pause, of the account or of a chat; None without one."""
         now = self._ports.clock.now()
         return min(
-            (at for at in (self._account_rests_until, *self._chats_rest_until.values()) if at > now), default=None
+            (at for at in (self._circuit.reopens_at, *self._chats_rest_until.values()) if at > now), default=None
         )
 
     # --- one reply
@@ -146,20 +142,13 @@ class AccountSender:
         self._rest(claim.chat, self._channel.capabilities.chat_interval_ms)
         match outcome:
             case NotSent(retry_after_ms=wait_ms, whole_account=True) if wait_ms:
-                self._rest_account(wait_ms)
+                self._circuit.wait(self._ports.clock.now(), wait_ms)
             case NotSent(retry_after_ms=wait_ms) if wait_ms:
                 self._rest(claim.chat, wait_ms)
             case NotSent():
-                self._failures += 1
-                if self._failures >= FAILURES_MAX:
-                    delay_ms = PROBES.delay_ms(self._failures - FAILURES_MAX + 1, self._ports.entropy.fraction())
-                    self._rest_account(delay_ms)
+                self._circuit.failed(self._ports.clock.now(), self._ports.entropy.fraction())
             case Sent() | Declined():
-                self._failures = 0
-
-    def _rest_account(self, wait_ms: int) -> None:
-        """Pause the account. Requests are concurrent, so the longest wait that the platform asked for applies."""
-        self._account_rests_until = max(self._account_rests_until, Instant(self._ports.clock.now() + wait_ms))
+                self._circuit.succeeded()
 
     def _rest(self, chat: str, wait_ms: int) -> None:
         if wait_ms:
@@ -182,7 +171,7 @@ class AccountSender:
                 kept = await self._ports.db.write(settle_reply(claim, settlement))
             except HoldfastError as error:
                 attempt += 1
-                log.warning("loop.failed", loop="postman", code=error.code, why=str(error))
+                log.warning("loop.failed", loop="reply_sender", code=error.code, why=str(error))
                 await self._ports.tasks.sleep(self._unsettled.delay_ms(attempt, self._ports.entropy.fraction()))
             else:
                 break

@@ -36,7 +36,7 @@ class ClaimedReply(NamedTuple):
 
 
 class ReplySender(ClaimLoop[ChannelKey, ClaimedReply]):
-    name = "postman"
+    name = "reply_sender"
     topic = Topic.REPLY
     flushes = True
     claim_prefix = "post"

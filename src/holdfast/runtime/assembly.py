@@ -19,7 +19,6 @@ from holdfast.memory.forgetter import Forgetter
 from holdfast.memory.lane import DispatchPolicy
 from holdfast.memory.notes_service import Briefing, NotesService
 from holdfast.memory.providers import Providers
-from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.recaller import Recaller
 from holdfast.memory.reindex import refill
 from holdfast.outbox.drafter import Drafter
@@ -106,7 +105,6 @@ def _parts(ports: Ports, agents: Agents, providers: Providers, notes: NotesServi
     notes.changed = partial(_announce_notes, ports.notifier)
     member = Member(ports, host=platform.node())
     contexts = ContextCache(ports.db)
-    breaker = RecallBreaker(providers.recall_circuits, ports.clock, ports.entropy)
 
     return Parts(
         ports=ports,
@@ -117,7 +115,7 @@ def _parts(ports: Ports, agents: Agents, providers: Providers, notes: NotesServi
         providers=providers,
         notes=notes,
         briefing=Briefing(notes),
-        recaller=Recaller(providers, ports.tasks, breaker, ports.db),
+        recaller=Recaller(providers, ports.tasks, ports.clock, ports.entropy, ports.db),
         gateway=Gateway(ports, agents),
     )
 

@@ -16,7 +16,6 @@ from holdfast.memory.notes import NotesPolicy
 from holdfast.memory.notes_service import NotesService
 from holdfast.memory.provider import GROUP, Configured, Factory, ProviderSetup
 from holdfast.memory.providers import Providers
-from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.providers.files.provider import FilesProvider
 from holdfast.runtime.environment import Environment
 from holdfast.runtime.plugins import BuiltIn, find_factory
@@ -43,8 +42,7 @@ def make_memory(db: Database, agents: Agents, environment: Environment) -> tuple
     providers = make_providers(agents, environment)
     service = NotesService(db, providers)
     providers.attach(service)
-    breaker = RecallBreaker(providers.recall_circuits, environment.clock, environment.entropy)
-    equipped = with_tools(with_memory(agents, providers, service), db, providers, environment.tasks, breaker)
+    equipped = with_tools(with_memory(agents, providers, service), db, providers, environment)
     return equipped, providers, service
 
 

@@ -37,7 +37,6 @@ from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import AgentNotes, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
 from holdfast.memory.notes_review import NoteForReview, Revoked
-from holdfast.memory.notes_reviewer import NoteReview
 from holdfast.memory.notes_service import audience_of
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects, read_memory
 from holdfast.memory.recall import RecallKey, RecallOutcome, RecallQuery, choose
@@ -442,19 +441,18 @@ class Runtime:
     async def review_notes(self, agent: str | None = None) -> Sequence[NoteForReview]:
         """The notes written in a group or from a stranger's messages, newest first."""
         name = self.named(agent)
-        return await NoteReview(self._notes, self.db).listed(name, self._agents.policy(name).access)
+        return await self._notes.for_review(name, self._agents.policy(name).access)
 
     async def revoke_notes(self, agent: str | None = None, *, author: str = "", chat: str = "") -> Revoked:
         """Remove the notes written from an author's messages, or in a chat. Raises `InvalidInput`."""
         name, origin = self.named(agent), self._new_id("revoke")
         access = self._agents.policy(name).access
-        review = NoteReview(self._notes, self.db)
-        return await review.revoke(name, access, author=author, chat=chat, by="user", origin=origin)
+        return await self._notes.revoke(name, access, author=author, chat=chat, by="user", origin=origin)
 
     async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
         """Reverse one operation, at most once."""
         self._agents.get(undo.agent)
-        return await self._notes.undo(undo)
+        return await self._notes.apply(undo)
 
     async def backfill(self, provider: str, *, agent: str | None = None) -> int:
         """Queue the turns that predate a provider's configuration; returns the number of queued units."""

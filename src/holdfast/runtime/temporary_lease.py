@@ -36,7 +36,7 @@ class TemporaryLease:
                 log.warning("node.lost", node=self._member.node, why=str(lost))
                 return
             except HoldfastError as error:  # the lease survives several missed renewals
-                log.warning("loop.failed", loop="visit", code=error.code, why=str(error))
+                log.warning("loop.failed", loop="temporary_lease", code=error.code, why=str(error))
 
     async def end(self) -> None:
         if self._renewal is not None:

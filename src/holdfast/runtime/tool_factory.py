@@ -13,11 +13,9 @@ from holdfast.inbox.address import is_name
 from holdfast.inbox.agent_chain import described
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.ids import AgentName
-from holdfast.kernel.tasks import Tasks
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery
-from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.recaller import Recaller, shown_of
 from holdfast.memory.visibility import is_chat_alone
 from holdfast.runtime.environment import Environment
@@ -95,11 +93,11 @@ def silent_notes(listed: Mapping[str, AgentPolicy]) -> list[str]:
     return [f"{whom} no other agent: nobody is in talks_to, which lets none unless set; {fix}"]
 
 
-def with_tools(agents: Agents, db: Database, providers: Providers, tasks: Tasks, breaker: RecallBreaker) -> Agents:
+def with_tools(agents: Agents, db: Database, providers: Providers, environment: Environment) -> Agents:
     """Add `recall`, `history` and `send_message` to the agents that want them. Raises `ConfigInvalid`."""
     any_name = agents.default.policy if agents.default is not None else None
     check_talks({name: agent.policy for name, agent in agents.listed.items()}, any_name)
-    recaller = Recaller(providers, tasks, breaker, db)
+    recaller = Recaller(providers, environment.tasks, environment.clock, environment.entropy, db)
 
     def equipped(name: AgentName, agent: Agent) -> Agent:
         wanted = wanted_tools(agent.policy, name)

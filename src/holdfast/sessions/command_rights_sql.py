@@ -24,10 +24,9 @@ from holdfast.sessions.command_rights import (
     judge,
     place_of,
 )
-from holdfast.store.script import Script, one, rows
+from holdfast.store.script import Columns, Script, one, rows
 from holdfast.turns.journal import UserSaid, decode_body
 
-GIVEN = "select principal, human, rank, address from inbound where message = :message"
 # Turns of other people in sessions of the chat. An agent that answered a question does not count as a speaker.
 OTHERS = f"""
 select 1 from session join turn on turn.session = session.id
@@ -54,22 +53,19 @@ class Given:
     address: str
     principal: Principal
     human: bool
-    rank: Rank
+    rank: Rank = Rank.MEMBER
     operators: Collection[str]
+
+
+GIVEN_COLUMNS = Columns(Given, without=("operators",), address="coalesce(nullif(address, ''), :address)")
+GIVEN = f"select {GIVEN_COLUMNS} from inbound where message = :message"
 
 
 def given_by(message: str, *, mailbox: str, address: str, operators: Collection[str]) -> Script[Given]:
     """The command of an accepted message; `address` is used for rows of earlier releases, which have no address."""
-    row = yield from one(GIVEN, message=message)
-    principal, human, rank, own = row or ("", 0, None, None)
-    return Given(
-        mailbox=mailbox,
-        address=own or address,
-        principal=Principal(principal),
-        human=bool(human),
-        rank=Rank(rank) if rank else Rank.MEMBER,
-        operators=operators,
-    )
+    row = yield from one(GIVEN, message=message, address=address)
+    nobody = Given(mailbox=mailbox, address=address, principal=Principal(""), human=False, operators=operators)
+    return GIVEN_COLUMNS.value(row, operators=operators) if row else nobody
 
 
 def given_now(arrival: Arrival, mailbox: str) -> Given:

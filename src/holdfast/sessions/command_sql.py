@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from holdfast.audit import action_sql
 from holdfast.audit.action import Act, ActorKind, By
@@ -22,7 +22,7 @@ from holdfast.sessions.finalisation_sql import close_epoch, reopen
 from holdfast.sessions.session import CommandDone, CommandRun, clean_title, title_key
 from holdfast.sessions.session_sql import go_live, new_session, pick_turns, undo_turns
 from holdfast.store.agent_lock_sql import hold_agents, share_agent
-from holdfast.store.script import Row, Script, one, rows, run, verb
+from holdfast.store.script import Columns, Script, one, run, verb
 from holdfast.turns.fence_sql import Held, hold, lighten
 from holdfast.turns.turn import NewReply
 
@@ -31,18 +31,24 @@ FIRST_RESULT = """
 select reply.body, reply.session, inbound.session from inbound join reply on reply.message = inbound.message
  where inbound.message = :message order by reply.at, reply.id limit 1"""
 DONE = "update inbound set state = 'command', session = :session where message = :message"
-LIVE = """
-select id, title, last_seq, committed_seq, turns, summaries, token_ratio, open_turn
-  from session where id = :session /*lock*/"""
 # The chat's own sessions. A private chat also sees other sessions of the same person in which no one else spoke:
 # other people's words stay in their chat, and private words never enter a group. A group's sessions stay in it
 # (`_find`).
 VISIBLE = f"""
 agent = :agent and state <> 'deleted' and purpose = 'conversation'
    and (mailbox = :mailbox or (:alone = 1 and several = 0 and (principal = :principal or principal in ({KIN}))))"""
-FOUND = "id, title, mailbox, (select address from mailbox where mailbox.id = session.mailbox)"
-FIND_ID = f"select {FOUND} from session where id = :wanted and {VISIBLE}"
-FIND_TITLE = f"select {FOUND} from session where title_key = :wanted and {VISIBLE} order by active_at desc, id desc"
+
+
+class ResumableSession(NamedTuple):
+    id: SessionId
+    title: str | None
+    mailbox: str
+    address: str | None
+
+
+RESUMABLE = Columns(ResumableSession, address="(select address from mailbox where mailbox.id = session.mailbox)")
+FIND_ID = f"select {RESUMABLE} from session where id = :wanted and {VISIBLE}"
+FIND_TITLE = f"select {RESUMABLE} from session where title_key = :wanted and {VISIBLE} order by active_at desc, id desc"
 # Other people read such a chat, although it is not a group.
 OTHERS_SPOKE = f"""
 select 1 from session
@@ -85,8 +91,11 @@ class Live:
     turns: int
     summaries: int
     token_ratio: float
+    open_turn: int | None
 
 
+LIVE_COLUMNS = Columns(Live)
+LIVE = f"select {LIVE_COLUMNS} from session where id = :session /*lock*/"
 Handler: TypeAlias = Callable[[Claim, CommandRun, Live | None], Script[CommandDone]]
 
 
@@ -139,7 +148,7 @@ def _judged(run_: CommandRun, who: Giver, live: Live | None) -> Script[NotAllowe
 
 def _record(claim: Claim, run_: CommandRun, who: Giver, live: Live | None, done: CommandDone) -> Script[None]:
     """Write the audit record of a refusal, or of a session switch in a chat with other members."""
-    act, sender = ACTS.get(run_.command.verb), By(kind=ActorKind.PRINCIPAL, id=run_.principal, origin=claim.address)
+    act, sender = ACTS.get(run_.command.verb), _sender(claim, run_)
     if act is not None and done.refused:
         yield from action_sql.refuse(act, sender, live.id if live else claim.mailbox, done.refused)
     elif act is Act.SESSION_SWITCHED and done.switched and who.speaker.place is not CommandPlace.PRIVATE:
@@ -156,13 +165,13 @@ def _repeated(run_: CommandRun) -> Script[CommandDone]:
 
 
 def _live(held: Held) -> Script[Live | None]:
-    row = (yield from one(LIVE, session=held.session)) if held.session else None
-    if row is None:
+    live = (yield from LIVE_COLUMNS.one(LIVE, session=held.session)) if held.session else None
+    if live is None:
         return None
-    if row[-1] is not None:
-        raise InvariantBroken(f"a command while turn {row[-1]} of {row[0]} is open", session=row[0])
-    yield from reopen(row[0])  # a command is mail too, so an expiring session continues
-    return Live(*row[:-1])
+    if live.open_turn is not None:
+        raise InvariantBroken(f"a command while turn {live.open_turn} of {live.id} is open", session=live.id)
+    yield from reopen(live.id)  # a command is mail too, so an expiring session continues
+    return live
 
 
 # --- /new, /resume, /branch ------------------------------------------------------------------------
@@ -183,11 +192,11 @@ def _other_mailbox(claim: Claim, run_: CommandRun) -> Script[str]:
     if run_.command.verb is not CommandVerb.RESUME:
         return ""
     target = yield from _find(claim, run_)
-    row = (yield from one(WHERE_LIVE, session=target[0])) if target else None
+    row = (yield from one(WHERE_LIVE, session=target.id)) if target else None
     return str(row[0]) if row else ""
 
 
-def _find(claim: Claim, run_: CommandRun) -> Script[Row | None]:
+def _find(claim: Claim, run_: CommandRun) -> Script[ResumableSession | None]:
     """The session that the sender may resume under this id or title."""
     wanted = clean_title(run_.command.argument)
     if not wanted:
@@ -195,9 +204,10 @@ def _find(claim: Claim, run_: CommandRun) -> Script[Row | None]:
     others = yield from one(OTHERS_SPOKE, mailbox=claim.mailbox, principal=run_.principal)
     alone = int(others is None and not is_group(claim.address))
     scope = {"agent": claim.agent, "mailbox": claim.mailbox, "principal": run_.principal, "alone": alone}
-    found = yield from rows(FIND_ID, wanted=wanted, **scope)
-    named = yield from rows(FIND_TITLE, wanted=title_key(wanted), **scope)
-    return next((row for row in (*found, *named) if row[2] == claim.mailbox or not stays(row[3])), None)
+    found = yield from RESUMABLE.rows(FIND_ID, wanted=wanted, **scope)
+    named = yield from RESUMABLE.rows(FIND_TITLE, wanted=title_key(wanted), **scope)
+    visible = (one_ for one_ in (*found, *named) if one_.mailbox == claim.mailbox or not stays(one_.address))
+    return next(visible, None)
 
 
 def stays(address: str | None) -> bool:
@@ -211,7 +221,7 @@ def _resume(claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
     target = yield from _find(claim, run_)
     if target is None:
         return CommandDone(here, system_messages.not_found_text(wanted))
-    found, title = SessionId(target[0]), target[1]
+    found, title = target.id, target.title
     if found == here:
         return CommandDone(found, system_messages.resumed_text(found, title, epoch=1))
     if not (yield from _is_freed(found, run_)):
@@ -269,10 +279,11 @@ def _undo(claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDo
         return CommandDone(
             live.id if live else None, system_messages.BAD_UNDO if count is None else system_messages.NO_SESSION
         )
-    undone = yield from undo_turns(live.id, claim, (yield from pick_turns(live.id, count)), by=run_.message)
-    if undone.count:
-        yield from action_sql.record(Act.SESSION_UNDONE, _sender(claim, run_), live.id, turns=undone.count)
-    return CommandDone(live.id, system_messages.undone_text(undone.count, count))
+    found = yield from pick_turns(live.id, count)
+    yield from undo_turns(live.id, claim, found, by=run_.message)
+    if found.picked:
+        yield from action_sql.record(Act.SESSION_UNDONE, _sender(claim, run_), live.id, turns=len(found.picked))
+    return CommandDone(live.id, system_messages.undone_text(len(found.picked), count))
 
 
 def _title(_claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDone]:

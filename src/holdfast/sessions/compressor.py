@@ -219,7 +219,7 @@ class Compressor(Loop):
             except SessionNotFound:  # the session is deleted, and the operation never began
                 begun = Busy(operation)
             if isinstance(begun, Operation) and begun.ended_at is None:
-                await self._end(begun, Compressed("abandoned", reason="its beginning was not heard of"))
+                await self._end(begun, Compressed("abandoned", reason="its start was not confirmed"))
             self._unsure.pop(operation, None)
 
     async def run_operation(

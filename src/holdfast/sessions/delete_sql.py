@@ -11,12 +11,12 @@ from holdfast.outbox.reply_sql import BLANK
 from holdfast.store.script import Script, rows, run
 
 BLANK_ENTRIES = "update entry set body = :blank, tokens = 0 where session = :session and kind <> 'undo'"
-BLANK_INBOUND = """
-update inbound
-   set body = :blank, directory = null, repo = null, body_hash = :blank, request = null,
-       event_id = case when channel = 'openai' and substr(event_id, 1, 5) = 'body.' then 'forgotten.' || message
-                       else event_id end
- where session = :session"""
+# Removes every hash of a message's text: that of the body, and one in an event id made by earlier releases.
+UNHASHED = """
+body_hash = :blank, request = null,
+event_id = case when channel = 'openai' and substr(event_id, 1, 5) = 'body.' then 'forgotten.' || message
+                else event_id end"""
+BLANK_INBOUND = f"update inbound set body = :blank, directory = null, repo = null, {UNHASHED} where session = :session"
 BLANK_REPLIES = f"{BLANK} where session = :session"
 BLANK_DIGESTS = "update approval set digest = null, salt = null where session = :session"
 BLANK_SUMMARIES = "update summary set body = :blank where session = :session"

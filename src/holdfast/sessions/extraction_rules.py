@@ -37,10 +37,6 @@ class ExtractionResult(msgspec.Struct, frozen=True):
     unfit: tuple[Leftover, ...] = ()
 
 
-def encode_result(result: ExtractionResult) -> bytes:
-    return msgspec.json.encode(result)
-
-
 def decode_result(raw: bytes) -> ExtractionResult:
     return msgspec.json.decode(raw, type=ExtractionResult)
 

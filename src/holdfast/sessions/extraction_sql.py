@@ -3,20 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
+
 from holdfast.kernel.ids import Principal
 from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target, stream_of
 from holdfast.memory.notes_sql import apply_memory, hold_stream, read_memory
 from holdfast.memory.visibility import scope_of_turns
 from holdfast.sessions.extraction import Excerpt, Notes, Proposal
-from holdfast.sessions.extraction_rules import Bounds, ExtractionResult, encode_result, judge
+from holdfast.sessions.extraction_rules import Bounds, ExtractionResult, judge
 from holdfast.sessions.finalisation import Finalisation, FinishEvent
-from holdfast.sessions.finalisation_sql import RecordedStep, given_back, hold_end, read_end, write_end
+from holdfast.sessions.finalisation_sql import given_back, hold_end, read_end, write_end
 from holdfast.store.agent_lock_sql import share_agent
 from holdfast.store.script import Script, one, rows, verb
-from holdfast.turns.journal_sql import chain, entry_of, undos
+from holdfast.turns.journal_sql import ENTRY, chain, entry_of, undos
 
-RANGE = """
-select seq, turn, kind, tokens, at, body from entry
+RANGE = f"""
+select {ENTRY} from entry
  where session = :session and seq >= :from_seq and seq <= :through_seq order by seq desc limit :limit"""
 RATIO = "select token_ratio from session where id = :session"
 SPOKEN = """
@@ -65,7 +67,7 @@ def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes:
         return given_back(current, FinishEvent.APPLIED)
     scope, speaker = yield from _origin(held)
     result = yield from _apply_to(replace(held, principal=speaker), scope, proposals, notes)
-    yield from write_end(current, RecordedStep(FinishEvent.APPLIED), result=encode_result(result))
+    yield from write_end(current, FinishEvent.APPLIED, result=msgspec.json.encode(result))
     return (yield from read_end(held.session, held.epoch))
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.kernel.errors import ClaimLost, FinalisationNotFound, InvariantBroken
-from holdfast.kernel.ids import AgentName, Instant, NodeId, Principal, SessionId
+from holdfast.kernel.ids import AgentName, Instant, NodeId, SessionId
 from holdfast.memory.cursor_sql import schedule_tail
 from holdfast.sessions.finalisation import (
     ENDED,
@@ -23,8 +23,28 @@ from holdfast.sessions.finalisation import (
     NotEnded,
     advance,
 )
-from holdfast.sessions.session import Purpose
-from holdfast.store.script import Row, Script, claim_name, one, plain, rows, run, verb
+from holdfast.store.script import Columns, Script, claim_name, one, plain, rows, run, verb
+
+
+class LiveMailbox(NamedTuple):
+    """The mailbox in which a session is live."""
+
+    id: str
+    owner: str | None
+    depth: int
+
+    @property
+    def busy(self) -> str:
+        """Why the session must continue: claimed, mail, or empty."""
+        return "claimed" if self.owner is not None else "mail" if self.depth > 0 else ""
+
+
+class EndingSession(NamedTuple):
+    state: str
+    epoch: int
+    active_at: Instant
+    open_turn: int | None
+
 
 # Agents with open sessions, with one index seek per agent, regardless of its number of sessions.
 OPEN_AGENTS = """
@@ -36,15 +56,19 @@ with recursive named (agent) as (
 select agent, cast(:now as int8),
        (select min(active_at) from session where state = 'open' and session.agent = named.agent)
   from named where agent is not null"""
-EXPIRED = """
-select id, epoch, active_at from session
+EXPIRED_SESSION = Columns(Expired, session="id")
+EXPIRED = f"""
+select {EXPIRED_SESSION} from session
  where state = 'open' and agent = :agent and active_at <= :before and open_turn is null
    and not exists (select 1 from mailbox
                     where mailbox.session_id = session.id and (mailbox.owner is not null or mailbox.depth > 0))
  order by active_at limit :limit"""
-LIVE_IN = "select id, owner, depth from mailbox where session_id = :session /*lock*/"
+
+LIVE = Columns(LiveMailbox)
+LIVE_IN = f"select {LIVE} from mailbox where session_id = :session /*lock*/"
 STILL_LIVE_IN = "select id from mailbox where session_id = :session"
-SESSION = "select state, epoch, active_at, open_turn from session where id = :session /*lock*/"
+ENDING = Columns(EndingSession)
+SESSION = f"select {ENDING} from session where id = :session /*lock*/"
 # The range starts after the ranges of earlier epochs that were not cancelled; those are extracted there.
 END_EPOCH = """
 insert into finalisation (id, session, epoch, cause, from_seq, through_seq, said_at, step, due_at, started_at)
@@ -61,12 +85,15 @@ LEAVE = "update mailbox set session_id = null, fence = fence + 1 where id = :mai
 REOPEN = """
 update session set state = 'open', epoch = epoch + 1, closed_at = null, reason = null, active_at = :now
  where id = :session and state in ('expiring', 'closed') returning epoch"""
-FIELDS = """
-finalisation.session, finalisation.epoch, session.agent, session.principal, session.purpose, finalisation.cause,
-from_seq, through_seq, said_at, step, attempts, fence, owner, due_at, started_at, ended_at, model, finalisation.reason,
-answer, result"""
+FINALISATION = Columns(
+    Finalisation,
+    "finalisation",
+    agent="session.agent",
+    principal="session.principal",
+    purpose="session.purpose",
+)
 BY_EPOCH = f"""
-select {FIELDS} from finalisation join session on session.id = finalisation.session
+select {FINALISATION} from finalisation join session on session.id = finalisation.session
  where finalisation.session = :session and finalisation.epoch = :epoch"""
 LOCK = "select id from finalisation where session = :session and epoch = :epoch /*lock*/"
 # A claim that the caller already holds under the same name is returned unchanged.
@@ -98,20 +125,10 @@ ASK_ANEW = """
 update finalisation set step = :after, answer = null, owner = null, fence = fence + 1
  where session = :session and step = :step"""
 LISTED = f"""
-select {FIELDS} from finalisation join session on session.id = finalisation.session
+select {FINALISATION} from finalisation join session on session.id = finalisation.session
  where (:session = '' or finalisation.session = :session) and (:agent = '' or session.agent = :agent)
    and (:step = '' or finalisation.step = :step)
  order by finalisation.started_at desc, finalisation.id desc limit :limit"""
-
-
-class RecordedStep(NamedTuple):
-    """A step and its results."""
-
-    event: FinishEvent
-    answer: bytes | None = None
-    model: str | None = None
-    reason: str = ""
-    retry_in_ms: int = 0
 
 
 # --- ending and reopening an epoch -----------------------------------------------------------------
@@ -127,20 +144,19 @@ def list_open_agents() -> Script[tuple[Instant, dict[AgentName, Instant]]]:
 
 @verb
 def list_expired_sessions(agent: AgentName, *, before: Instant, limit: int) -> Script[Sequence[Expired]]:
-    found = yield from rows(EXPIRED, agent=agent, before=before, limit=limit)
-    return [Expired(session=SessionId(row[0]), epoch=row[1], active_at=Instant(row[2])) for row in found]
+    return (yield from EXPIRED_SESSION.rows(EXPIRED, agent=agent, before=before, limit=limit))
 
 
 @verb
 def begin_finalisation(ending: Ending) -> Script[Finalisation | NotEnded]:
-    live = yield from one(LIVE_IN, session=ending.session)
-    row = yield from one(SESSION, session=ending.session)
-    known = yield from one(BY_EPOCH, session=ending.session, epoch=ending.epoch)
+    live = yield from LIVE.one(LIVE_IN, session=ending.session)
+    found = yield from ENDING.one(SESSION, session=ending.session)
+    known = yield from FINALISATION.one(BY_EPOCH, session=ending.session, epoch=ending.epoch)
     if known is not None:
-        return finalisation_of(known)
+        return known
     # Read again under the session's lock: the session may have become live elsewhere during the wait.
     lives_in = yield from one(STILL_LIVE_IN, session=ending.session)
-    refusal = _refusal(ending, live, row, moved=(live and live[0]) != (lives_in and lives_in[0]))
+    refusal = _refusal(ending, live, found, moved=(live and live.id) != (lives_in and lives_in[0]))
     if refusal is not None:
         return refusal
     yield from run(END_EPOCH, session=ending.session, cause=ending.cause)
@@ -149,19 +165,16 @@ def begin_finalisation(ending: Ending) -> Script[Finalisation | NotEnded]:
     return (yield from read_end(ending.session, ending.epoch))
 
 
-def _refusal(ending: Ending, live: Row | None, row: Row | None, *, moved: bool) -> NotEnded | None:
-    if row is None or row[0] == "deleted":
+def _refusal(ending: Ending, live: LiveMailbox | None, found: EndingSession | None, *, moved: bool) -> NotEnded | None:
+    if found is None or found.state == "deleted":
         return NotEnded("gone")
-    state, epoch, active_at, open_turn = row
-    if moved or state != "open" or epoch != ending.epoch:
+    if moved or found.state != "open" or found.epoch != ending.epoch:
         return NotEnded("moved")
-    if active_at > ending.active_before:
+    if found.active_at > ending.active_before:
         return NotEnded("active")
-    if open_turn is not None:
+    if found.open_turn is not None:
         return NotEnded("in_turn")
-    if live is not None and (live[1] is not None or live[2] > 0):
-        return NotEnded("claimed" if live[1] is not None else "mail")
-    return None
+    return NotEnded(live.busy) if live is not None and live.busy else None
 
 
 def close_epoch(session: SessionId, cause: str) -> Script[None]:
@@ -182,7 +195,7 @@ def reopen(session: SessionId) -> Script[int | None]:
     if (yield from one(LOCK, session=session, epoch=ended)) is not None:  # sessions closed by older releases have none
         left = yield from read_end(session, ended)
         if left.step is FinishStep.BEGUN and left.owner is None:
-            yield from write_end(left, RecordedStep(FinishEvent.REOPENED))
+            yield from write_end(left, FinishEvent.REOPENED)
     return int(row[0])
 
 
@@ -207,15 +220,14 @@ def record_finalisation(
     reason: str = "",
     retry_in_ms: int = 0,
 ) -> Script[Finalisation]:
-    recorded = RecordedStep(event, answer, model, reason, retry_in_ms)
     closing = advance(held.step, event) in ENDED
-    live = (yield from one(LIVE_IN, session=held.session)) if closing else None
+    live = (yield from LIVE.one(LIVE_IN, session=held.session)) if closing else None
     current = yield from hold_end(held, with_session=closing)
     if current.step is not held.step:
         return current  # an earlier call of this claim was committed, but its result was lost
     if current.owner is None:
         return given_back(current, event)
-    yield from write_end(current, recorded)
+    yield from write_end(current, event, answer=answer, model=model, reason=reason, retry_in_ms=retry_in_ms)
     if closing:
         yield from _leave_session(held, live)
     return (yield from read_end(held.session, held.epoch))
@@ -253,35 +265,44 @@ def hold_end(held: Finalisation, *, with_session: bool = False) -> Script[Finali
     return current
 
 
-def write_end(row: Finalisation, recorded: RecordedStep, result: bytes | None = None) -> Script[None]:
-    step = advance(row.step, recorded.event)
+def write_end(
+    row: Finalisation,
+    event: FinishEvent,
+    *,
+    answer: bytes | None = None,
+    result: bytes | None = None,
+    model: str | None = None,
+    reason: str = "",
+    retry_in_ms: int = 0,
+) -> Script[None]:
+    step = advance(row.step, event)
     ended = step in ENDED
     yield from run(
         RECORD,
         session=row.session,
         epoch=row.epoch,
         step=step.value,
-        answer=recorded.answer,
+        answer=answer,
         result=result,
-        model=plain(recorded.model),
-        reason=plain(recorded.reason),
-        released=int(ended or recorded.event is FinishEvent.POSTPONED),
+        model=plain(model),
+        reason=plain(reason),
+        released=int(ended or event is FinishEvent.POSTPONED),
         ended=int(ended),
-        retry_in_ms=recorded.retry_in_ms,
+        retry_in_ms=retry_in_ms,
     )
 
 
-def _leave_session(held: Finalisation, live: Row | None) -> Script[None]:
+def _leave_session(held: Finalisation, live: LiveMailbox | None) -> Script[None]:
     """Close the session unless it has continued. Mail that arrived earlier reopens it instead (R31)."""
-    row = yield from one(SESSION, session=held.session)
-    if row is None or (row[0], row[1]) != ("expiring", held.epoch):
+    found = yield from ENDING.one(SESSION, session=held.session)
+    if found is None or (found.state, found.epoch) != ("expiring", held.epoch):
         return
-    if live is not None and (live[1] is not None or live[2] > 0):
+    if live is not None and live.busy:
         yield from reopen(held.session)
         return
     yield from run(CLOSE, session=held.session, cause=held.cause)
     if live is not None:
-        yield from run(LEAVE, mailbox=live[0])
+        yield from run(LEAVE, mailbox=live.id)
 
 
 # --- reading ---------------------------------------------------------------------------------------
@@ -301,37 +322,12 @@ def forget_answers(session: SessionId) -> Script[None]:
 def list_finalisations(
     *, session: SessionId | None = None, agent: str | None = None, state: str | None = None, limit: int = 100
 ) -> Script[Sequence[Finalisation]]:
-    found = yield from rows(LISTED, session=session or "", agent=agent or "", step=state or "", limit=limit)
-    return [finalisation_of(row) for row in found]
+    wanted = {"session": session or "", "agent": agent or "", "step": state or ""}
+    return (yield from FINALISATION.rows(LISTED, limit=limit, **wanted))
 
 
 def read_end(session: SessionId, epoch: int) -> Script[Finalisation]:
-    row = yield from one(BY_EPOCH, session=session, epoch=epoch)
-    if row is None:
+    found = yield from FINALISATION.one(BY_EPOCH, session=session, epoch=epoch)
+    if found is None:
         raise InvariantBroken(f"epoch {epoch} of {session} has no finalisation", session=session)
-    return finalisation_of(row)
-
-
-def finalisation_of(row: Row) -> Finalisation:
-    return Finalisation(
-        session=SessionId(row[0]),
-        epoch=row[1],
-        agent=AgentName(row[2]),
-        principal=Principal(row[3]),
-        purpose=Purpose(row[4]),
-        cause=row[5],
-        from_seq=row[6],
-        through_seq=row[7],
-        said_at=Instant(row[8]),
-        step=FinishStep(row[9]),
-        attempts=row[10],
-        fence=row[11],
-        owner=NodeId(row[12]) if row[12] else None,
-        due_at=Instant(row[13]),
-        started_at=Instant(row[14]),
-        ended_at=None if row[15] is None else Instant(row[15]),
-        model=row[16] or "",
-        reason=row[17] or "",
-        answer=bytes(row[18] or b""),
-        result=bytes(row[19] or b""),
-    )
+    return found

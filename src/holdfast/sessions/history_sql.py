@@ -1,31 +1,60 @@
 """Read verbs for messages, sessions, entries and operations. They return pages, never whole tables."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from holdfast.inbox.attachment_sql import list_attachments
 from holdfast.inbox.mailbox import MailboxView
-from holdfast.inbox.message import UNFINISHED, MessageState
+from holdfast.inbox.message import UNFINISHED
 from holdfast.inbox.message_trace import MessageTrace, ReplyView
 from holdfast.kernel.errors import MessageNotFound, SessionNotFound
-from holdfast.kernel.ids import AgentName, ApprovalId, Instant, MailboxId, MessageId, Principal, SessionId
+from holdfast.kernel.ids import ApprovalId, Instant, MessageId, SessionId
 from holdfast.memory.delivery import DeliveryView
 from holdfast.outbox.reply import is_possible_duplicate
 from holdfast.sessions.compression import Operation, Summary
 from holdfast.sessions.compression_audit import SessionFacts
-from holdfast.sessions.session import Purpose, Session, SessionState, no_place_after
-from holdfast.sessions.summary_sql import OPERATION_FIELDS, SUMMARY_FIELDS, operation_of, summary_of
-from holdfast.store.script import Row, Script, one, rows, verb
+from holdfast.sessions.session import Session, no_place_after
+from holdfast.sessions.summary_sql import BY_NUMBER, OPERATION, SUMMARY
+from holdfast.store.script import Columns, Script, one, utf8, verb
 from holdfast.turns.approval import OpenQuestion
 from holdfast.turns.approval_sql import released_by, waited_for
 from holdfast.turns.journal import EntryView, is_undone
 from holdfast.turns.journal_sql import NO_LIMIT, chain, entries, undos
 
-MESSAGE = """
-select inbound.message, mailbox.agent, inbound.conversation, coalesce(inbound.address, mailbox.address),
-       inbound.event_id, inbound.principal, inbound.state, inbound.reason, inbound.at, inbound.session,
-       inbound.turn, turn.phase, turn.attempt, inbound.mailbox, inbound.seq, turn.tokens_in, turn.tokens_out,
-       mailbox.waits_until, case when inbound.kind = 'signal' then inbound.body end,
-       (select count(*) from enclosure where enclosure.message = inbound.message), inbound.hop, inbound.token
+
+class QueuePlace(NamedTuple):
+    """The columns of a message that lead to other rows of its trace."""
+
+    mailbox: str
+    seq: int
+    waits_until: Instant | None
+    signal: str | None  # the text of a command that took effect on arrival
+    enclosures: int
+
+
+QUEUE_PLACE = Columns(
+    QueuePlace,
+    "inbound",
+    waits_until="mailbox.waits_until",
+    signal=("case when inbound.kind = 'signal' then inbound.body end", utf8),
+    enclosures="(select count(*) from enclosure where enclosure.message = inbound.message)",
+)
+TRACE = Columns(
+    MessageTrace,
+    "inbound",
+    without=("queued_behind", "reply", "deliveries", "enclosures", "awaiting", "released"),
+    agent="mailbox.agent",
+    chat="inbound.conversation",
+    address="coalesce(inbound.address, mailbox.address)",
+    accepted_at="inbound.at",
+    phase="turn.phase",
+    attempt="coalesce(turn.attempt, 0)",
+    tokens_in="turn.tokens_in",
+    tokens_out="turn.tokens_out",
+)
+MESSAGE = f"""
+select {QUEUE_PLACE}, {TRACE}
   from inbound join mailbox on mailbox.id = inbound.mailbox
   left join turn on turn.session = inbound.session and turn.n = inbound.turn
  where inbound.message = :message"""
@@ -38,56 +67,72 @@ select message from inbound
    and (:address = '' or mailbox = (select mailbox_id from address where address = :address))
  order by at desc, seq desc limit 1"""
 # A turn's messages to other agents are not replies to its sender.
-REPLY_TO = """
-select id, body, state, attempt, at, receipt, reason, doubts, draft from reply
+REPLY = Columns(ReplyView, without=("possible_duplicate",), text=("body", utf8))
+REPLY_TO = f"""
+select doubts, {REPLY} from reply
  where message = :message
    and (channel <> 'agent' or address = (select inbound.address from inbound where inbound.message = :message))
  order by n desc limit 1"""
 TURN_LAST = "select message from inbound where session = :session and turn = :turn order by seq desc limit 1"
-DELIVERY_FIELDS = """
-n, id, agent, provider, place, op, state, attempt, stream, from_turn, through_turn, late, at, due_at, receipt, reason"""
+DELIVERY = Columns(DeliveryView, without=("means",))
 DELIVERIES = f"""
-select {DELIVERY_FIELDS} from delivery
+select {DELIVERY} from delivery
  where stream = :session and from_turn <= :turn and through_turn >= :turn order by provider, from_seq"""
-PENDING = """
-select cursor.provider, session.agent, turn.closed_at, cursor.due_at
+PENDING_DELIVERY = Columns(
+    DeliveryView,
+    without=("means",),
+    n="0",
+    id="''",
+    agent="session.agent",
+    provider="cursor.provider",
+    place="''",
+    op="'retain'",
+    state="'scheduled'",
+    attempt="0",
+    stream="turn.session",
+    from_turn="turn.n",
+    through_turn="turn.n",
+    late="0",
+    at="turn.closed_at",
+    due_at="coalesce(cursor.due_at, turn.closed_at)",
+    receipt="null",
+    reason="'it is sent together with the next turns'",
+)
+PENDING = f"""
+select {PENDING_DELIVERY}
   from turn join session on session.id = turn.session join cursor on cursor.stream = turn.session
  where turn.session = :session and turn.n = :turn and turn.closed_at is not null
    and cursor.scheduled_seq < turn.first_seq order by cursor.provider"""
 DELIVERY_PAGE = f"""
-select {DELIVERY_FIELDS} from delivery
+select {DELIVERY} from delivery
  where (:provider = '' or provider = :provider) and (:state = '' or state = :state) and n < :before
  order by n desc limit :limit"""
-SESSION_FIELDS = """
-session.id, session.agent, session.mailbox, session.principal, session.purpose, session.parent_id, session.fork_seq,
-session.title, session.state, mailbox.id, session.epoch, session.committed_seq, session.turns, session.summaries,
-session.undo_count, session.opened_at, session.active_at, session.closed_at, session.reason, session.last_seq,
-(select place.address from mailbox place where place.id = session.mailbox)"""
-SESSION = f"""
-select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
- where session.id = :session"""
+SESSION = Columns(
+    Session,
+    "session",
+    parent="session.parent_id",
+    live="mailbox.id is not null",
+    address="(select place.address from mailbox place where place.id = session.mailbox)",
+)
+SESSIONS = f"select {SESSION} from session left join mailbox on mailbox.session_id = session.id"
+BY_ID = f"{SESSIONS} where session.id = :session"
 IS_SESSION = "select 1 from session where id = :session"
 # Newest first by time; ids are not ordered by age, because writers without a mailbox choose their own.
 OLDER_THAN_AFTER = """
 (:after = '' or (session.opened_at, session.id) < (select opened_at, id from session where id = :after))
  order by session.opened_at desc, session.id desc limit :limit"""
-SESSIONS_OF_PLACE = f"""
-select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
+SESSIONS_OF_PLACE = f"""{SESSIONS}
  where session.mailbox = (select mailbox_id from address where address = :address) and {OLDER_THAN_AFTER}"""
-SESSIONS_OF_AGENT = f"""
-select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
- where (:agent = '' or session.agent = :agent) and {OLDER_THAN_AFTER}"""
-ALL_SESSIONS = f"""
-select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
- where session.id > :after order by session.id limit :limit"""
-MAILBOX = """
-select id, agent, address, session_id, depth, owner, fence, ready_at from mailbox
+SESSIONS_OF_AGENT = f"{SESSIONS} where (:agent = '' or session.agent = :agent) and {OLDER_THAN_AFTER}"
+ALL_SESSIONS = f"{SESSIONS} where session.id > :after order by session.id limit :limit"
+MAILBOX = Columns(MailboxView, mailbox="id", session="session_id")
+MAILBOX_AT = f"""
+select {MAILBOX} from mailbox
  where id = (select mailbox_id from address where address = :address)"""
-SUMMARIES = f"select {SUMMARY_FIELDS} from summary where session = :session order by n"
-SUMMARY = f"select {SUMMARY_FIELDS} from summary where session = :session and n = :n"
+SUMMARIES = f"select {SUMMARY} from summary where session = :session order by n"
 # An operation on people that changed nothing is stored only to make its repetition idempotent.
 OPERATIONS = f"""
-select {OPERATION_FIELDS} from operation
+select {OPERATION} from operation
  where (:session = '' or session = :session) and id > :after
    and (session <> '' or outcome <> 'nothing') order by id limit :limit"""
 COUNTS = """
@@ -100,38 +145,20 @@ def trace_message(wanted: MessageId) -> Script[MessageTrace]:
     row = yield from one(MESSAGE, message=wanted)
     if row is None:
         raise MessageNotFound(f"no message {wanted!r} was accepted here", message=wanted)
-    state = MessageState(row[6])
-    behind = 0
-    if state in UNFINISHED:
-        (behind,) = (yield from one(BEHIND, mailbox=row[13], seq=row[14])) or (0,)
-    session, turn = row[9], row[10]
-    reply = yield from _reply(wanted, session, turn if state not in UNFINISHED else None)
-    found = (yield from _deliveries(SessionId(session), turn)) if turn is not None else ()
-    waits, said = state in UNFINISHED and row[17] is not None, bytes(row[18] or b"").decode()
-    return MessageTrace(
-        message=wanted,
-        agent=AgentName(row[1]),
-        chat=row[2],
-        address=row[3],
-        event_id=row[4],
-        principal=Principal(row[5]),
-        state=state,
-        reason=row[7],
-        accepted_at=Instant(row[8]),
+    cut = len(QUEUE_PLACE.names)
+    queue, trace = QUEUE_PLACE.value(row[:cut]), TRACE.value(row[cut:], queued_behind=0, reply=None)
+    is_open = trace.state in UNFINISHED
+    (behind,) = ((yield from one(BEHIND, mailbox=queue.mailbox, seq=queue.seq)) if is_open else None) or (0,)
+    waits = is_open and queue.waits_until is not None
+    deliveries = (yield from _deliveries(trace.session, trace.turn)) if trace.turn is not None else ()
+    return replace(
+        trace,
         queued_behind=behind,
-        session=SessionId(session) if session else None,
-        turn=turn,
-        phase=row[11],
-        attempt=row[12] or 0,
-        reply=reply,
-        deliveries=found,
-        enclosures=tuple((yield from list_attachments(wanted))) if row[19] else (),
-        hop=row[20],
-        token=row[21] or "",
-        tokens_in=row[15] or 0,
-        tokens_out=row[16] or 0,
-        awaiting=(yield from _question(row[13])) if waits else None,
-        released=(yield from released_by(said, row[13], row[5])) if said else None,
+        reply=(yield from _reply(wanted, trace.session, None if is_open else trace.turn)),
+        deliveries=deliveries,
+        enclosures=tuple((yield from list_attachments(wanted))) if queue.enclosures else (),
+        awaiting=(yield from _question(queue.mailbox)) if waits else None,
+        released=(yield from released_by(queue.signal, queue.mailbox, trace.principal)) if queue.signal else None,
     )
 
 
@@ -140,10 +167,11 @@ def _question(mailbox: str) -> Script[OpenQuestion | None]:
     row = yield from waited_for(mailbox)
     if row is None:
         return None
-    last = yield from one(TURN_LAST, session=row[3], turn=row[4])
+    approval, tool, due_at, session, turn, is_cut = row
+    last = yield from one(TURN_LAST, session=session, turn=turn)
     asked = (yield from _reply(MessageId(last[0]), None, None)) if last else None
     text = asked.text if asked else ""
-    return OpenQuestion(id=ApprovalId(row[0]), tool=row[1], text=text, due_at=Instant(row[2]), cut=row[5])
+    return OpenQuestion(id=ApprovalId(approval), tool=tool, text=text, due_at=Instant(due_at), cut=is_cut)
 
 
 @verb
@@ -152,33 +180,10 @@ def find_unanswered(address: str, request: str) -> Script[MessageId | None]:
     return MessageId(row[0]) if row else None
 
 
-def _deliveries(session: SessionId, turn: int) -> Script[tuple[DeliveryView, ...]]:
+def _deliveries(session: SessionId | None, turn: int) -> Script[tuple[DeliveryView, ...]]:
     """The deliveries of a turn, and the cursors for which it is still pending."""
-    found = [delivery_of(row) for row in (yield from rows(DELIVERIES, session=session, turn=turn))]
-    pending = yield from rows(PENDING, session=session, turn=turn)
-    return (*found, *(_pending(session, turn, row) for row in pending))
-
-
-def _pending(session: SessionId, turn: int, row: Row) -> DeliveryView:
-    provider, agent, at, due_at = row
-    return DeliveryView(
-        n=0,
-        id="",
-        agent=agent,
-        provider=provider,
-        place="",
-        op="retain",
-        state="scheduled",
-        attempt=0,
-        stream=session,
-        from_turn=turn,
-        through_turn=turn,
-        late=False,
-        at=Instant(at),
-        due_at=Instant(due_at or at),
-        receipt=None,
-        reason="it goes out together with the next turns",
-    )
+    found = yield from DELIVERY.rows(DELIVERIES, session=session, turn=turn)
+    return (*found, *(yield from PENDING_DELIVERY.rows(PENDING, session=session, turn=turn)))
 
 
 def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[ReplyView | None]:
@@ -189,75 +194,30 @@ def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[R
         row = (yield from one(REPLY_TO, message=last[0])) if last else None
     if row is None:
         return None
-    id_, body, state, attempt, at, receipt, reason, doubts, draft = row
-    return ReplyView(
-        id=id_,
-        text=bytes(body).decode(),
-        state=state,
-        attempt=attempt,
-        at=Instant(at),
-        receipt=receipt,
-        reason=reason,
-        possible_duplicate=is_possible_duplicate(state, doubts),
-        draft=draft,
-    )
+    doubts, *columns = row
+    reply = REPLY.value(tuple(columns))
+    return replace(reply, possible_duplicate=is_possible_duplicate(reply.state, doubts))
 
 
 @verb
 def list_deliveries(
     *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
 ) -> Script[tuple[DeliveryView, ...]]:
-    found = yield from rows(
-        DELIVERY_PAGE, provider=provider or "", state=state or "", before=after or NO_LIMIT, limit=limit
-    )
-    return tuple(delivery_of(row) for row in found)
-
-
-def delivery_of(row: Row) -> DeliveryView:
-    n, id_, agent, provider, place, op, state, attempt, stream, first, last, late, at, due_at, receipt, reason = row
-    return DeliveryView(
-        n=n,
-        id=id_,
-        agent=agent,
-        provider=provider,
-        place=place,
-        op=op,
-        state=state,
-        attempt=attempt,
-        stream=stream,
-        from_turn=first,
-        through_turn=last,
-        late=bool(late),
-        at=Instant(at),
-        due_at=Instant(due_at),
-        receipt=receipt,
-        reason=reason,
-    )
+    wanted = {"provider": provider or "", "state": state or "", "before": after or NO_LIMIT}
+    return tuple((yield from DELIVERY.rows(DELIVERY_PAGE, limit=limit, **wanted)))
 
 
 @verb
 def find_mailbox(address: str) -> Script[MailboxView | None]:
-    row = yield from one(MAILBOX, address=address)
-    if row is None:
-        return None
-    return MailboxView(
-        mailbox=MailboxId(row[0]),
-        agent=AgentName(row[1]),
-        address=row[2],
-        session=SessionId(row[3]) if row[3] else None,
-        depth=row[4],
-        owner=row[5],
-        fence=row[6],
-        ready_at=None if row[7] is None else Instant(row[7]),
-    )
+    return (yield from MAILBOX.one(MAILBOX_AT, address=address))
 
 
 @verb
 def read_session(wanted: SessionId) -> Script[Session]:
-    row = yield from one(SESSION, session=wanted)
-    if row is None:
+    found = yield from SESSION.one(BY_ID, session=wanted)
+    if found is None:
         raise SessionNotFound(f"there is no session {wanted}", session=wanted)
-    return session_of(row)
+    return found
 
 
 @verb
@@ -268,35 +228,8 @@ def list_sessions(
     if after and (yield from one(IS_SESSION, session=after)) is None:
         raise no_place_after(after)
     if address is not None:
-        found = yield from rows(SESSIONS_OF_PLACE, address=address, after=after, limit=limit)
-    else:
-        found = yield from rows(SESSIONS_OF_AGENT, agent=agent or "", after=after, limit=limit)
-    return [session_of(row) for row in found]
-
-
-def session_of(row: Row) -> Session:
-    return Session(
-        id=SessionId(row[0]),
-        agent=AgentName(row[1]),
-        mailbox=MailboxId(row[2]) if row[2] else None,
-        principal=Principal(row[3]),
-        purpose=Purpose(row[4]),
-        parent=SessionId(row[5]) if row[5] else None,
-        fork_seq=row[6],
-        title=row[7],
-        state=SessionState(row[8]),
-        live=row[9] is not None,
-        epoch=row[10],
-        committed_seq=row[11],
-        turns=row[12],
-        summaries=row[13],
-        undo_count=row[14],
-        opened_at=Instant(row[15]),
-        active_at=Instant(row[16]),
-        closed_at=None if row[17] is None else Instant(row[17]),
-        reason=row[18],
-        address=row[20],
-    )
+        return (yield from SESSION.rows(SESSIONS_OF_PLACE, address=address, after=after, limit=limit))
+    return (yield from SESSION.rows(SESSIONS_OF_AGENT, agent=agent or "", after=after, limit=limit))
 
 
 @verb
@@ -311,16 +244,15 @@ def list_entries(wanted: SessionId, *, after: int = 0, limit: int = 200) -> Scri
 @verb
 def list_summaries(wanted: SessionId) -> Script[Sequence[Summary]]:
     yield from read_session(wanted)
-    return [summary_of(row) for row in (yield from rows(SUMMARIES, session=wanted))]
+    return (yield from SUMMARY.rows(SUMMARIES, session=wanted))
 
 
 @verb
 def read_snapshot(wanted: SessionId, n: int) -> Script[tuple[Summary, Sequence[EntryView]]]:
     """The snapshot as of its summary: later undos do not change it."""
-    row = yield from one(SUMMARY, session=wanted, n=n)
-    if row is None:
+    found = yield from SUMMARY.one(BY_NUMBER, session=wanted, n=n)
+    if found is None:
         raise SessionNotFound(f"there is no snapshot {wanted}.snapshot.{n}", session=wanted, n=n)
-    found = summary_of(row)
     links = yield from chain(wanted, upto_seq=found.covers_through)
     covered = yield from entries(links, after=0)
     voiding = yield from undos((yield from chain(wanted, upto_seq=found.head_seq)))
@@ -331,16 +263,13 @@ def read_snapshot(wanted: SessionId, n: int) -> Script[tuple[Summary, Sequence[E
 def list_operations(
     *, session: SessionId | None = None, after: str = "", limit: int = 1_000
 ) -> Script[Sequence[Operation]]:
-    found = yield from rows(OPERATIONS, session=session or "", after=after, limit=limit)
-    return [operation_of(row) for row in found]
+    return (yield from OPERATION.rows(OPERATIONS, session=session or "", after=after, limit=limit))
 
 
 @verb
 def list_session_facts(*, after: str = "", limit: int = 100) -> Script[Sequence[SessionFacts]]:
-    found = yield from rows(ALL_SESSIONS, after=after, limit=limit)
     result = []
-    for row in found:
-        one_session = session_of(row)
+    for one_session in (yield from SESSION.rows(ALL_SESSIONS, after=after, limit=limit)):
         count, last_seq, fork_n = (yield from one(COUNTS, session=one_session.id)) or (0, 0, 0)
         result.append(
             SessionFacts(

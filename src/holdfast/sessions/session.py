@@ -7,6 +7,7 @@ from enum import Enum
 from holdfast.kernel.errors import SessionNotFound
 from holdfast.kernel.ids import (
     AgentName,
+    ApprovalId,
     Instant,
     MailboxId,
     MessageId,
@@ -84,6 +85,28 @@ class CommandDone:
     text: str
     switched: bool = False
     refused: str = ""  # why the sender may not give it (`robot`, `not_yours`); if set, nothing changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatLine:
+    """One message or reply of a chat, as its participants saw it."""
+
+    id: str  # the id of the message or the reply
+    message: MessageId  # the message, or the one that is replied to
+    event_id: str  # the sender's own id; empty on a reply
+    principal: Principal | None  # the sender; None on a reply
+    text: str
+    state: str
+    session: SessionId | None
+    turn: int | None
+    at: Instant
+    seq: int  # position of the message in its mailbox; the cursor for the page before it
+    approval: ApprovalId | None = None  # an open question to a human
+    undone: bool = False
+
+    @property
+    def is_reply(self) -> bool:
+        return self.principal is None
 
 
 def clean_title(text: str) -> str:

@@ -23,12 +23,6 @@ update session
  where id = :session"""
 
 
-@dataclass(frozen=True, slots=True)
-class UndoneTurns:
-    count: int
-    last_seq: int
-
-
 def new_session(claim: Claim, session: SessionId, principal: Principal) -> Script[None]:
     yield from run(
         NEW_SESSION,
@@ -78,14 +72,15 @@ def pick_turns(session: SessionId, count: int) -> Script[PickedTurns]:
     return PickedTurns(last_seq, turns, tuple(picked), links)
 
 
-def undo_turns(session: SessionId, claim: Claim, found: PickedTurns, *, by: str) -> Script[UndoneTurns]:
-    """Append an undo of the picked turns; inherited turns are hidden in this session only."""
+def undo_turns(session: SessionId, claim: Claim, found: PickedTurns, *, by: str) -> Script[int]:
+    """Append an undo of the picked turns; the number of the last entry. Inherited turns are hidden in this session
+    only."""
     if not found.picked:
-        return UndoneTurns(0, found.last_seq)
+        return found.last_seq
     first = found.picked[-1]
     start = yield from one(TURN_START, session=found.owner(first), n=first)
     undo = Undone(first_turn=first, last_turn=found.turns, from_seq=start[0] if start else 1, by=by)
     last_seq = yield from append(session, 0, found.last_seq, (undo,), claim)
     yield from run(UNDONE, session=session, last_seq=last_seq)
     yield from cancel(session, found.picked)
-    return UndoneTurns(len(found.picked), last_seq)
+    return last_seq

@@ -12,15 +12,17 @@ The SQL is the common subset of both engines:
   the write lock); `/*share*/` takes a shared lock, which conflicts with `/*lock*/` and with changes;
   `/*skip locked*/` locks free rows and skips locked ones;
 - bodies are bytes, times and booleans are integers;
-- rows come back as tuples, in the order of the select list.
+- rows come back as tuples, in the order of the select list; `Columns` makes values of rows with many columns.
 
 A caller runs a verb as `await db.write(open_turn(claim, opening))`. Verbs compose: inside another script,
 `yield from open_turn(claim, opening)` makes both one transaction.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import MISSING, Field, dataclass
+from enum import Enum
 from functools import partial, update_wrapper
+from types import UnionType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
 P = ParamSpec("P")
@@ -28,6 +30,8 @@ Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = dict[str, Any]  # used for one statement; the engine may add to it
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+V = TypeVar("V")
+Converter: TypeAlias = Callable[[Any], Any]
 
 
 class Query(NamedTuple):
@@ -129,3 +133,79 @@ def many(sql: str, batch: Sequence[Params]) -> Script[None]:
 def plain(text: str | None) -> str | None:
     """Make a text of unknown origin safe for a text column; PostgreSQL accepts no NUL."""
     return None if text is None else text.replace("\0", "")
+
+
+def utf8(raw: bytes) -> str:
+    """Decode the text of a bytes column."""
+    return bytes(raw).decode()
+
+
+class Columns(Generic[V]):
+    """A select list made from the fields of a value, which turns each row into that value.
+
+    `SUMMARY = Columns(Summary, text=("body", utf8))` is used as `f"select {SUMMARY} from summary"` and read with
+    `SUMMARY.rows(...)`, `SUMMARY.one(...)` or `SUMMARY.value(row)`: list and value cannot get out of order.
+
+    `value` is a dataclass or a NamedTuple. A field is the column of its name, of `table` if one is given; a keyword
+    gives another expression, or an expression and a converter. Fields in `without` have no column: they keep their
+    default, or are passed to `value`. Enum, bool and bytes fields are converted. NULL is the field's default, or None.
+    """
+
+    def __init__(
+        self, value: type[V], table: str = "", *, without: Iterable[str] = (), **given: str | tuple[str, Converter]
+    ) -> None:
+        kinds: dict[str, object] = {name: kind for name, kind in value.__annotations__.items() if name not in without}
+        prefix = f"{table}." if table else ""
+        columns = {name: given.pop(name, f"{prefix}{name}") for name in kinds}
+        if given:
+            raise TypeError(f"{value.__name__} has no fields {', '.join(given)}")
+        pairs = {name: (one, _converter(kinds[name])) if isinstance(one, str) else one for name, one in columns.items()}
+        self.names = tuple(pairs)
+        self._list = ", ".join(column for column, _ in pairs.values())
+        read = [(place, convert, _default(value, name)) for place, (name, (_, convert)) in enumerate(pairs.items())]
+        self._changed = [one for one in read if one[1:] != (None, None)]
+        self._make: Callable[..., V] = value
+        self._is_tuple = issubclass(value, tuple)
+
+    def __str__(self) -> str:
+        return self._list
+
+    def value(self, row: Row, **rest: object) -> V:
+        """The value of a row; `rest` are fields without a column."""
+        if self._changed:
+            read = list(row)
+            for place, convert, default in self._changed:
+                found = read[place]
+                if found is None:
+                    read[place] = default
+                elif convert is not None:
+                    read[place] = convert(found)
+            row = tuple(read)
+        if self._is_tuple and not rest:
+            return self._make(*row)
+        return self._make(**dict(zip(self.names, row, strict=True)), **rest)
+
+    def rows(self, sql: str, **params: Any) -> Script[list[V]]:  # noqa: ANN401
+        """Yield one statement and return all its rows as values."""
+        found = yield Query(sql, params)
+        return [self.value(row) for row in found]
+
+    def one(self, sql: str, **params: Any) -> Script[V | None]:  # noqa: ANN401
+        """Yield one statement and return its first row as a value, if any."""
+        found = yield Query(sql, params)
+        return self.value(found[0]) if found else None
+
+
+def _converter(kind: object) -> Converter | None:
+    """The converter of a field: its Enum, bool or bytes class; None if the column already has the right type."""
+    for one_ in kind.__args__ if isinstance(kind, UnionType) else (kind,):
+        if isinstance(one_, type) and (one_ in (bool, bytes) or issubclass(one_, Enum)):
+            return one_
+    return None
+
+
+def _default(value: type, name: str) -> object:
+    fields: dict[str, Field[object]] = getattr(value, "__dataclass_fields__", {})
+    if name not in fields:
+        return getattr(value, "_field_defaults", {}).get(name)
+    return None if fields[name].default is MISSING else fields[name].default

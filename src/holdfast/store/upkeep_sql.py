@@ -1,19 +1,33 @@
 """Upkeep: the store's secret, the health check's write, and pruning."""
 
+from typing import NamedTuple
+
 from holdfast.inbox.accept_sql import tombstone_hash
 from holdfast.inbox.attachment_sql import drop_enclosures
 from holdfast.kernel.ids import Instant
 from holdfast.memory.visibility import AGENTS
-from holdfast.store.script import Script, many, one, rows, run, verb
+from holdfast.store.script import Columns, Script, many, one, rows, run, verb
 
 KEEP_KEY = "insert into secret (key, value) values (:key, :value) on conflict (key) do nothing"
 FIND_KEY = "select value from secret where key = :key"
 PROVE = """
 insert into proof (id, at) values (1, :now) on conflict (id) do update set at = excluded.at returning at"""
-OLD = """
-select message, account, conversation, event_id, body_hash, state, principal,
-       coalesce((select agent from mailbox where mailbox.id = inbound.mailbox), '')
-  from inbound
+
+
+class OldMessage(NamedTuple):
+    message: str
+    account: str
+    conversation: str
+    event_id: str
+    body_hash: bytes
+    state: str
+    principal: str
+    agent: str
+
+
+OLD_MESSAGE = Columns(OldMessage, agent="coalesce((select agent from mailbox where mailbox.id = inbound.mailbox), '')")
+OLD = f"""
+select {OLD_MESSAGE} from inbound
  where state not in ('waiting', 'in_turn') and at < cast(:now as int8) - cast(:older_than_ms as int8)
  order by at limit :limit"""
 BURY = """
@@ -39,20 +53,20 @@ def prove_write() -> Script[Instant]:
 
 @verb
 def prune_messages(*, older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
-    old = yield from rows(OLD, older_than_ms=older_than_ms, limit=limit)
-    pruned = [
+    old = yield from OLD_MESSAGE.rows(OLD, older_than_ms=older_than_ms, limit=limit)
+    tombstones = [
         {
-            "hash": tombstone_hash(secret, account, conversation, event_id),
+            "hash": tombstone_hash(secret, one_.account, one_.conversation, one_.event_id),
             # Holdfast makes the ids of agent messages, so no other sender can reuse one for another text.
-            "body_hash": b"" if principal.startswith(AGENTS) else bytes(body_hash),
-            "message": message,
-            "state": state,
-            "principal": principal,
-            "agent": agent,
+            "body_hash": b"" if one_.principal.startswith(AGENTS) else one_.body_hash,
+            "message": one_.message,
+            "state": one_.state,
+            "principal": one_.principal,
+            "agent": one_.agent,
         }
-        for message, account, conversation, event_id, body_hash, state, principal, agent in old
+        for one_ in old
     ]
-    yield from many(BURY, pruned)
-    yield from many(REMOVE, [{"message": tombstone["message"]} for tombstone in pruned])
-    yield from drop_enclosures(str(tombstone["message"]) for tombstone in pruned)  # attachments go with them
-    return len(pruned)
+    yield from many(BURY, tombstones)
+    yield from many(REMOVE, [{"message": one_.message} for one_ in old])
+    yield from drop_enclosures(one_.message for one_ in old)  # attachments go with them
+    return len(old)

@@ -17,7 +17,6 @@ COMPOSED = "workers run it as a part of claim_work, take_step or end_turn; the c
 NO_MOVES = "no operator of a history moves notes between scopes or providers"
 
 LEFT_OUT: dict[str, str] = {
-    "memory.recall_breaker.RecallBreaker.end_probe": PROBE,
     "memory.recaller.Recaller._probing": PROBE,
     "store.claim_mailbox": "workers claim several mailboxes at a time; the contract suite claims one",
     "store.claim_mailboxes": COMPOSED,
@@ -43,7 +42,10 @@ LEFT_OUT: dict[str, str] = {
     "memory.dispatcher.Dispatcher.give_back": ONLY_A_BUG,
     "outbox.reply_sender.ReplySender.give_back": ONLY_A_BUG,
     "sessions.finisher.Finisher.give_back": ONLY_A_BUG,
-    "memory.notes_reviewer": "no operator of a history reviews or revokes notes; tests/memory does",
+    **dict.fromkeys(
+        [f"memory.notes_service.NotesService.{name}" for name in ("for_review", "revoke", "_clear", "_memories")],
+        "no operator of a history reviews or revokes notes; tests/memory does",
+    ),
     "store.page_check": "no page of a simulated store is damaged; tests/security/test_damage.py damages real ones",
     "outbox.account_sender.AccountSender.give_back": ONLY_A_BUG,
     "memory.providers.Providers.attach": "no simulated provider shows notes",
@@ -81,6 +83,7 @@ LEFT_OUT: dict[str, str] = {
     "audit.action_log": "used by the command line and the HTTP API, which are not simulated",
     # Notes and folders.
     "memory.edit_reader.EditReader._refresh": "no simulated provider keeps notes in files that people edit",
+    "memory.notes_service.all_subjects": "no operator of a history reviews or revokes notes; tests/memory does",
     "store.list_all_subjects": "no simulated provider keeps notes in files that people edit",
     "memory.notes_service.NotesService.memory": NO_MOVES,
     "memory.notes_service.NotesService.move": NO_MOVES,

@@ -325,7 +325,7 @@ def unit_spans_principals() -> Sequence[Patch]:
     """A unit holds turns of several people under the name of the first."""
 
     def broken(pending: Sequence[TurnSpan], policy: DeliveryPolicy, *, boundary: bool) -> tuple[Unit, ...]:
-        merged = [replace(span, principal=pending[0].principal) for span in pending]
+        merged = [span._replace(principal=pending[0].principal) for span in pending]
         return due_units(merged, policy, boundary=boundary)
 
     return [(cursor_sql, "due_units", broken)]

@@ -8,8 +8,10 @@ from typing import Any
 
 from holdfast.kernel.ids import DeliveryId, NodeId, Principal, SessionId
 from holdfast.memory import cursor_sql, delivery_call, lane_sql, parcel_sql, settle_sql
+from holdfast.memory.cursor_sql import DeliveryRow
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
 from holdfast.memory.delivery_call import ProviderDelivery
+from holdfast.memory.erase_sql import units_of
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
@@ -20,26 +22,13 @@ from holdfast.sessions import command_sql
 from holdfast.sessions.extraction import Proposals, parse_answer
 from holdfast.sessions.finalisation import FinishEvent
 from holdfast.sessions.finalisation_sql import record_finalisation
-from holdfast.store.script import Call, Params, Row, Script, one, rows, run
+from holdfast.store.script import Call, Params, Row, Script, one, run
 from holdfast.testing.mutant import Patch, arguments, mutant
 from holdfast.testing.watched import NodeDatabase
 from holdfast.turns import record_sql
 from holdfast.turns.turn import TurnRecord
 
 WORK_TO_FLAG_S = 4.0
-UNIT = (
-    "id",
-    "agent",
-    "provider",
-    "place",
-    "stream",
-    "from_seq",
-    "through_seq",
-    "from_turn",
-    "through_turn",
-    "principal",
-)
-
 # --- scheduling ----------------------------------------------------------------------------------------------------
 
 
@@ -50,14 +39,10 @@ def flush_whole_buffer_on_switch() -> Sequence[Patch]:
 
     def broken(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -> Script[None]:
         yield from honest(session, policies)
-        known = yield from rows(
-            f"select {', '.join(UNIT)}, op from delivery where stream = :session order by n",  # noqa: S608
-            session=session,
-        )
-        sent = [dict(zip(UNIT, row, strict=False)) for row in known if row[-1] == "retain"]
+        known = yield from units_of(session)
         more = f"flush{len(known)}"
         yield from cursor_sql.add_deliveries(
-            [{**unit, "id": f"{unit['id']}:{more}", "op": f"retain:{more}"} for unit in sent]
+            [one_._replace(id=f"{one_.id}:{more}", op=f"retain:{more}") for one_ in known if one_.op == "retain"]
         )
 
     return [(command_sql, "schedule_tail", broken)]
@@ -80,8 +65,8 @@ def retract_lost() -> Sequence[Patch]:
     """A delivered turn that is undone is not retracted."""
     honest = cursor_sql.add_deliveries
 
-    def broken(batch: Sequence[dict[str, Any]]) -> Script[None]:
-        yield from honest([unit for unit in batch if not unit["op"].startswith("retract")])
+    def broken(batch: Sequence[DeliveryRow]) -> Script[None]:
+        yield from honest([unit for unit in batch if not unit.op.startswith("retract")])
 
     return [(cursor_sql, "add_deliveries", broken)]
 

@@ -11,9 +11,10 @@ from holdfast.memory.delivery import DeliveryPolicy, Parcel, TurnSpan
 from holdfast.memory.lane import LaneKey
 from holdfast.sessions import finalisation_sql
 from holdfast.sessions.finalisation import Ending, Finalisation, NotEnded
+from holdfast.sessions.finalisation_sql import LiveMailbox
 from holdfast.store import upkeep_sql
 from holdfast.store.database import Database
-from holdfast.store.script import Row, Script, run
+from holdfast.store.script import Script, run
 from holdfast.testing.areas import Area
 from holdfast.testing.mutant import Patch, mutant
 from holdfast.turns import spend_sql
@@ -31,8 +32,8 @@ def expiry_closes_over_mail() -> Sequence[Patch]:
     """A message accepted before the session was closed does not reopen it."""
     honest = finalisation_sql._leave_session  # noqa: SLF001
 
-    def broken(held: Finalisation, live: Row | None) -> Script[None]:
-        yield from honest(held, (live[0], None, 0) if live else None)
+    def broken(held: Finalisation, live: LiveMailbox | None) -> Script[None]:
+        yield from honest(held, live._replace(owner=None, depth=0) if live else None)
 
     return [(finalisation_sql, "_leave_session", broken)]
 
@@ -41,10 +42,10 @@ def expiry_closes_over_mail() -> Sequence[Patch]:
 def expiry_closes_what_went_on() -> Sequence[Patch]:
     """A session that is used again while its epoch is extracted is closed nevertheless."""
 
-    def broken(held: Finalisation, live: Row | None) -> Script[None]:
+    def broken(held: Finalisation, live: LiveMailbox | None) -> Script[None]:
         yield from run(finalisation_sql.CLOSE, session=held.session, cause=held.cause)
         if live is not None:
-            yield from run(finalisation_sql.LEAVE, mailbox=live[0])
+            yield from run(finalisation_sql.LEAVE, mailbox=live.id)
 
     return [(finalisation_sql, "_leave_session", broken)]
 
@@ -53,7 +54,7 @@ def expiry_closes_what_went_on() -> Sequence[Patch]:
 def expiry_ends_what_is_used() -> Sequence[Patch]:
     """An epoch is ended although the session is in use."""
 
-    def broken(_ending: Ending, _live: Row | None, _row: Row | None, *, moved: bool) -> NotEnded | None:
+    def broken(_ending: Ending, _live: object, _found: object, *, moved: bool) -> NotEnded | None:
         return NotEnded("moved") if moved else None
 
     widened = finalisation_sql.EXPIRED.replace(

@@ -16,11 +16,11 @@ from holdfast.memory.notes_service import NotesService
 from holdfast.memory.notes_sql import read_shown_notes
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall import RecallQuery, Recollection
-from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.visibility import Audience
 from holdfast.providers.local import index_file
 from holdfast.providers.local.index_writer import apply, delete_lines
 from holdfast.providers.local.search import IndexSearch
+from holdfast.runtime.environment import Environment
 from holdfast.runtime.memory_factory import with_memory
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.tool_factory import with_tools
@@ -53,9 +53,9 @@ def equipped(agents: Agents, ports: Ports, providers: Providers) -> tuple[Agents
     """The agents with their real tools, as in a configured process."""
     keeper = NotesService(ports.db, providers)
     providers.attach(keeper)
-    breaker = RecallBreaker(providers.recall_circuits, ports.clock, ports.entropy)
+    environment = Environment(clock=ports.clock, entropy=ports.entropy, tasks=ports.tasks)
     listed = {name: agent for name, agent in agents.listed.items() if name == AGENT}
-    made = with_tools(with_memory(Agents(None, listed), providers, keeper), ports.db, providers, ports.tasks, breaker)
+    made = with_tools(with_memory(Agents(None, listed), providers, keeper), ports.db, providers, environment)
     return Agents(agents.default, {**agents.listed, **made.listed}), keeper
 
 

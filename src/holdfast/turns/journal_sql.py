@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.ids import Instant, SessionId
-from holdfast.store.script import Row, Script, many, one, rows
+from holdfast.store.script import Columns, Row, Script, many, one, rows
 from holdfast.turns.journal import Body, Entry, Undone, body_tokens, decode_body, encode_body
 
 APPEND = """
@@ -104,6 +105,18 @@ def own_entries(session: SessionId, *, after: int, upto: int, limit: int = NO_LI
     """The entries of one session between two sequence numbers, without inherited ones."""
     page = yield from rows(PAGE, session=session, after=after, upto=upto, limit=limit)
     return [entry_of(session, row) for row in page]
+
+
+class EntryRow(NamedTuple):
+    seq: int
+    turn: int
+    kind: str
+    tokens: int
+    at: Instant
+    body: bytes
+
+
+ENTRY = Columns(EntryRow)
 
 
 def entry_of(session: SessionId, row: Row) -> Entry:

@@ -4,6 +4,7 @@ from holdfast.inbox.address import agent_name, check_part
 from holdfast.kernel.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
 from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.memory.cursor_sql import places_of, schedule
+from holdfast.memory.delivery import TurnSpan
 from holdfast.memory.naming import NamingInputs
 from holdfast.sessions.finalisation_sql import reopen
 from holdfast.sessions.session import Purpose
@@ -77,7 +78,7 @@ def record_turn(record: TurnRecord) -> Script[Recorded]:
     )
     ratio = calibrate(ratio, record.usage.tokens_in, record.usage.estimated_in)
     yield from run(ADVANCE, session=record.session, n=n, last_seq=end, ratio=ratio, principal=record.principal)
-    newest = (
+    newest = TurnSpan(
         n,
         last_seq + 1,
         end,

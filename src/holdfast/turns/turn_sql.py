@@ -11,6 +11,7 @@ from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
 from holdfast.memory.cursor_sql import places_of, schedule
+from holdfast.memory.delivery import TurnSpan
 from holdfast.memory.naming import CallerDirectory, NamingInputs
 from holdfast.outbox.agent_message_sql import send_messages
 from holdfast.outbox.new_reply_sql import insert_reply
@@ -116,7 +117,7 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
         refused = yield from _judge_retry(claim, opening, again)
         if refused is not None:
             return refused
-        last_seq = (yield from undo_turns(opening.session, claim, again, by=opening.messages[0])).last_seq
+        last_seq = yield from undo_turns(opening.session, claim, again, by=opening.messages[0])
         opening = replace(opening, chain=(yield from _repeated_chain(opening)))
     head = SessionHead(last_seq=last_seq, turns=turns, epoch=row[7], is_open=True, now=row[8])
     return (yield from insert_turn(claim, opening, head))
@@ -361,7 +362,8 @@ def commit_turn(
     left = held.depth - len(finished)
     released = not keeps(left)
     yield from lighten(claim, len(finished), release=released)
-    newest = (turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, *_paths(turn.where))
+    directory, repo = _paths(turn.where)
+    newest = TurnSpan(turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, directory, repo)
     yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest)
     return Committed(left, released)
 

@@ -98,7 +98,7 @@ async def test_one_that_always_fails_is_suspect_and_absent():
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
         fake.failures = 1_000
         (outcome,) = await hindsight.deliver([retain("poison")])
-        assert outcome == Unreachable("Hindsight failed on it 3 times", suspect=True)
+        assert outcome == Unreachable("Hindsight reported the operation as failed 3 times", suspect=True)
         assert await hindsight.landed(retain("poison")) is Landing.ABSENT
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.api.shapes.shapes import Shape
 from holdfast.api.shapes.view import or_none, view_of
-from holdfast.sessions.conversation import ChatLine
+from holdfast.sessions.session import ChatLine
 
 
 class ConversationLine(Shape, frozen=True, kw_only=True):

@@ -13,8 +13,9 @@ from holdfast.kernel.errors import ChannelFailed
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Tasks
 
-RETRY = RetryPolicy(delay_ms_base=750, delay_ms_max=48_000)
-CONFLICT = RetryPolicy(delay_ms_base=24_000, delay_ms_max=24_000)  # only the operator can end the other process
+RETRY = RetryPolicy(delay_ms_base=800, delay_ms_max=48_000)  # with jitter at most one minute
+# The other process is a configuration error, which only its operator can end.
+CONFLICT = RetryPolicy(delay_ms_base=24_000, delay_ms_max=24_000)
 T = TypeVar("T")
 
 

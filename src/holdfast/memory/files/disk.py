@@ -12,14 +12,13 @@ window is microseconds, and the version before it is kept.
 import errno
 import os
 import stat
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from holdfast.kernel.disk_space import why_unusable
-from holdfast.kernel.folders import make_private_folder
+from holdfast.kernel.folders import make_private_folder, sync_folder, write_synced
 from holdfast.memory.notes_text import digest
 
 FILE_BYTES_MAX = 1 << 20
@@ -81,6 +80,14 @@ class Disk:
             os.close(handle)
         return Content(data, digest(data), _signature(found))
 
+    def text(self, path: Path, content: Content) -> str:
+        """The text of a file that was read. Raises `FileFault` if it is not UTF-8."""
+        try:
+            return content.data.decode()
+        except UnicodeDecodeError as error:
+            reason = f"{self.name(path)} is not UTF-8 (byte {error.start}); save it as UTF-8"
+            raise FileFault(reason, lasting=True) from error
+
     def replace(self, path: Path, data: bytes, seen: Content | None, previous: Content | None) -> bool:
         """Replace the file if it, and the version linked beside it, are still those that were read.
 
@@ -102,7 +109,7 @@ class Disk:
             self._swap(new, path)
         finally:
             new.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         return True
 
     def _swap(self, new: Path, path: Path) -> None:
@@ -135,7 +142,7 @@ class Disk:
             if error.errno not in NO_LINKS:
                 raise
             self._swap(new, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         return True
 
     def write(self, path: Path, data: bytes) -> None:
@@ -144,7 +151,7 @@ class Disk:
             self._make_folder(path.parent)
             new = self._write_new(path, data)
             os.replace(new, path)  # noqa: PTH105
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except OSError as error:
             raise self._fault(path, "written", error) from error
 
@@ -154,8 +161,8 @@ class Disk:
             for n in range(1, 10_000):
                 aside = path.with_name(f"{path.name}.edited.{n}")
                 with suppress(FileExistsError):
-                    _write_all(os.open(aside, MAKE, PRIVATE_FILE), data)
-                    _sync_folder(path.parent)
+                    write_synced(os.open(aside, MAKE, PRIVATE_FILE), data)
+                    sync_folder(path.parent)
                     return aside
         except OSError as error:
             raise self._fault(path, "copied", error) from error
@@ -183,7 +190,7 @@ class Disk:
     def _write_new(self, path: Path, data: bytes) -> Path:
         new = path.with_name(f".{path.name}.new")
         new.unlink(missing_ok=True)  # left by a process that died; the lock excludes other writers
-        _write_all(os.open(new, MAKE, PRIVATE_FILE), data)
+        write_synced(os.open(new, MAKE, PRIVATE_FILE), data)
         return new
 
     def _refuse_link(self, path: Path) -> None:
@@ -226,20 +233,3 @@ def _link(existing: Path, name: Path) -> None:
 
 def _signature(found: os.stat_result) -> Signature:
     return (found.st_ino, found.st_size, found.st_mtime_ns, stat.S_IFMT(found.st_mode))
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    if sys.platform == "win32":  # Windows cannot open a folder; its file system journals the rename
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -62,12 +62,9 @@ def import_hermes(
 
 
 def _read(folder: Path, target: Target) -> str | None:
-    path = folder / FILE_NAMES[target]
+    path, disk = folder / FILE_NAMES[target], Disk(folder)
     try:
-        found = Disk(folder).read(path)
-        return None if found is None else found.data.decode()
+        found = disk.read(path)
+        return None if found is None else disk.text(path, found)
     except FileFault as fault:
         raise InvalidInput(fault.reason, path=str(path)) from fault
-    except UnicodeDecodeError as error:
-        what = f"{path.name} is not UTF-8 (byte {error.start}); save it as UTF-8"
-        raise InvalidInput(what, path=str(path)) from error

@@ -21,7 +21,6 @@ import msgspec
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.files.disk import Content, Disk, FileFault, Signature, previous_of
-from holdfast.memory.files.state import FileState, load_state, save_state, state_path
 from holdfast.memory.notes import AgentNotes, Capacity, MemoryBatch, NotApplied, NotesPort, Target
 from holdfast.memory.notes_text import (
     Version,
@@ -36,6 +35,53 @@ from holdfast.memory.notes_text import (
 
 PASSES_MAX = 8
 RACED = {"stale", "no_match"}  # the notes changed between reading them and applying the edit
+
+
+class FileState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a memory file, stored beside it without any text, to distinguish an edit from a write of ours.
+
+    `current` is the version in the file, absorbed or written; `intended` is about to replace it. After a crash the file
+    holds either of them, and neither counts as an edit. `older` is the version that was replaced last; its link is
+    still beside the file.
+    """
+
+    older: Version | None = None
+    current: Version | None = None
+    intended: Version | None = None
+    late: str = ""  # digest of a late edit of the older version that was handled
+    refused: str = ""  # digest of an edit that could not be applied and was copied aside
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """Oldest first."""
+        return tuple(version for version in (self.older, self.current, self.intended) if version is not None)
+
+    def version(self, digest: str) -> Version | None:
+        """The version with this digest that the file may hold without an edit."""
+        return next((one for one in (self.intended, self.current) if one and one.digest == digest), None)
+
+    def had(self, digest: str) -> bool:
+        """Whether the replaced version with this digest is known."""
+        return digest == self.late or any(version.digest == digest for version in self.versions)
+
+
+def state_path(path: Path) -> Path:
+    return path.with_name(f".{path.name}.state")
+
+
+def load_state(disk: Disk, path: Path) -> FileState:
+    """A missing or unreadable state is empty; then no entry that a file lacks counts as removed."""
+    found = disk.read(state_path(path))
+    if found is None:
+        return FileState()
+    try:
+        return msgspec.json.decode(found.data, type=FileState)
+    except msgspec.MsgspecError:
+        return FileState()
+
+
+def save_state(disk: Disk, path: Path, state: FileState) -> None:
+    disk.write(state_path(path), msgspec.json.encode(state))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +159,7 @@ class Projection:
 
     async def _absorb(self, edit: _FileEdit, seen: _Seen) -> bool:
         """Store an edit as operations; False if it changes no entry."""
-        texts = self._texts(edit.path, edit.content)
+        texts = parse_entries(self._disk.text(edit.path, edit.content))
         base = nearest(edit.versions, texts)
         self._check_emptied(edit, texts, base)
         memory = await self._notes.memory(self._agent, edit.subject)
@@ -144,13 +190,6 @@ class Projection:
             lasting=True,
         )
 
-    def _texts(self, path: Path, content: Content) -> tuple[str, ...]:
-        try:
-            return parse_entries(content.data.decode())
-        except UnicodeDecodeError as error:
-            reason = f"{self._disk.name(path)} is not UTF-8 (byte {error.start}); save it as UTF-8"
-            raise FileFault(reason, lasting=True) from error
-
     def _check_emptied(self, edit: _FileEdit, texts: Sequence[str], base: Version | None) -> None:
         if texts or base is None or not base.shown:
             self._emptied.pop(edit.path, None)
@@ -171,7 +210,7 @@ class Projection:
 
     def _write(self, path: Path, memory: AgentNotes, target: Target, seen: _Seen) -> bool:
         """True if the file shows the notes; False if it changed meanwhile."""
-        present = self._texts(path, seen.file) if seen.file else ()
+        present = parse_entries(self._disk.text(path, seen.file)) if seen.file else ()
         entries = arranged(memory.of(target), present, seen.state.versions)
         if seen.file is None and not entries:
             return True

@@ -24,8 +24,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Outcome, Parcel, Refused, Unreachable
 from holdfast.memory.files.disk import Disk, FileFault
-from holdfast.memory.files.projection import Projection
-from holdfast.memory.files.state import load_state
+from holdfast.memory.files.projection import Projection, load_state
 from holdfast.memory.notes import Capacity, NotesPort, Target
 from holdfast.memory.notes_text import FILE_NAMES
 from holdfast.memory.provider import Capabilities
@@ -94,7 +93,7 @@ class FilesProvider:
         outcomes: list[Outcome] = []
         for parcel in parcels:
             if parcel.place in failed:
-                outcomes.append(Unreachable(f"waits behind a note that failed: {failed[parcel.place]}"))
+                outcomes.append(Unreachable(f"it waits for an earlier note that failed: {failed[parcel.place]}"))
                 continue
             note = parcel.note
             # A file shows all notes, so one update serves all parcels of the same file.
@@ -213,11 +212,9 @@ class FilesProvider:
         path = self._disk.root / SOUL
         try:
             found = await self._tasks.in_thread(lambda: self._disk.read(path))
-            return None if found is None else found.data.decode().removeprefix("\ufeff")
+            return None if found is None else self._disk.text(path, found).removeprefix("\ufeff")
         except FileFault as fault:
             raise ProviderFailed(fault.reason) from fault
-        except UnicodeDecodeError as error:
-            raise ProviderFailed(f"{SOUL} is not UTF-8; save it as UTF-8") from error
 
     # --- inside
 

@@ -10,33 +10,20 @@ erasure does wait for the quiet period (memory/lane.py), as a late write would b
 from holdfast.kernel.status_table import Answer, Meaning, only
 
 ANSWERS = (
+    Answer(only(400, 409, 422), Meaning.REFUSED, "Hindsight refused the content or the request", own=True),
     Answer(
-        statuses=only(400, 409, 422),
-        own=True,
-        meaning=Meaning.REFUSED,
-        says="Hindsight refused the content or the request",
+        only(400, 409, 413, 414, 415, 422, 431),
+        Meaning.SUSPECT,
+        "a proxy before Hindsight refused it, perhaps as too large",
     ),
+    Answer(only(401, 403), Meaning.UNREACHABLE, "Hindsight refused the key"),
+    Answer(only(429, 503), Meaning.UNREACHABLE, "Hindsight is busy"),
+    Answer((*only(408, 502, 504), range(520, 531)), Meaning.UNCERTAIN, "Hindsight gave no answer in time"),
+    Answer((range(500, 600),), Meaning.SUSPECT, "Hindsight failed"),
+    Answer((range(300, 400),), Meaning.UNREACHABLE, "Hindsight was not asked: hindsight.url redirects"),
     Answer(
-        statuses=only(400, 409, 413, 414, 415, 422, 431),
-        meaning=Meaning.SUSPECT,
-        says="a proxy before Hindsight refused it, perhaps as too large",
-    ),
-    Answer(statuses=only(401, 403), meaning=Meaning.UNREACHABLE, says="Hindsight refused the key"),
-    Answer(statuses=only(429, 503), meaning=Meaning.UNREACHABLE, says="Hindsight is busy"),
-    Answer(
-        statuses=(*only(408, 502, 504), range(520, 531)),
-        meaning=Meaning.UNCERTAIN,
-        says="Hindsight gave no answer in time",
-    ),
-    Answer(statuses=(range(500, 600),), meaning=Meaning.SUSPECT, says="Hindsight failed"),
-    Answer(
-        statuses=(range(300, 400),),
-        meaning=Meaning.UNREACHABLE,
-        says="Hindsight was not asked: hindsight.url redirects",
-    ),
-    Answer(
-        statuses=(range(400, 500),),
-        meaning=Meaning.UNREACHABLE,
-        says="the server at hindsight.url does not answer as Hindsight does; check the address",
+        (range(400, 500),),
+        Meaning.UNREACHABLE,
+        "the server at hindsight.url does not answer as Hindsight does; check the address",
     ),
 )

@@ -107,33 +107,23 @@ def person_tags(agent: AgentName, principal: Principal | str) -> tuple[str, ...]
     return (tag("agent", agent), tag("user", principal))
 
 
-def private_scope(agent: AgentName, principal: Principal | str) -> str:
-    """Private turns of one person with the agent. The tag names the agent, because agents may share a bank."""
-    return tag("scope:private", agent, principal)
+def scope_tag(kind: str, agent: AgentName, name: str) -> str:
+    """The tag of a scope that may see a document. It names the agent, because agents may share a bank.
 
-
-def note_scope(agent: AgentName, scope: str) -> str:
-    """Notes of one scope of memory/visibility.py."""
-    return tag("scope:note", agent, scope)
+    The kinds: `private` for private turns of one person, `spoken` for one person's turns in groups, which that person
+    alone may see, `group` for turns of one group or with one agent, which that chat may see, and `note` for notes of
+    one scope of memory/visibility.py.
+    """
+    return tag(f"scope:{kind}", agent, name)
 
 
 def note_tags(agent: AgentName, scope: str) -> list[tuple[str, ...]]:
     """The sets of tags that find the notes of a scope. All but the first are those of renderer 1, which stored no
     owner of shared notes: they find notes to erase, and are never used for recall."""
     if scope == SHARED:
-        return [(note_scope(agent, scope),), (tag("scope:shared", agent),)]
-    old = [(private_scope(agent, scope), tag("memory", target.value)) for target in Target]
-    return [(note_scope(agent, scope),), *old]
-
-
-def group_scope(agent: AgentName, address: str) -> str:
-    """Turns of one group, or with one agent, visible in that chat."""
-    return tag("scope:group", agent, address)
-
-
-def spoken_scope(agent: AgentName, principal: Principal | str) -> str:
-    """One person's turns in groups, visible to that person alone."""
-    return tag("scope:spoken", agent, principal)
+        return [(scope_tag("note", agent, scope),), (tag("scope:shared", agent),)]
+    old = [(scope_tag("private", agent, scope), tag("memory", target.value)) for target in Target]
+    return [(scope_tag("note", agent, scope),), *old]
 
 
 def _turn_tags(naming: NamingInputs) -> tuple[str, ...]:
@@ -142,14 +132,14 @@ def _turn_tags(naming: NamingInputs) -> tuple[str, ...]:
     tags += [tag("parent", naming.parent)] if naming.parent else []
     tags += [tag("chat", naming.address)] if naming.address else []
     if is_agent(principal):  # an agent speaks for many people, so no other scope may see this
-        return (*tags, group_scope(agent, naming.address or naming.session))
+        return (*tags, scope_tag("group", agent, naming.address or naming.session))
     if is_group(naming.address):
-        return (*tags, group_scope(agent, naming.address), spoken_scope(agent, principal))
-    return (*tags, private_scope(agent, principal))
+        return (*tags, scope_tag("group", agent, naming.address), scope_tag("spoken", agent, principal))
+    return (*tags, scope_tag("private", agent, principal))
 
 
 def _note_tags(agent: AgentName, note: MemoryNote) -> tuple[str, ...]:
-    tags = (tag("agent", agent), tag("memory", note.target), note_scope(agent, note.scope))
+    tags = (tag("agent", agent), tag("memory", note.target), scope_tag("note", agent, note.scope))
     person = person_of(note.scope)
     return tags if person is None else (*tags, tag("user", person))
 

@@ -15,19 +15,19 @@ and the document appears afterwards.
 """
 
 from collections.abc import Collection, Iterator
+from itertools import count
 
 from hindsight_client_api.models.document_response import DocumentResponse
 
 from holdfast.kernel.clock import Clock
-from holdfast.kernel.ids import Instant
+from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
 from holdfast.providers.hindsight.client import UNFINISHED, HindsightClient, OperationStatus
 from holdfast.providers.hindsight.document import CONTENT_BYTES_MAX, Document
 from holdfast.providers.hindsight.transport import HindsightCallFailed
 
-PAUSE_MS_FIRST = 50
-PAUSE_MS_MAX = 2_000
+PAUSES = RetryPolicy(delay_ms_base=50, delay_ms_max=2_000)
 RETRIES_MAX = 2  # of an operation that failed at the server, per delivery attempt
 RESUBMITS_MAX = 2
 SILENCES_MAX = 8  # consecutive questions without a response before the attempt ends
@@ -97,12 +97,13 @@ class DocumentWriter:
 
     def _pauses(self) -> Iterator[int]:
         """Growing pauses, as many as fit into the time for one delivery."""
-        until = Instant(self._clock.now() + self._settle_ms)
-        pause_ms, spent_ms = PAUSE_MS_FIRST, 0
-        while spent_ms < self._settle_ms and self._clock.now() < until:
+        until, spent_ms = self._clock.now() + self._settle_ms, 0
+        for attempt in count(1):
+            if spent_ms >= self._settle_ms or self._clock.now() >= until:
+                return
+            pause_ms = PAUSES.delay_ms(attempt)
             yield pause_ms
             spent_ms += pause_ms
-            pause_ms = min(pause_ms * 2, PAUSE_MS_MAX)
 
 
 def _matches(found: DocumentResponse | None, document: Document) -> bool | None:
@@ -169,7 +170,7 @@ class _Submission:
 
     async def _retry(self, state: str) -> Outcome | None:
         if self._retries >= RETRIES_MAX:
-            return Unreachable(f"Hindsight {state} on it {self._retries + 1} times", suspect=True)
+            return Unreachable(f"Hindsight reported the operation as {state} {self._retries + 1} times", suspect=True)
         self._retries += 1
         await self._client.retry(self._document.bank, self._document.operation)
         return None

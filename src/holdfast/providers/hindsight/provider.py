@@ -47,7 +47,7 @@ class HindsightProvider:
         stopped: set[str] = set()
         for parcel in parcels:
             if parcel.place in stopped:
-                outcomes.append(Unreachable("it waits behind a delivery that failed"))
+                outcomes.append(Unreachable("it waits for an earlier delivery that failed"))
                 continue
             outcome = await self._deliver_one(parcel)
             outcomes.append(outcome)
@@ -133,7 +133,7 @@ class HindsightProvider:
 
     async def _remember(self, parcel: Parcel, note: MemoryNote) -> Outcome:
         """The new text is written first: a replaced note may be stored twice for a moment, but is never missing."""
-        outcome: Outcome = Delivered("nothing to do")
+        outcome: Outcome = Delivered("there was nothing to store")
         if note.text:
             outcome = await self._writer.write(note_document(parcel, note))
         if not isinstance(outcome, Delivered) or not _replaces(note):

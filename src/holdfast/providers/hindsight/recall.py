@@ -14,7 +14,7 @@ from hindsight_client_api.models.recall_result import RecallResult
 from holdfast.kernel.ids import Instant, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.recall import RecallQuery, Recollection
-from holdfast.providers.hindsight.document import group_scope, note_scope, private_scope, spoken_scope, tag, visible
+from holdfast.providers.hindsight.document import scope_tag, tag, visible
 
 QUERY_CHARS_MAX = 2_000  # embedding models read no more
 
@@ -28,11 +28,11 @@ def query_tags(query: RecallQuery) -> tuple[str, ...]:
     agent = query.agent
     if query.audience.sees_all:
         return (tag("agent", agent),)
-    notes = tuple(note_scope(agent, scope) for scope in query.audience.scopes)
-    private = tuple(private_scope(agent, who) for who in query.askers)
+    notes = tuple(scope_tag("note", agent, scope) for scope in query.audience.scopes)
+    private = tuple(scope_tag("private", agent, who) for who in query.askers)
     if not query.group:
-        return (*notes, *private, *(spoken_scope(agent, who) for who in query.askers))
-    group = (*notes, group_scope(agent, query.naming.address or query.naming.session))
+        return (*notes, *private, *(scope_tag("spoken", agent, who) for who in query.askers))
+    group = (*notes, scope_tag("group", agent, query.naming.address or query.naming.session))
     return (*group, *private) if query.private_in_groups else group
 
 

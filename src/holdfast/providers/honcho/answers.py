@@ -28,61 +28,36 @@ SENTENCES = {
 }
 ANSWERS = (
     Answer(
-        statuses=only(500),
+        only(500),
+        Meaning.SUSPECT,
+        "Honcho rolled it back: its database is down, a lock was held too long, or the text made it fail",
         own=True,
-        meaning=Meaning.SUSPECT,
-        says="Honcho rolled it back: its database is down, a lock was held too long, or the text made it fail",
+    ),
+    Answer(only(401, 403), Meaning.UNREACHABLE, "Honcho does not accept the key", own=True),
+    Answer(
+        only(404),
+        Meaning.UNREACHABLE,
+        "an object that it needs does not exist, or the session is being deleted at Honcho",
+        own=True,
     ),
     Answer(
-        statuses=only(401, 403),
-        own=True,
-        meaning=Meaning.UNREACHABLE,
-        says="Honcho does not accept the key",
+        only(409), Meaning.UNREACHABLE, "another request created the same session or peer at the same time", own=True
     ),
+    Answer(only(400, 422), Meaning.REFUSED, "Honcho refused the content", own=True),
     Answer(
-        statuses=only(404),
-        own=True,
-        meaning=Meaning.UNREACHABLE,
-        says="an object that it needs does not exist, or the session is being deleted at Honcho",
-    ),
-    Answer(
-        statuses=only(409),
-        own=True,
-        meaning=Meaning.UNREACHABLE,
-        says="another request created the same session or peer at the same time",
-    ),
-    Answer(
-        statuses=only(400, 422),
-        own=True,
-        meaning=Meaning.REFUSED,
-        says="Honcho refused the content",
-    ),
-    Answer(
-        statuses=only(400, 413, 414, 415, 422, 431),
+        only(400, 413, 414, 415, 422, 431),
+        Meaning.UNCERTAIN_SUSPECT,
+        "a proxy before Honcho refused the request, perhaps as too large",
         own=False,
-        meaning=Meaning.UNCERTAIN_SUSPECT,
-        says="a proxy before Honcho refused the request, perhaps as too large",
     ),
+    Answer(only(429), Meaning.UNCERTAIN, "a proxy before Honcho asks to slow down"),
     Answer(
-        statuses=only(429),
-        meaning=Meaning.UNCERTAIN,
-        says="a proxy before Honcho asks to slow down",
+        (range(300, 400),),
+        Meaning.UNCERTAIN,
+        "Honcho's url answers with a redirect, which is not followed: correct url",
     ),
-    Answer(
-        statuses=(range(300, 400),),
-        meaning=Meaning.UNCERTAIN,
-        says="Honcho's url answers with a redirect, which is not followed: correct url",
-    ),
-    Answer(
-        statuses=(range(400, 500),),
-        meaning=Meaning.UNCERTAIN,
-        says="a proxy before Honcho answered: check url and the proxies",
-    ),
-    Answer(
-        statuses=(range(500, 600),),
-        meaning=Meaning.UNCERTAIN,
-        says="a proxy before Honcho failed, or gave up waiting",
-    ),
+    Answer((range(400, 500),), Meaning.UNCERTAIN, "a proxy before Honcho answered: check url and the proxies"),
+    Answer((range(500, 600),), Meaning.UNCERTAIN, "a proxy before Honcho failed, or gave up waiting"),
 )
 
 

@@ -53,7 +53,7 @@ async def erase(client: HonchoClient, names: HonchoNames, erasure: Erasure) -> O
             f"Honcho deletes whole sessions only, and {', '.join(shared)} also holds messages that must stay: "
             "delete the session at Honcho, or keep it"
         )
-    return Delivered("nothing of it is left")
+    return Delivered("erased")
 
 
 async def erased(client: HonchoClient, names: HonchoNames, erasure: Erasure) -> Landing:

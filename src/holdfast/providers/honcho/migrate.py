@@ -85,7 +85,7 @@ class FileMigration:
         if name not in (*PERSON_FILES, *AGENT_FILES):
             return Refused(f"{name} is not a memory file; they are {', '.join((*PERSON_FILES, *AGENT_FILES))}")
         if not text.strip():
-            return Delivered("nothing to keep")
+            return Delivered("there was nothing to store")
         messages = self._messages(name, text, now)
         key = str(messages[0].metadata["delivery"])
         if await self._seen(key):

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel, Refused, Uncertain
-from holdfast.memory.note_order import may_pass
+from holdfast.memory.lane import may_pass
 from holdfast.memory.provider import Capabilities, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.honcho.client import HonchoClient

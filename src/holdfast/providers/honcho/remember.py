@@ -107,10 +107,10 @@ async def _remove_surplus(client: HonchoClient, goal: ConclusionGoal) -> Outcome
         if goal.surplus(listed):
             listed = await _listed(client, goal)
     except HonchoCallFailed as failure:
-        return failure.after_a_part("a part of it may have landed, then")
+        return failure.after_a_part("a part of it may have arrived, then")
     if not goal.is_met(listed):
-        return Uncertain("Honcho acknowledged the conclusion and does not list it so")
-    kept = next((f"conclusion {one.id}" for one in listed if one.content == goal.text), "nothing is left of it")
+        return Uncertain("Honcho acknowledged the conclusion but does not list it")
+    kept = next((f"conclusion {one.id}" for one in listed if one.content == goal.text), "it is deleted")
     return Delivered(kept)
 
 

@@ -24,7 +24,7 @@ from holdfast.providers.honcho.naming import HonchoNames
 
 BATCH_MAX = 100  # messages per request; Honcho answers 101 with 422
 BATCH_CHARS_MAX = 1_000_000
-WAITS = Unreachable("waits behind a parcel that was not delivered")
+WAITS = Unreachable("it waits for an earlier delivery that failed")
 
 
 class RenderedParcel(NamedTuple):
@@ -99,7 +99,7 @@ async def _confirmed(client: HonchoClient, place: str, group: Sequence[RenderedP
 
 def _outcome(parcel: RenderedParcel, found: dict[str, list[str]]) -> Outcome:
     if not parcel.messages:
-        return Delivered("nothing to keep")
+        return Delivered("there was nothing to store")
     listed = [found[turn_id] for turn_id in parcel.turn_ids if turn_id in found]
     if len(listed) < len(parcel.messages):
         return Uncertain(f"Honcho acknowledged {len(parcel.messages)} messages and lists {len(listed)} of them")

@@ -12,6 +12,7 @@ Rule 4: a database is replaced under SQLite's exclusive lock, so a process that 
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,19 +29,11 @@ from holdfast.kernel.errors import (
     StoreFull,
     StoreOwned,
 )
+from holdfast.kernel.folders import sync_folder
 from holdfast.store.encryption.databases import address_of, can_encrypt, unlock
 from holdfast.store.encryption.key import SALT_BYTES, EncryptionKey
 from holdfast.store.encryption.log_lines import LineCipher, translated
-from holdfast.store.encryption.marker import (
-    FORMAT,
-    Lock,
-    Marker,
-    new_lock,
-    read_marker,
-    sync_folder,
-    unlocked,
-    write_marker,
-)
+from holdfast.store.encryption.marker import FORMAT, Lock, Marker, new_lock, read_marker, unlocked, write_marker
 from holdfast.store.encryption.source import KeySource
 
 STORE = "holdfast.db"
@@ -140,8 +133,6 @@ def _change_database(
         _exchange(path, part, former, now, finish)
     except apsw.FullError as error:
         raise StoreFull(f"there is no space for a second copy of {path}", path=str(path)) from error
-    except apsw.BusyError as error:
-        raise StoreOwned(f"another process has {path} open", path=str(path)) from error
     except OSError as error:
         raise unwritable(f"{path} cannot be exchanged", error, path=str(path)) from error
     finally:
@@ -149,8 +140,7 @@ def _change_database(
 
 
 def _exchange(path: Path, part: Path, former: EncryptionKey | None, now: EncryptionKey | None, finish: Finish) -> None:
-    db = _connected(path, former, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
-    try:
+    with _opened(path, former, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI) as db:
         _take_alone(db)
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # `vacuum into` accepts an empty file
         db.execute("vacuum into ?", (address_of(str(part), now.of_databases if now else None),)).fetchall()
@@ -160,30 +150,22 @@ def _exchange(path: Path, part: Path, former: EncryptionKey | None, now: Encrypt
         _sync(part)
         part.replace(path)  # under the lock: no process writes to the old file
         sync_folder(path.parent)
-    finally:
-        db.close(True)
 
 
 def _verify(db: apsw.Connection, part: Path, now: EncryptionKey | None) -> None:
     """Raise `StoreCorrupt` if the copy differs from its source."""
-    copy = _connected(part, now, apsw.SQLITE_OPEN_READONLY)
-    try:
+    with _opened(part, now, apsw.SQLITE_OPEN_READONLY) as copy:
         facts = [_facts(one) for one in (db, copy)]
         problem = copy.execute("pragma quick_check(1)").fetchall()[0][0]
-    finally:
-        copy.close(True)
     if facts[0] != facts[1] or problem != "ok":
         raise StoreCorrupt(f"the copy in {part} differs from its original ({problem}); nothing was exchanged")
 
 
 def _finish(part: Path, now: EncryptionKey | None, finish: Finish) -> None:
     """Write to the copy without a journal: SQLite would replay a leftover journal into the next copy."""
-    copy = _connected(part, now, apsw.SQLITE_OPEN_READWRITE)
-    try:
+    with _opened(part, now) as copy:
         copy.execute("pragma journal_mode=memory").fetchall()
         finish(copy)
-    finally:
-        copy.close(True)
 
 
 def _record(db: apsw.Connection, marker: Marker, record: Record) -> None:
@@ -202,37 +184,37 @@ def _facts(db: apsw.Connection) -> list[object]:
 
 
 def _is_readable(path: Path, key: EncryptionKey | None) -> bool:
-    db = _connected(path, key, apsw.SQLITE_OPEN_READWRITE)
     try:
-        db.set_busy_timeout(BUSY_MS)
-        db.execute("select count(*) from sqlite_schema").fetchall()
+        with _opened(path, key) as db:
+            db.execute("select count(*) from sqlite_schema").fetchall()
     except apsw.NotADBError:
         return False
+    return True
+
+
+@contextmanager
+def _opened(
+    path: Path, key: EncryptionKey | None, flags: int = apsw.SQLITE_OPEN_READWRITE
+) -> Iterator[apsw.Connection]:
+    """A connection for the block. Raises `StoreOwned` if another process has the file open."""
+    db = apsw.Connection(str(path), flags=flags)
+    unlock(db, key.of_databases if key else None)
+    db.set_busy_timeout(BUSY_MS)
+    try:
+        yield db
     except apsw.BusyError as error:
         raise StoreOwned(f"another process has {path} open", path=str(path)) from error
     finally:
         db.close(True)
-    return True
-
-
-def _connected(path: Path, key: EncryptionKey | None, flags: int) -> apsw.Connection:
-    db = apsw.Connection(str(path), flags=flags)
-    unlock(db, key.of_databases if key else None)
-    db.set_busy_timeout(BUSY_MS)
-    return db
 
 
 def _refuse_open_elsewhere(path: Path, key: EncryptionKey | None) -> None:
     """Raise `StoreOwned`, before any change, if a process has the file open; readers and senders hold no owner lock."""
-    db = _connected(path, key, apsw.SQLITE_OPEN_READWRITE)
     try:
-        _take_alone(db)
-    except apsw.BusyError as error:
-        raise StoreOwned(f"another process has {path} open", path=str(path)) from error
+        with _opened(path, key) as db:
+            _take_alone(db)
     except apsw.NotADBError as error:
         raise StoreCorrupt(f"{path} is no database, or encrypted with another key", path=str(path)) from error
-    finally:
-        db.close(True)
 
 
 def _take_alone(db: apsw.Connection) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.errors import ConfigInvalid, EncryptionKeyWrong, EncryptionUnfinished
+from holdfast.kernel.folders import sync_folder, write_synced
 from holdfast.store.encryption.key import EncryptionKey, make_key
 from holdfast.store.encryption.source import FILE_VARIABLE, KeySource, key_path, read_key
 
@@ -93,10 +94,7 @@ def write_marker(folder: Path, marker: Marker | None) -> None:
             path.unlink(missing_ok=True)
         else:
             handle = os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-            with os.fdopen(handle, "wb") as opened:
-                opened.write(msgspec.json.format(msgspec.json.encode(marker)) + b"\n")
-                opened.flush()
-                os.fsync(opened.fileno())
+            write_synced(handle, msgspec.json.format(msgspec.json.encode(marker)) + b"\n")
             part.replace(path)
         sync_folder(folder)
     except OSError as error:
@@ -117,16 +115,6 @@ def unlocked(lock: Lock, file: str = "") -> EncryptionKey:
     if key.check != lock.check:
         raise EncryptionKeyWrong(f"{source} holds another key than this data folder was encrypted with")
     return key
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder durable, if the system supports it."""
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _refuse_writable_by_others(path: Path, found: os.stat_result) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.errors import ConfigInvalid, EncryptionKeyMissing, EncryptionUnavailable
+from holdfast.kernel.folders import write_synced
 from holdfast.kernel.hardening import variables
 
 KINDS = ("file", "command", "keyring")
@@ -53,10 +54,7 @@ def write_new_key(path: Path, text: str) -> None:
         return
     except OSError as error:
         raise unwritable(f"the key file {path} cannot be made", error, path=str(path)) from error
-    with os.fdopen(handle, "w", encoding="ascii") as opened:
-        opened.write(f"{text}\n")
-        opened.flush()
-        os.fsync(opened.fileno())
+    write_synced(handle, f"{text}\n".encode("ascii"))
 
 
 def key_path(place: str) -> Path:

@@ -17,19 +17,17 @@ start time, which errs towards treating a lease as alive.
 
 import re
 from dataclasses import dataclass
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from holdfast.kernel.errors import ConfigInvalid, InvariantBroken, StoreNewer, StorePathInvalid
+from holdfast.kernel.errors import ConfigInvalid, StoreNewer, StorePathInvalid
 from holdfast.store.postgres.dialect import translate_schema
+from holdfast.store.schema import read_steps
 
 SCHEMA_CHARS_MAX = 48  # PostgreSQL truncates names at 63; the hint channel and tests add a suffix
 VERSION_KEY = "schema_version"
 
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]*")
-_FILE_NAME = re.compile(r"(\d{3})_\w+\.sql")
-
 _COMMENT = re.compile(r"--[^\n]*")
 _TABLE_STEP = re.compile(
     r"\bcreate\s+table\s+(?:if\s+not\s+exists\s+)?(?P<made>\w+)"
@@ -76,16 +74,7 @@ class Migration:
 
 
 def known_migrations(folder: Traversable | None = None) -> tuple[Migration, ...]:
-    """The files `NNN_*.sql`, in order. A gap in their numbers is a bug."""
-    folder = folder if folder is not None else files("holdfast.store") / "schema"
-    found = sorted(
-        (int(named[1]), file.read_text("utf-8"))
-        for file in folder.iterdir()
-        if (named := _FILE_NAME.fullmatch(file.name))
-    )
-    if [version for version, _ in found] != list(range(1, len(found) + 1)):
-        raise InvariantBroken(f"schema versions are not 1, 2, ...: {[version for version, _ in found]}")
-    return tuple(Migration(version, sql) for version, sql in found)
+    return tuple(Migration(version, sql) for version, sql in enumerate(read_steps(folder), 1))
 
 
 def checked_schema(name: str) -> str:

@@ -7,30 +7,24 @@ knows is refused and unchanged.
 
 import re
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias
 
 import apsw
 
-from holdfast.kernel.errors import InvariantBroken, StoreNewer
+from holdfast.kernel.errors import StoreNewer
+from holdfast.store.schema import read_steps
 from holdfast.store.sqlite.connection import APPLICATION_ID, close_untouched, open_connection, pragma
 
 Migrations: TypeAlias = tuple[str, ...]
 
-SCHEMA_PACKAGE = "holdfast.store.schema"
 SQLITE_WORDS = {"int8": "integer", "bytes": "blob", "float8": "real"}
 
 
 @cache
 def load_migrations() -> Migrations:
     """The schema steps of this release, in order, in SQLite's dialect."""
-    scripts = [file for file in files(SCHEMA_PACKAGE).iterdir() if file.name.endswith(".sql")]
-    found = sorted(scripts, key=lambda file: file.name)
-    numbers = [int(file.name.split("_")[0]) for file in found]
-    if not numbers or numbers != list(range(1, len(found) + 1)):
-        raise InvariantBroken(f"the schema files are not numbered 1, 2, 3, …: {numbers}")
-    return tuple(in_sqlite_words(file.read_text(encoding="utf-8")) for file in found)
+    return tuple(map(in_sqlite_words, read_steps()))
 
 
 def in_sqlite_words(sql: str) -> str:

@@ -2,18 +2,24 @@
 
 import pytest
 
+from holdfast.kernel.circuit_breaker import FAILURES_MAX, CircuitBreaker
 from holdfast.kernel.ids import Instant
-from holdfast.memory.circuit_breaker import FAILURES_MAX, Circuit
 from holdfast.memory.delivery import Delivered, Refused, Uncertain, Unreachable
+from holdfast.memory.lane import note_outcome
 
 NOW = Instant(1_000_000)
 AWAY = Unreachable("connection refused")
 
 
-def failed(times, circuit=None):
-    circuit = circuit or Circuit()
+def after(circuit, outcome, now=NOW, lane=""):
+    note_outcome(circuit, outcome, now, 0.5, lane)
+    return circuit
+
+
+def failed(times):
+    circuit = CircuitBreaker()
     for _ in range(times):
-        circuit = circuit.after(AWAY, NOW, 0.5)
+        after(circuit, AWAY)
     return circuit
 
 
@@ -40,29 +46,30 @@ def test_each_failed_probe_waits_longer_up_to_a_limit():
 
 def test_a_delivery_closes_the_circuit():
     for outcome in (Delivered(), Refused("too long")):
-        assert failed(99).after(outcome, NOW, 0.5).calls_allowed(NOW, 16) >= 1
-        assert not failed(99).after(outcome, NOW, 0.5).is_open
+        assert after(failed(99), outcome).calls_allowed(NOW, 16) >= 1
+        assert not after(failed(99), outcome).is_open
 
 
 def test_a_provider_that_says_when_to_come_back_is_left_alone_until_then():
-    circuit = Circuit().after(Unreachable("429", retry_after_ms=60_000), NOW, 0.5)
+    circuit = after(CircuitBreaker(), Unreachable("429", retry_after_ms=60_000))
     assert circuit.calls_allowed(Instant(NOW + 59_999), 16) == 0
     assert circuit.calls_allowed(Instant(NOW + 60_000), 16) == 16
+    assert after(circuit, Delivered()).calls_allowed(Instant(NOW + 59_999), 16) == 0, "a call that ran meanwhile"
 
 
 def test_a_fault_that_may_be_about_the_words_of_one_lane_says_nothing_of_the_provider():
-    circuit = Circuit()
+    circuit = CircuitBreaker()
     for outcome in (Unreachable("500", suspect=True), Uncertain("no answer"), Uncertain("502", away=True)) * 9:
-        circuit = circuit.after(outcome, NOW, 0.5, "a")
+        after(circuit, outcome, lane="a")
     assert circuit.calls_allowed(NOW, 16) == 16
 
 
 @pytest.mark.parametrize("outcome", [Unreachable("500", suspect=True), Uncertain("502", away=True)])
 def test_the_same_fault_on_several_lanes_is_the_providers(outcome):
-    circuit = Circuit()
+    circuit = CircuitBreaker()
     for lane in "abc":
         assert not circuit.is_open
-        circuit = circuit.after(outcome, NOW, 0.5, lane)
+        after(circuit, outcome, lane=lane)
     assert circuit.is_open
     assert circuit.calls_allowed(NOW, 16) == 0
 
@@ -70,16 +77,26 @@ def test_the_same_fault_on_several_lanes_is_the_providers(outcome):
 def test_while_it_is_open_whatever_is_no_success_keeps_it_open_for_longer():
     circuit = failed(FAILURES_MAX)
     for outcome in (Uncertain("it cannot say"), Unreachable("500", suspect=True), AWAY):
-        later = circuit.after(outcome, circuit.reopens_at, 0.5, "a")
-        assert later.reopens_at - circuit.reopens_at > circuit.reopens_at - NOW or later.failures > circuit.failures
-        assert later.calls_allowed(circuit.reopens_at, 16) == 0
-        circuit = later
+        probed_at, failures = circuit.reopens_at, circuit.failures
+        after(circuit, outcome, probed_at, "a")
+        assert circuit.reopens_at - probed_at > probed_at - NOW or circuit.failures > failures
+        assert circuit.calls_allowed(probed_at, 16) == 0
 
 
 def test_after_an_outage_the_calls_grow_with_every_success():
-    circuit = failed(FAILURES_MAX).after(Delivered(), NOW, 0.5)
+    circuit = after(failed(FAILURES_MAX), Delivered())
     allowed = []
     for _ in range(5):
         allowed.append(circuit.calls_allowed(NOW, 16))
-        circuit = circuit.after(Delivered(), NOW, 0.5)
+        after(circuit, Delivered())
     assert allowed == [2, 4, 8, 16, 16]
+
+
+def test_a_probe_beside_the_calls_is_made_once_while_the_circuit_is_open():
+    circuit = failed(FAILURES_MAX)
+    assert not circuit.begin_probe(NOW)
+    assert circuit.begin_probe(circuit.reopens_at)
+    assert not circuit.begin_probe(circuit.reopens_at), "one at a time"
+    circuit.is_probing = False
+    assert circuit.begin_probe(circuit.reopens_at)
+    assert not CircuitBreaker().begin_probe(NOW)

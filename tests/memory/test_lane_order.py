@@ -4,8 +4,8 @@ import pytest
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Principal, Provider, SessionId
 from holdfast.memory.delivery import MemoryNote, Op, Parcel
+from holdfast.memory.lane import may_pass
 from holdfast.memory.naming import NamingInputs
-from holdfast.memory.note_order import may_pass
 
 NAMING = NamingInputs(agent=AgentName("fern"), session=SessionId("s"), principal=Principal("ada"))
 
