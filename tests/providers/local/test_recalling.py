@@ -79,6 +79,18 @@ async def test_a_question_costs_the_same_among_few_and_among_many(tmp_path):
         assert many_pages < 2 * few_pages
 
 
+async def test_a_question_is_answered_from_thousands_of_lines_that_share_its_words(tmp_path):
+    guest = Guest(open_local(tmp_path))
+    lines = ["the yellow kayak", *(f"the yellow bus {n} and a kayak" for n in range(2_100))]
+    for start in range(0, len(lines), 50):
+        said = [guest.said(text, turn=n) for n, text in enumerate(lines[start : start + 50], start + 1)]
+        await guest.keep(*said)
+    found = await guest.recall("where is the yellow kayak?", limit=20)
+    assert len(found) == 20
+    assert all("kayak" in one.text or one.text == "I see." for one in found)
+    await guest.provider.close()
+
+
 # --- the answers -----------------------------------------------------------------------------------
 
 WORDS = ["boat", "cat", "tea", "late", "order", "garden", "kayak", "ada", "ben"]

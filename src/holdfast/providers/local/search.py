@@ -171,7 +171,7 @@ def rank(question: ParsedQuestion, search: IndexSearch) -> list[tuple[float, int
     matches = [TermMatches(question.terms[term], lines) for term, lines in seen.items() if lines]
     total = search.total()
     scores = line_scores([*matches, *(one for one in phrases if one.lines)], total)
-    lines = {line.id: line for one in matches for line in one.lines}
+    lines = {line.id: line for one in (*matches, *phrases) for line in one.lines}
     strongest = nlargest(SPREADING_MAX, scores, key=lambda line: (scores[line], line))
     positions = spread_scores([lines[line] for line in strongest], scores)
     scenes = scene_scores(matches, total // SCENE_LINES)
