@@ -6,6 +6,7 @@ search.
 import random
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import apsw
 import pytest
@@ -108,7 +109,7 @@ class Counted:
 
 
 def counted(guest, text):
-    db = Counted(guest.provider._reader)
+    db: Any = Counted(guest.provider._reader)
     assert IndexSearch(db, asked_by(guest.at("ses_asking"), text), NOW).ranked()
     return db
 
@@ -199,7 +200,7 @@ class Everything(IndexSearch):
 
     def _postings(self, terms, scopes):
         sql = f"select line.id, line.stems from line where id not in (select id from fresh) and {search._VISIBLE}"
-        lines = {term: set() for term in terms}
+        lines: dict[str, set[int]] = {term: set() for term in terms}
         for line, stems in self.db.execute(sql, self._scope):
             for term in lines.keys() & stems.split():
                 lines[term].add(line)
@@ -285,7 +286,7 @@ async def test_the_scopes_change_no_answer(tmp_path, monkeypatch, seed, waiting)
 
 async def test_words_with_the_same_hash_bring_nothing_that_was_not_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(index_writer, "FRESH_MAX", 1)
-    monkeypatch.setattr(postings, "_hash", lambda stem: len(stem) % 2)
+    monkeypatch.setattr(postings, "stem_hash", lambda stem: len(stem) % 2)
     guest = Guest(open_local(tmp_path))
     await guest.keep(guest.said("a kayak", turn=1), guest.said("a teapot", place=guest.at("ses_2"), turn=2))
     found = await guest.recall("where is the kayak?")

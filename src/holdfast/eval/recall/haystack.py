@@ -1,7 +1,7 @@
 """The haystack: lines without evidence that surround the conversations in one index.
 
 A line joins the beginning of one turn of the file with the end of another, so its words and their frequencies are
-those of real turns, and no line repeats an answer as a whole. The same file and number give the same lines.
+those of real turns, and no line repeats a turn as a whole. The same file and number give the same lines.
 """
 
 import random
@@ -28,5 +28,5 @@ def haystack(conversations: Sequence[Transcript], lines: int) -> Iterator[Transc
 
 
 def _splice(dice: random.Random, texts: Sequence[Sequence[str]]) -> str:
-    first, second = dice.choice(texts), dice.choice(texts)
+    first, second = dice.sample(texts, 2) if len(texts) > 1 else (texts[0], ())
     return " ".join((*first[: (len(first) + 1) // 2], *second[len(second) // 2 :]))

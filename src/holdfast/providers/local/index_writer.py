@@ -102,7 +102,8 @@ def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
             delete_lines(db, "delivery = ? and turn = ?", (parcel.of, turn))
     elif parcel.op is Op.REMEMBER and parcel.note is not None:
         _remember(db, parcel, parcel.note)
-    if db.execute("select count(*) from fresh").fetchall()[0][0] >= FRESH_MAX:
+    (waiting,) = next(db.execute("select count(*) from fresh"))
+    if waiting >= FRESH_MAX:
         index_fresh(db)
     return Delivered(parcel.id)
 
@@ -250,8 +251,9 @@ def _lists(lines: Iterable[StoredLine], numbers: Mapping[ScopeName, int]) -> dic
     """The lines by token."""
     found: defaultdict[int, list[int]] = defaultdict(list)
     for line in lines:
-        scopes = [numbers[name] for name in line.scopes.own]
-        for stem in dict.fromkeys(line.stems.split()):
-            for scope in scopes:
-                found[postings.token(scope, stem)].append(line.id)
+        hashes = {postings.stem_hash(stem) for stem in line.stems.split()}
+        for name in line.scopes.own:
+            scope = numbers[name]
+            for hashed in hashes:
+                found[postings.token(scope, hashed)].append(line.id)
     return found

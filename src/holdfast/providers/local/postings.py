@@ -46,13 +46,13 @@ class LastBlock(NamedTuple):
 
 
 @lru_cache(maxsize=50_000)
-def _hash(stem: str) -> int:
+def stem_hash(stem: str) -> int:
     return int.from_bytes(blake2b(stem.encode(), digest_size=STEM_BITS // 8).digest(), "big")
 
 
-def token(scope: int, stem: str) -> int:
+def token(scope: int, hashed: int) -> int:
     """The key of a list. The lists of one scope are neighbours in the file."""
-    return scope << STEM_BITS | _hash(stem)
+    return scope << STEM_BITS | hashed
 
 
 def last_blocks(db: apsw.Connection, tokens: Iterable[int]) -> dict[int, LastBlock]:
@@ -72,7 +72,7 @@ def newest(db: apsw.Connection, key: int, last: LastBlock, most: int) -> list[in
 
 def append(db: apsw.Connection, lists: Mapping[int, Sequence[int]]) -> None:
     """Add lines to lists."""
-    last = last_blocks(db, lists)
+    last = {key: (block, ids) for key, block, ids in db.execute(_LAST, (json.dumps(list(lists)),))}
     rows: list[tuple[int, int, bytes]] = []
     for key in sorted(lists):
         block, ids = last.get(key, (0, b""))

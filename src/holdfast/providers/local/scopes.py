@@ -16,6 +16,7 @@ their lines. Such a scope may hold other lines as well, so a query checks them (
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import apsw
@@ -64,6 +65,7 @@ class AskedScopes(NamedTuple):
     total: int  # approximate number of lines
 
 
+@lru_cache(maxsize=4_096)
 def line_scopes(*, kind: str, agent: str, session: str, address: str, in_group: bool, principal: str) -> LineScopes:
     """The scopes of one line. The `principal` of a note is its owner's scope (memory/visibility.py)."""
     everything = ScopeName(agent, "agent")

@@ -1,12 +1,15 @@
-"""Searching the index. Every SQL query holds the boundaries of memory/recall.py (`_VISIBLE`); the tokens of
-scope_tokens.py skip nearly all lines outside them, so the cost of a query does not grow with other people's lines.
+"""Searching the index, in two phases: postings give the candidates, and only these lines are read and ranked.
+
+Rule 1: every statement that reads lines holds the boundaries of memory/recall.py (`_VISIBLE`). The scopes of scopes.py
+        skip nearly all lines outside them, so the cost of a query does not grow with other people's lines.
+Rule 2: a query reads a limited number of postings and lines, however many there are.
 
 Visible lines: those of the same agent in the same session or chat; the asker's private turns, anywhere but in a group
 (or there too, if the operator allows it); in private also the asker's own turns in groups with their answers, and no
 other person's. A note is visible where memory/visibility.py allows its scope.
 
 ranking.py scores lines; this module finds them. A vector search would be one more `TermMatches`: lines near the
-question in meaning, weighted like a term, found under the same `_VISIBLE`.
+question in meaning, weighted like a term, among the lines of the same scopes.
 """
 
 import json
@@ -120,7 +123,9 @@ class IndexSearch:
 
     def _postings(self, terms: Collection[str], scopes: AskedScopes) -> tuple[dict[str, int], dict[str, set[int]]]:
         """The number of each term's lines, and the lines of the rarest terms within `READ_MAX`."""
-        tokens = {term: [postings.token(scope, term) for scope in (*scopes.full, *scopes.partial)] for term in terms}
+        hashes = {term: postings.stem_hash(term) for term in terms}
+        read = (*scopes.full, *scopes.partial)
+        tokens = {term: [postings.token(scope, hashed) for scope in read] for term, hashed in hashes.items()}
         last = postings.last_blocks(self.db, [token for some in tokens.values() for token in some])
         lengths = {term: sum(last[token].length for token in some if token in last) for term, some in tokens.items()}
         lines: dict[str, set[int]] = {term: set() for term in terms}
