@@ -108,7 +108,7 @@ def recall_ignores_scope() -> Sequence[Patch]:
     visible = search._VISIBLE  # noqa: SLF001
 
     def everything(query: RecallQuery) -> scopes.NamedScopes:
-        return scopes.NamedScopes([scopes.ScopeName(query.agent, "agent")], [], [])
+        return scopes.NamedScopes([scopes.IndexScope(query.agent, "agent")], [], [])
 
     return [
         (scopes, "named_scopes", everything),
@@ -127,7 +127,7 @@ def recall_finds_private_words_in_groups() -> Sequence[Patch]:
         return {**honest.func(searching), "private": True}
 
     def more(query: RecallQuery) -> scopes.NamedScopes:
-        people = [scopes.ScopeName(query.agent, "person", asker) for asker in query.askers]
+        people = [scopes.IndexScope(query.agent, "person", asker) for asker in query.askers]
         found = honest_scopes(query)
         return found._replace(partial=[*found.partial, *people])
 

@@ -17,7 +17,7 @@ from holdfast.kernel.errors import ConfigInvalid, ProviderFailed
 from holdfast.kernel.ids import DeliveryId, Principal
 from holdfast.memory.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
 from holdfast.providers.local import index_file, index_writer, make_local, postings, upgrade
-from holdfast.providers.local.scopes import ScopeName, line_scopes
+from holdfast.providers.local.scopes import IndexScope, line_scopes
 from holdfast.testing.provider_guest import Guest
 from tests.support.local_provider import make_setup, open_local
 from tests.support.old_local_index import turn_back
@@ -403,7 +403,7 @@ def check_postings(folder):
     """Each line is in the postings of its stems and scopes or waits for them, and no other line is in any."""
     db = apsw.Connection(str(folder / NAME))
     assert db.pragma("integrity_check") == "ok"
-    numbers = {ScopeName(*row[1:]): row[0] for row in db.execute("select id, agent, kind, name from scope")}
+    numbers = {IndexScope(*row[1:]): row[0] for row in db.execute("select id, agent, kind, name from scope")}
     expected, lines = set(), dict.fromkeys(numbers, 0)
     columns = "id, kind, agent, session, address, in_group, principal, stems"
     for row in db.execute(f"select {columns} from line where id not in (select id from fresh)"):
@@ -425,7 +425,7 @@ def check_postings(folder):
     ]
     assert len(found) == len(set(found))
     assert set(found) == expected
-    kept = {ScopeName(*row[:3]): row[3] for row in db.execute("select agent, kind, name, lines from scope")}
+    kept = {IndexScope(*row[:3]): row[3] for row in db.execute("select agent, kind, name, lines from scope")}
     assert kept == lines
     db.close()
 

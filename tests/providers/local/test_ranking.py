@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from holdfast.kernel.dates import tells_time
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.providers.local import ranking
-from holdfast.providers.local.line_id import SCENE_LINES_MAX, line_id, position_of, scene_of
 from holdfast.providers.local.ranking import (
     TERMS_MAX,
     IndexedLine,
@@ -27,6 +26,7 @@ from holdfast.providers.local.ranking import (
     strongest,
     with_scenes,
 )
+from holdfast.providers.local.scene import SCENE_LINES_MAX, line_id, position_of, scene_of
 from holdfast.providers.local.tokenizer import stems, words
 
 DAY = 86_400_000

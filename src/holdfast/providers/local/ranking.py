@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from holdfast.kernel.dates import Days, days_asked
 from holdfast.kernel.ids import AgentName, Instant, Principal
-from holdfast.providers.local.line_id import POSITION_BITS, position_of
+from holdfast.providers.local.scene import POSITION_BITS, position_of
 from holdfast.providers.local.stemmer import stem
 from holdfast.providers.local.synonyms import SYNONYMS
 from holdfast.providers.local.tokenizer import COMMON, words
@@ -63,7 +63,7 @@ DEFAULT = Weights()
 class IndexedLine(NamedTuple):
     """A line without its text."""
 
-    id: int  # scene and position (line_id.py)
+    id: int  # scene and position (scene.py)
     speaker: str
     address: str
     at: Instant

@@ -1,7 +1,7 @@
 -- The search index. The journal holds all of its content, so it can be rebuilt at any time.
 
 create table line (
-  id integer primary key,             -- the scene's number and the line's position in it (line_id.py)
+  id integer primary key,             -- the scene's number and the line's position in it (scene.py)
   delivery text not null,
   seq integer not null,               -- of the entry; (delivery, seq) identifies the line
   kind text not null,                 -- said, note

@@ -35,7 +35,7 @@ on conflict (agent, kind, name) do update set lines = lines + excluded.lines
 """
 
 
-class ScopeName(NamedTuple):
+class IndexScope(NamedTuple):
     agent: str
     kind: str
     name: str = ""
@@ -44,17 +44,17 @@ class ScopeName(NamedTuple):
 class LineScopes(NamedTuple):
     """The scopes of one line."""
 
-    own: tuple[ScopeName, ...]  # with postings
-    wholes: tuple[ScopeName, ...]  # without: the session, and a private chat
-    part: ScopeName | None  # the one of `own` that stands for the line in `wholes`
+    own: tuple[IndexScope, ...]  # with postings
+    wholes: tuple[IndexScope, ...]  # without: the session, and a private chat
+    part: IndexScope | None  # the one of `own` that stands for the line in `wholes`
 
 
 class NamedScopes(NamedTuple):
     """The scopes that a query sees in full, sees in part, and finds through their parts."""
 
-    full: list[ScopeName]
-    partial: list[ScopeName]
-    wholes: list[ScopeName]
+    full: list[IndexScope]
+    partial: list[IndexScope]
+    wholes: list[IndexScope]
 
 
 class AskedScopes(NamedTuple):
@@ -68,13 +68,13 @@ class AskedScopes(NamedTuple):
 @lru_cache(maxsize=4_096)
 def line_scopes(*, kind: str, agent: str, session: str, address: str, in_group: bool, principal: str) -> LineScopes:
     """The scopes of one line. The `principal` of a note is its owner's scope (memory/visibility.py)."""
-    everything = ScopeName(agent, "agent")
+    everything = IndexScope(agent, "agent")
     if kind == "note":
-        return LineScopes((everything, ScopeName(agent, "note", principal)), (), None)
+        return LineScopes((everything, IndexScope(agent, "note", principal)), (), None)
     person, chat, talk = (
-        ScopeName(agent, "person", principal),
-        ScopeName(agent, "chat", address),
-        ScopeName(agent, "session", session),
+        IndexScope(agent, "person", principal),
+        IndexScope(agent, "chat", address),
+        IndexScope(agent, "session", session),
     )
     if in_group:
         own = (everything, chat) if is_agent(principal) else (everything, chat, person)
@@ -98,17 +98,17 @@ def named_scopes(query: RecallQuery) -> NamedScopes:
     """The scopes of a query by name."""
     agent, audience = query.agent, query.audience
     if audience.sees_all:
-        return NamedScopes([ScopeName(agent, "agent")], [], [])
-    here = [ScopeName(agent, "session", query.key.session)]
-    here += [ScopeName(agent, "chat", query.naming.address)] if query.naming.address else []
-    full = [*here, *(ScopeName(agent, "note", scope) for scope in audience.scopes)]
-    people = [ScopeName(agent, "person", asker) for asker in query.askers]
+        return NamedScopes([IndexScope(agent, "agent")], [], [])
+    here = [IndexScope(agent, "session", query.key.session)]
+    here += [IndexScope(agent, "chat", query.naming.address)] if query.naming.address else []
+    full = [*here, *(IndexScope(agent, "note", scope) for scope in audience.scopes)]
+    people = [IndexScope(agent, "person", asker) for asker in query.askers]
     if not query.group:
         return NamedScopes([*full, *people], [], here)
     return NamedScopes(full, people if query.private_in_groups else [], here)
 
 
-def count_lines(db: apsw.Connection, lines: Collection[LineScopes]) -> dict[ScopeName, int]:
+def count_lines(db: apsw.Connection, lines: Collection[LineScopes]) -> dict[IndexScope, int]:
     """Register new lines with their scopes; the number of each scope."""
     counts = Counter(name for one in lines for name in (*one.own, *one.wholes))
     parts = {(whole, one.part) for one in lines if one.part is not None for whole in one.wholes}
@@ -128,11 +128,11 @@ def discount_lines(db: apsw.Connection, lines: Iterable[LineScopes]) -> None:
         db.executemany(f"delete from {where} = ?", empty)  # noqa: S608 - our own constants
 
 
-def numbers_of(db: apsw.Connection, names: Iterable[ScopeName]) -> dict[ScopeName, int]:
+def numbers_of(db: apsw.Connection, names: Iterable[IndexScope]) -> dict[IndexScope, int]:
     """The number of each scope that exists."""
     return {name: found[0] for name in names for found in db.execute(_FIND, name)}
 
 
-def _existing(db: apsw.Connection, names: Iterable[ScopeName]) -> list[tuple[int, int]]:
+def _existing(db: apsw.Connection, names: Iterable[IndexScope]) -> list[tuple[int, int]]:
     """Number and lines of each scope that exists."""
     return [found for name in names for found in db.execute(_FIND, name)]
