@@ -4,6 +4,8 @@ histories in which people who do not trust each other share one agent."""
 from collections.abc import Sequence
 from typing import Any
 
+import apsw
+
 from holdfast.kernel.ids import Principal
 from holdfast.memory import recaller, visibility
 from holdfast.memory.recall import RecallQuery
@@ -107,11 +109,11 @@ def recall_ignores_scope() -> Sequence[Patch]:
     """The embedded index finds lines of everybody who talks to the agent."""
     visible = search._VISIBLE  # noqa: SLF001
 
-    def everything(query: RecallQuery) -> scopes.NamedScopes:
-        return scopes.NamedScopes([scopes.IndexScope(query.agent, "agent")], [], [])
+    def everything(db: apsw.Connection, query: RecallQuery) -> scopes.AskedScopes:
+        return scopes.all_scopes(db, query.agent)
 
     return [
-        (scopes, "named_scopes", everything),
+        (search, "asked_scopes", everything),
         (search, "_FRESH", search._FRESH.replace(visible, AGENTS_OWN)),  # noqa: SLF001
         (search, "_LINES", search._LINES.replace(visible, AGENTS_OWN)),  # noqa: SLF001
     ]

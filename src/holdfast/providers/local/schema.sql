@@ -53,13 +53,13 @@ create table state (name text primary key, value integer not null) strict, witho
 create table scope (
   id integer primary key,
   agent text not null,
-  kind text not null,                 -- agent, person, chat, session, note
+  kind text not null,                 -- with postings: person, chat, session, note; without: in chat, in session
   name text not null,
   lines integer not null,
   unique (agent, kind, name)
 ) strict;
 
--- The scopes whose postings hold the lines of a chat or session that has none of its own.
+-- The scopes with postings that hold the lines of one without.
 create table scope_part (
   whole integer not null,
   part integer not null,

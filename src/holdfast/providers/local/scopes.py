@@ -8,9 +8,9 @@ Rule 2: every line that `_VISIBLE` allows is in one of the query's scopes, else 
 Rule 3: a scope is made of the line's own columns, which are never rewritten. The asker's linked accounts are looked up
         with each query.
 
-A line is in the scope of its agent; a note in that of its owner; a turn in those of its person and, in a group or with
-an agent as speaker, of its chat. A private chat and a session have no postings: `scope_part` lists the scopes that hold
-their lines. Such a scope may hold other lines as well, so a query checks them (`AskedScopes.partial`).
+A note is in the scope of its owner; a turn in those of its person and, in a group or with an agent as speaker, of its
+chat. All lines of a chat that is no group, or of a session, are found through the scopes that hold them: `scope_part`
+lists these. They may hold other lines as well, so a query checks them (`AskedScopes.partial`).
 """
 
 import json
@@ -25,6 +25,7 @@ from holdfast.memory.recall import RecallQuery
 from holdfast.memory.visibility import is_agent
 
 _FIND = "select id, lines from scope where agent = ? and kind = ? and name = ?"
+_ALL = "select id, lines from scope where agent = ? and kind in ('person', 'chat', 'session', 'note')"
 _PARTS = """
 select distinct scope.id, scope.lines from scope_part cross join scope on scope.id = scope_part.part
 where scope_part.whole in (select value from json_each(?))
@@ -45,7 +46,7 @@ class LineScopes(NamedTuple):
     """The scopes of one line."""
 
     own: tuple[IndexScope, ...]  # with postings
-    wholes: tuple[IndexScope, ...]  # without: the session, and a private chat
+    wholes: tuple[IndexScope, ...]  # without: all lines of its session, and of its chat if that is no group
     part: IndexScope | None  # the one of `own` that stands for the line in `wholes`
 
 
@@ -68,24 +69,22 @@ class AskedScopes(NamedTuple):
 @lru_cache(maxsize=4_096)
 def line_scopes(*, kind: str, agent: str, session: str, address: str, in_group: bool, principal: str) -> LineScopes:
     """The scopes of one line. The `principal` of a note is its owner's scope (memory/visibility.py)."""
-    everything = IndexScope(agent, "agent")
     if kind == "note":
-        return LineScopes((everything, IndexScope(agent, "note", principal)), (), None)
-    person, chat, talk = (
-        IndexScope(agent, "person", principal),
-        IndexScope(agent, "chat", address),
-        IndexScope(agent, "session", session),
-    )
+        return LineScopes((IndexScope(agent, "note", principal),), (), None)
+    person, chat = IndexScope(agent, "person", principal), IndexScope(agent, "chat", address)
+    whole_session, whole_chat = IndexScope(agent, "in session", session), IndexScope(agent, "in chat", address)
     if in_group:
-        own = (everything, chat) if is_agent(principal) else (everything, chat, person)
-        return LineScopes(own, (talk,), chat)
-    if is_agent(principal):
-        return LineScopes((everything, chat), (talk,), chat) if address else LineScopes((everything, talk), (), None)
-    return LineScopes((everything, person), (talk, chat) if address else (talk,), person)
+        return LineScopes((chat,) if is_agent(principal) else (chat, person), (whole_session,), chat)
+    if not is_agent(principal):
+        return LineScopes((person,), (whole_session, whole_chat) if address else (whole_session,), person)
+    own = chat if address else IndexScope(agent, "session", session)
+    return LineScopes((own,), (whole_session,), own)
 
 
 def asked_scopes(db: apsw.Connection, query: RecallQuery) -> AskedScopes:
     """The scopes whose lines a query may see, without those that have no line."""
+    if query.audience.sees_all:
+        return all_scopes(db, query.agent)
     named = named_scopes(query)
     wholes = [scope for scope, _ in _existing(db, named.wholes)]
     parts = dict(db.execute(_PARTS, (json.dumps(wholes),))) if wholes else {}
@@ -94,14 +93,18 @@ def asked_scopes(db: apsw.Connection, query: RecallQuery) -> AskedScopes:
     return AskedScopes(tuple(full), tuple(some), sum(full.values()) + sum(some.values()))
 
 
+def all_scopes(db: apsw.Connection, agent: str) -> AskedScopes:
+    """Every scope of an agent with postings; their number grows with the people who share its memory."""
+    found = dict(db.execute(_ALL, (agent,)))
+    return AskedScopes(tuple(found), (), sum(found.values()))
+
+
 def named_scopes(query: RecallQuery) -> NamedScopes:
     """The scopes of a query by name."""
-    agent, audience = query.agent, query.audience
-    if audience.sees_all:
-        return NamedScopes([IndexScope(agent, "agent")], [], [])
-    here = [IndexScope(agent, "session", query.key.session)]
-    here += [IndexScope(agent, "chat", query.naming.address)] if query.naming.address else []
-    full = [*here, *(IndexScope(agent, "note", scope) for scope in audience.scopes)]
+    agent, session, address = query.agent, query.key.session, query.naming.address
+    full = [IndexScope(agent, "note", scope) for scope in query.audience.scopes]
+    full += [IndexScope(agent, "session", session), *([IndexScope(agent, "chat", address)] if address else [])]
+    here = [IndexScope(agent, "in session", session), *([IndexScope(agent, "in chat", address)] if address else [])]
     people = [IndexScope(agent, "person", asker) for asker in query.askers]
     if not query.group:
         return NamedScopes([*full, *people], [], here)
