@@ -30,7 +30,7 @@ TERMS_MAX = 64  # a question is a sentence; of a pasted page only the first word
 FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
 NAME_CHARS_MIN = 3
-MATCHED_MAX = 800  # lines that are compared by their scenes
+MATCHED_MAX = 500  # lines that are compared by their scenes
 LIKELY_MAX = 100  # lines that are read, and whose score spreads to their neighbours
 SCENE_LINES = 20  # approximate lines of a scene, to estimate how rare a word is among scenes
 

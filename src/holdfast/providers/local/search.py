@@ -16,6 +16,7 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import apsw
 
@@ -23,7 +24,6 @@ from holdfast.kernel.ids import Instant, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.local import postings
-from holdfast.providers.local.index_file import rows
 from holdfast.providers.local.index_writer import decode
 from holdfast.providers.local.ranking import (
     IndexedLine,
@@ -39,7 +39,7 @@ from holdfast.providers.local.ranking import (
 )
 from holdfast.providers.local.scopes import AskedScopes, asked_scopes
 
-READ_MAX = 4_000  # postings that one question reads, those of rare terms first
+READ_MAX = 3_000  # postings that one question reads, those of rare terms first
 JUDGED_MAX = 100  # lines that are scored in full
 
 _COLUMNS = ", ".join(f"line.{field}" for field in IndexedLine._fields)
@@ -67,8 +67,9 @@ select voice.speaker from voice as own indexed by voice_by_speaker
 cross join voice on voice.agent = own.agent and voice.address = own.address
 where own.agent = :agent and own.speaker in (select value from json_each(:askers))
 """
-_BODY = """
-select session, turn, speaker, at, delivery, seq, body.text, kind, principal from line join body using (id) where id = ?
+_BODIES = """
+select line.id, session, turn, speaker, at, delivery, seq, body.text, kind, principal
+from json_each(?) as wanted cross join line on line.id = wanted.value cross join body on body.id = line.id
 """
 
 
@@ -82,7 +83,9 @@ class IndexSearch:
 
     def best(self, name: ProviderName, limit: int) -> list[Recollection]:
         """The best lines with their text, best first."""
-        return [self._recollection(name, score, line) for score, line in self.ranked()[:limit]]
+        scores = {line: score for score, line in self.ranked()[:limit]}
+        found = self.db.execute(_BODIES, (json.dumps(list(scores)),))
+        return [_recollection(name, scores[line], row) for line, *row in found]
 
     def ranked(self) -> list[tuple[float, int]]:
         """Score and id of the lines with a score, best first."""
@@ -168,28 +171,29 @@ class IndexSearch:
 
     @cached_property
     def _scope(self) -> dict[str, str | int]:
-        query = self.query
+        query, audience = self.query, self.query.audience
         return {
             "agent": query.agent,
             "session": query.key.session,
             "address": query.naming.address,
             "askers": json.dumps(query.askers),
-            "scopes": json.dumps(query.audience.scopes),
+            "scopes": json.dumps(audience.scopes),
             "private": not query.group or query.private_in_groups,
             "alone": not query.group,
-            "all": query.audience.sees_all,
+            "all": audience.sees_all,
         }
 
-    def _recollection(self, name: ProviderName, score: float, line: int) -> Recollection:
-        session, turn, speaker, at, delivery, seq, body, kind, principal = rows(self.db, _BODY, (line,))[0]
-        return Recollection(
-            provider=name,
-            text=decode(body),
-            score=round(score, 4),
-            session=SessionId(session),
-            turn=turn or None,
-            speaker=speaker,
-            at=Instant(at),
-            ref=f"{delivery}/{seq}",
-            scope=principal if kind == "note" else None,
-        )
+
+def _recollection(name: ProviderName, score: float, row: Sequence[Any]) -> Recollection:
+    session, turn, speaker, at, delivery, seq, body, kind, principal = row
+    return Recollection(
+        provider=name,
+        text=decode(body),
+        score=round(score, 4),
+        session=SessionId(session),
+        turn=turn or None,
+        speaker=speaker,
+        at=Instant(at),
+        ref=f"{delivery}/{seq}",
+        scope=principal if kind == "note" else None,
+    )
