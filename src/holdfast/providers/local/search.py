@@ -40,6 +40,7 @@ from holdfast.providers.local.ranking import (
 from holdfast.providers.local.scopes import AskedScopes, asked_scopes
 
 READ_MAX = 3_000  # postings that one question reads, those of rare terms first
+VOICES_MAX = 200  # speakers whose names are compared with the question, of this chat and of the asker's other chats
 JUDGED_MAX = 100  # lines that are scored in full
 
 _COLUMNS = ", ".join(f"line.{field}" for field in IndexedLine._fields)
@@ -61,12 +62,19 @@ _SEEN = f"""
 select line.id from json_each(:ids) as wanted cross join line on line.id = wanted.value where {_VISIBLE}
 """  # noqa: S608
 _VOICES = """
-select speaker from voice where agent = :agent and address = :address
+select speaker from (select speaker from voice where agent = :agent and address = :address limit :most)
 union
-select voice.speaker from voice as own indexed by voice_by_speaker
-cross join voice on voice.agent = own.agent and voice.address = own.address
-where own.agent = :agent and own.speaker in (select value from json_each(:askers))
-"""
+select speaker from (
+  select voice.speaker from voice as own indexed by voice_by_speaker
+  cross join voice on voice.agent = own.agent and voice.address = own.address
+  where own.agent = :agent and own.speaker in (select value from json_each(:askers)) limit :most
+)
+union
+select speaker from voice where agent = :agent and address = :address and speaker = :agent
+union
+select value from json_each(:askers)
+where exists (select 1 from voice indexed by voice_by_speaker where agent = :agent and speaker = value)
+"""  # the last two are what `you` and `I` mean, and are in the first two unless those are cut off
 _BODIES = """
 select line.id, session, turn, speaker, at, delivery, seq, body.text, kind, principal
 from json_each(?) as wanted cross join line on line.id = wanted.value cross join body on body.id = line.id
@@ -159,8 +167,8 @@ class IndexSearch:
         )
 
     def voices(self) -> list[str]:
-        """The speakers of this chat and of every chat that the asker spoke in."""
-        return [row[0] for row in self.db.execute(_VOICES, self._scope)]
+        """The speakers of this chat and of every chat that the asker spoke in; in a large group only some of them."""
+        return [row[0] for row in self.db.execute(_VOICES, {**self._scope, "most": VOICES_MAX})]
 
     def _lines(self, ids: Collection[int]) -> Iterator[IndexedLine]:
         """The visible lines among these."""
