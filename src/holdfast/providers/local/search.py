@@ -40,7 +40,8 @@ from holdfast.providers.local.ranking import (
 from holdfast.providers.local.scopes import AskedScopes, asked_scopes
 
 READ_MAX = 3_000  # postings that one question reads, those of rare terms first
-VOICES_MAX = 200  # speakers whose names are compared with the question, of this chat and of the asker's other chats
+VOICES_MAX = 200  # speakers whose names are compared with the question
+CHATS_MAX = 64  # chats of the asker that these are taken from
 JUDGED_MAX = 100  # lines that are scored in full
 
 _COLUMNS = ", ".join(f"line.{field}" for field in IndexedLine._fields)
@@ -61,20 +62,9 @@ _FRESH = f"select {_COLUMNS} from fresh cross join line on line.id = fresh.id wh
 _SEEN = f"""
 select line.id from json_each(:ids) as wanted cross join line on line.id = wanted.value where {_VISIBLE}
 """  # noqa: S608
-_VOICES = """
-select speaker from (select speaker from voice where agent = :agent and address = :address limit :most)
-union
-select speaker from (
-  select voice.speaker from voice as own indexed by voice_by_speaker
-  cross join voice on voice.agent = own.agent and voice.address = own.address
-  where own.agent = :agent and own.speaker in (select value from json_each(:askers)) limit :most
-)
-union
-select speaker from voice where agent = :agent and address = :address and speaker = :agent
-union
-select value from json_each(:askers)
-where exists (select 1 from voice indexed by voice_by_speaker where agent = :agent and speaker = value)
-"""  # the last two are what `you` and `I` mean, and are in the first two unless those are cut off
+_CHATS = "select address from voice indexed by voice_by_speaker where agent = ? and speaker = ? limit ?"
+_SPEAKERS = "select speaker from voice where agent = ? and address = ? limit ?"
+_SPEAKS = "select speaker from voice where agent = ? and address = ? and speaker = ?"
 _BODIES = """
 select line.id, session, turn, speaker, at, delivery, seq, body.text, kind, principal
 from json_each(?) as wanted cross join line on line.id = wanted.value cross join body on body.id = line.id
@@ -167,8 +157,22 @@ class IndexSearch:
         )
 
     def voices(self) -> list[str]:
-        """The speakers of this chat and of every chat that the asker spoke in; in a large group only some of them."""
-        return [row[0] for row in self.db.execute(_VOICES, {**self._scope, "most": VOICES_MAX})]
+        """The speakers of this chat and of every chat that the asker spoke in; of many chats or people only some.
+
+        The asker and the agent, whom `I` and `you` mean, are always among them if they spoke.
+        """
+        agent, here = self.query.agent, self.query.naming.address
+        chats, found = {here: None}, dict[str, None]()
+        for asker in self.query.askers:
+            spoken = [row[0] for row in self.db.execute(_CHATS, (agent, asker, CHATS_MAX))]
+            chats |= dict.fromkeys(spoken)
+            found |= {asker: None} if spoken else {}
+        for chat in chats:
+            if len(found) < VOICES_MAX:
+                found |= dict.fromkeys(row[0] for row in self.db.execute(_SPEAKERS, (agent, chat, VOICES_MAX)))
+        if len(found) >= VOICES_MAX:
+            found |= dict.fromkeys(row[0] for row in self.db.execute(_SPEAKS, (agent, here, agent)))
+        return list(found)
 
     def _lines(self, ids: Collection[int]) -> Iterator[IndexedLine]:
         """The visible lines among these."""
