@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from holdfast.kernel.dates import Days, days_asked
 from holdfast.kernel.ids import AgentName, Instant, Principal
-from holdfast.providers.local.scene import POSITION_BITS, position_of
+from holdfast.providers.local.scene import POSITION_BITS, is_position
 from holdfast.providers.local.stemmer import stem
 from holdfast.providers.local.synonyms import SYNONYMS
 from holdfast.providers.local.tokenizer import COMMON, words
@@ -188,14 +188,14 @@ def strongest(scores: Mapping[int, float], most: int) -> list[int]:
     """The lines with the highest scores, in no order; of equal ones the newer. Many lines have the same score."""
     if len(scores) <= most:
         return list(scores)
-    room, least = most, 0.0
-    for score, count in sorted(Counter(scores.values()).items(), reverse=True):
-        least = score
-        if count >= room:
-            break
-        room -= count
-    above = [line for line, score in scores.items() if score > least]
-    return above + nlargest(room, [line for line, score in scores.items() if score == least])
+    equal: defaultdict[float, list[int]] = defaultdict(list)
+    for line, score in scores.items():
+        equal[score].append(line)
+    found: list[int] = []
+    for score in sorted(equal, reverse=True):
+        room = most - len(found)
+        found += equal[score] if len(equal[score]) <= room else nlargest(room, equal[score])
+    return found
 
 
 def line_scores(
@@ -230,9 +230,9 @@ def scene_scores(
     for match in matches:
         counts = Counter([line >> POSITION_BITS for line in match.lines])
         gain = match.weight * _rarity(len(counts), scenes)
+        gains = {count: gain * count / (count + weights.scene_half) for count in set(counts.values())}
         for scene in scores.keys() & counts.keys():
-            count = counts[scene]
-            scores[scene] += gain * count / (count + weights.scene_half)
+            scores[scene] += gains[counts[scene]]
     return scores
 
 
@@ -241,14 +241,16 @@ def spread_scores(
 ) -> dict[int, float]:
     """Spread scores to neighbours in the same scene, by line id. There may be no line of an id."""
     spread: defaultdict[int, float] = defaultdict(float)
+    around = tuple(weights.around.items())
     for line in lines:
-        own, before = scores[line.id], position_of(line.id) - 1
-        spread[line.id] += own
-        for distance, share in weights.around.items():
-            extra = weights.answer if distance == 1 and line.asks else 0.0
-            if distance >= -before:
-                spread[line.id + distance] += own * (share + extra)
-    return dict(spread)
+        number = line.id
+        own = scores[number]
+        spread[number] += own
+        for distance, share in around:
+            spread[number + distance] += own * share
+        if line.asks:
+            spread[number + 1] += own * weights.answer
+    return {number: score for number, score in spread.items() if is_position(number)}
 
 
 def final_score(

@@ -8,6 +8,8 @@ to another scene.
 SCENE_LINES_MAX = 64
 POSITION_BITS = 7  # positions 1 to 64; the distance between scenes exceeds every distance of ranking's neighbours
 
+_POSITION = (1 << POSITION_BITS) - 1
+
 
 def line_id(scene: int, position: int) -> int:
     return scene << POSITION_BITS | position
@@ -18,4 +20,9 @@ def scene_of(line: int) -> int:
 
 
 def position_of(line: int) -> int:
-    return line & ((1 << POSITION_BITS) - 1)
+    return line & _POSITION
+
+
+def is_position(line: int) -> bool:
+    """Whether a line can have the number, as that of a neighbour of the first or last line of a scene cannot."""
+    return 1 <= line & _POSITION <= SCENE_LINES_MAX
