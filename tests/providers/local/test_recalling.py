@@ -135,14 +135,15 @@ async def test_a_large_group_costs_no_more_than_a_small_one(tmp_path, monkeypatc
     monkeypatch.setattr(search, "VOICES_MAX", 20)
     work = {}
     for people in (50, 300):
-        guest = Guest(open_local(tmp_path / str(people)))
+        provider = open_local(tmp_path / str(people))
+        guest = Guest(provider)
         for n in range(people):
             await guest.keep(guest.said(f"kayak {n}", place=of(f"person{n:03}", "check:group:1"), turn=n + 1))
         zoe = of("zoe", "check:group:1")
         await guest.keep(guest.said("my kayak is green", place=zoe, turn=people + 1))
-        found = await guest.provider.recall(asked_by(zoe, "which colour is my kayak?", group=True))
+        found = await provider.recall(asked_by(zoe, "which colour is my kayak?", group=True))
         assert found[0].text == "my kayak is green", "`my` means zoe, although not all are heard"
-        db: Any = Counted(guest.provider._reader)
+        db: Any = Counted(provider._reader)
         IndexSearch(db, asked_by(zoe, "which colour is my kayak?", group=True), NOW).question()
         work[people] = db.rows
         await guest.provider.close()
