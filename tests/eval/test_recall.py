@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.cli.commands import app
+from holdfast.eval.recall.haystack import haystack
+from holdfast.eval.recall.transcripts import read_conversations
 
 
 def said(id, speaker, text, **more):
@@ -75,6 +77,29 @@ def test_people_get_a_table(sample):
     assert done.exit_code == 0
     assert "100.0% of the evidence is among the first 5 turns" in done.stdout
     assert "3 questions about 6 turns of 1 conversations" in done.stdout
+
+
+def test_a_haystack_surrounds_all_conversations_in_one_index(sample):
+    done = run(sample, "--haystack", 20, "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert (report["haystack"], report["turns"], report["questions"]) == (20, 7, 3)
+    assert 0 < report["at_10"] <= 1
+    assert report == json.loads(run(sample, "--haystack", 20, "--json").stdout), "the same lines every time"
+    assert "among 20 other lines" in run(sample, "--haystack", 20).stdout
+
+
+def test_the_lines_of_a_haystack_are_halves_of_two_turns(sample):
+    conversations = read_conversations(sample)
+    sessions = list(haystack(conversations, 50))
+    lines = [turn for session in sessions for turn in session.turns]
+    told = [turn for one in conversations for session in one.sessions for turn in session.turns]
+    words = {word for turn in told for word in turn.words.split()}
+    assert [len(session.turns) for session in sessions] == [20, 20, 10]
+    assert {word for turn in lines for word in turn.text.split()} <= words
+    assert {turn.speaker for turn in lines} <= {turn.speaker for turn in told}
+    assert not any(turn.id for turn in lines)
+    assert list(haystack(conversations, 0)) == []
 
 
 def test_evidence_that_is_nowhere_counts_as_not_found(tmp_path):

@@ -13,7 +13,7 @@ from holdfast.memory.settle_sql import replay_delivery
 from holdfast.outbox.post import OnDoubt
 from holdfast.store.node_sql import register_node, retire_node
 from holdfast.store.script import Call
-from holdfast.turns import turn_sql
+from holdfast.turns import observe_sql, turn_sql
 from tests.postgres.pairs import (
     KEY,
     OTHER,
@@ -75,7 +75,7 @@ async def overheard(driver: Driver) -> Verbs:
     opening = driver.opening(None, mail.waiting)
     return {
         "open": party(turn_sql.open_turn, claim, opening),
-        "observe": party(turn_sql.observe_messages, claim, opening.session, [message]),
+        "observe": party(observe_sql.observe_messages, claim, opening.session, [message]),
     }
 
 

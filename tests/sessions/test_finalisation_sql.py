@@ -38,10 +38,11 @@ from holdfast.testing import SeededEntropy
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.context_sql import read_context
+from holdfast.turns.observe_sql import observe_messages
 from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn import Usage
-from holdfast.turns.turn_sql import commit_turn, observe_messages
+from holdfast.turns.turn_sql import commit_turn
 from tests.support.driver import address_of, record, retain
 from tests.support.fakes import ScriptedModel, says
 from tests.support.ports import make_ports

@@ -20,7 +20,8 @@ from holdfast.store.node_sql import (
     retire_node,
 )
 from holdfast.store.upcoming_sql import read_upcoming
-from holdfast.turns.turn_sql import append_step, commit_turn, observe_messages, open_turn, resume_turn
+from holdfast.turns.observe_sql import observe_messages
+from holdfast.turns.turn_sql import append_step, commit_turn, open_turn, resume_turn
 from tests.support.driver import address_of, tool_step
 
 OTHER = NodeId("node_b")

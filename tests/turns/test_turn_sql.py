@@ -18,8 +18,9 @@ from holdfast.sessions.history_sql import find_mailbox, list_entries, read_sessi
 from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import UserSaid
+from holdfast.turns.observe_sql import observe_messages
 from holdfast.turns.turn import Phase, Step, TurnEvent
-from holdfast.turns.turn_sql import append_step, commit_turn, observe_messages, open_turn, resume_turn
+from holdfast.turns.turn_sql import append_step, commit_turn, open_turn, resume_turn
 from tests.store.test_node_sql import EVERYTHING
 from tests.support.driver import address_of, returned, started, tool_step
 

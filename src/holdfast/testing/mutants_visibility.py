@@ -4,10 +4,13 @@ people who may not see each other's words share one agent."""
 from collections.abc import Sequence
 from typing import Any
 
+import apsw
+
 from holdfast.kernel.ids import Principal
 from holdfast.memory import recaller, visibility
+from holdfast.memory.recall import RecallQuery
 from holdfast.memory.visibility import SHARED, Audience, chat_scope, person_scope, session_scope
-from holdfast.providers.local import scope_tokens, search
+from holdfast.providers.local import scopes, search
 from holdfast.sessions import command_sql, extraction_sql
 from holdfast.sessions.finalisation import Finalisation
 from holdfast.store.script import Script
@@ -105,9 +108,14 @@ def listed_notes_stay_shown() -> Sequence[Patch]:
 def recall_ignores_scope() -> Sequence[Patch]:
     """The local index finds lines of everyone who talks to the agent."""
     visible = search._VISIBLE  # noqa: SLF001
+
+    def everything(db: apsw.Connection, query: RecallQuery) -> scopes.AskedScopes:
+        return scopes.all_scopes(db, query.agent)
+
     return [
-        (search, "_SEEN", search._SEEN.replace(visible, AGENTS_OWN)),  # noqa: SLF001
-        (search, "_AT", search._AT.replace(visible, AGENTS_OWN)),  # noqa: SLF001
+        (search, "asked_scopes", everything),
+        (search, "_FRESH", search._FRESH.replace(visible, AGENTS_OWN)),  # noqa: SLF001
+        (search, "_LINES", search._LINES.replace(visible, AGENTS_OWN)),  # noqa: SLF001
     ]
 
 
@@ -115,16 +123,17 @@ def recall_ignores_scope() -> Sequence[Patch]:
 def recall_finds_private_words_in_groups() -> Sequence[Patch]:
     """In a group a speaker's private words are found without the setting that allows it."""
     honest: Any = search.IndexSearch._scope  # noqa: SLF001
-    honest_scopes = scope_tokens.question_scopes
+    honest_scopes = scopes.named_scopes
 
     def in_private(searching: search.IndexSearch) -> dict[str, str | int]:
         return {**honest.func(searching), "private": True}
 
-    def more(query: Any, groups: Sequence[str]) -> tuple[str, ...]:  # noqa: ANN401
-        private = [scope_tokens._token("private", query.agent, asker) for asker in query.askers]  # noqa: SLF001
-        return (*honest_scopes(query, groups), *private)
+    def more(query: RecallQuery) -> scopes.NamedScopes:
+        people = [scopes.IndexScope(query.agent, "person", asker) for asker in query.askers]
+        found = honest_scopes(query)
+        return found._replace(partial=[*found.partial, *people])
 
-    return [(search.IndexSearch, "_scope", property(in_private)), (scope_tokens, "question_scopes", more)]
+    return [(search.IndexSearch, "_scope", property(in_private)), (scopes, "named_scopes", more)]
 
 
 @mutant("I33", budget=60, area=Area.STRANGERS)

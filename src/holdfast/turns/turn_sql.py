@@ -7,7 +7,6 @@ from msgspec.structs import replace as replace_body
 
 from holdfast.inbox.agent_chain import Chain, chain_of_turn, loaded, stored
 from holdfast.inbox.mailbox import Claim, SessionHead
-from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
 from holdfast.memory.cursor_sql import places_of, schedule
@@ -20,11 +19,11 @@ from holdfast.sessions.command_rights import NotAllowed
 from holdfast.sessions.command_rights_sql import given_by, giver, judge_turns
 from holdfast.sessions.finalisation_sql import reopen
 from holdfast.sessions.session_sql import PickedTurns, new_session, pick_turns, undo_turns
-from holdfast.store.script import Row, Script, many, one, plain, rows, run, verb
+from holdfast.store.script import Row, Script, one, plain, rows, run, verb
 from holdfast.turns import approval_sql
 from holdfast.turns.context import calibrate
 from holdfast.turns.fence_sql import Held, hold, lighten
-from holdfast.turns.journal import AnyBody, Observed, Recalled
+from holdfast.turns.journal import AnyBody, Recalled
 from holdfast.turns.journal_sql import append
 from holdfast.turns.speaker_sql import attend
 from holdfast.turns.turn import (
@@ -92,15 +91,6 @@ update inbound set state = :state, reason = :reason, request = null
 CLOSED_SESSION = """
 update session
    set last_seq = :last_seq, committed_seq = :last_seq, open_turn = null, active_at = :now, token_ratio = :ratio
- where id = :session"""
-READ_WAITING = """
-select message, principal, event_id, body, sender_name from inbound
- where message = :message and mailbox = :mailbox and state = 'waiting'"""
-OBSERVE = "update inbound set state = :state, reason = :reason, session = :session where message = :message"
-OBSERVED_SESSION = """
-update session
-   set last_seq = :last_seq, committed_seq = :last_seq, active_at = :now,
-       several = case when :alone = 1 and principal = :principal then several else 1 end
  where id = :session"""
 
 
@@ -390,35 +380,3 @@ def _repeated_commit(claim: Claim, turn: Turn, held: Held) -> Script[Committed]:
     if row is None or Phase(row[0]) not in CLOSED or row[6] != claim.fence:
         raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
     return Committed(held.depth)
-
-
-@verb
-def observe_messages(
-    claim: Claim, session: SessionId, messages: Sequence[MessageId], *, held: str | None = None
-) -> Script[Committed]:
-    claimed = yield from hold(claim)
-    waiting = []
-    for message in messages:
-        found = yield from one(READ_WAITING, message=message, mailbox=claim.mailbox)
-        if found is not None:
-            waiting.append(found)
-    if not waiting:
-        return Committed(claimed.depth)
-    row = yield from live_session(claim, claimed, session, Principal(waiting[0][1]))
-    if row[2] is not None:
-        raise InvariantBroken(f"talk is observed while turn {row[2]} of {session} is open", session=session)
-    bodies = [
-        Observed(text=bytes(body).decode(), principal=principal, message=message, event_id=event_id, name=name or "")
-        for message, principal, event_id, body, name in waiting
-    ]
-    last_seq = yield from append(session, 0, row[0], bodies, claim)
-    state = MessageState.HELD if held else MessageState.OBSERVED
-    yield from many(
-        OBSERVE,
-        [{"message": found[0], "state": state.value, "reason": held, "session": session} for found in waiting],
-    )
-    speakers = {found[1] for found in waiting}
-    alone = int(len(speakers) == 1)
-    yield from run(OBSERVED_SESSION, session=session, last_seq=last_seq, principal=min(speakers), alone=alone)
-    yield from lighten(claim, len(waiting))
-    return Committed(claimed.depth - len(waiting))

@@ -9,6 +9,7 @@ from holdfast.memory.delivery import Delivered, Erasure, Op, Refused
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.recall import RecallKey, RecallQuery
 from holdfast.memory.visibility import chat_scope
+from holdfast.providers.local import index_writer
 from holdfast.testing.provider_guest import ADA, BEN, BENS, GROUP, HOME, Guest, GuestPlace
 from tests.support.local_provider import open_local
 
@@ -62,6 +63,12 @@ ASKED = [
         "marzipan nougat medlar tamarind",
     ),
 ]
+
+
+@pytest.fixture(params=[1, 128], ids=["with postings", "without postings"], autouse=True)
+def _postings(request, monkeypatch):
+    """A line without postings is found in another way (index_writer.py)."""
+    monkeypatch.setattr(index_writer, "FRESH_MAX", request.param)
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ import pytest
 from holdfast.kernel.errors import ConfigInvalid, ProviderFailed
 from holdfast.kernel.ids import DeliveryId, Principal
 from holdfast.memory.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
-from holdfast.providers.local import index_file, make_local, upgrade
-from holdfast.providers.local.scope_tokens import line_scopes
+from holdfast.providers.local import index_file, index_writer, make_local, postings, upgrade
+from holdfast.providers.local.scopes import IndexScope, line_scopes
 from holdfast.testing.provider_guest import Guest
 from tests.support.local_provider import make_setup, open_local
+from tests.support.old_local_index import turn_back
 
 NAME = index_file.NAME
 
@@ -182,30 +183,16 @@ async def test_an_index_that_was_deleted_says_so_until_it_is_filled_again(guest,
     await later.provider.close()
 
 
-def as_release_1_made_it(folder):
-    """Before lines were indexed by who may see them."""
-    db = apsw.Connection(str(folder / NAME))
-    db.execute("""
-        create virtual table old using fts5 (stems, tokenize = "ascii");
-        insert into old (rowid, stems) select rowid, stems from words;
-        drop table words;
-        alter table old rename to words;
-        insert into words (words, rank) values ('secure-delete', 1);
-        drop index voice_by_speaker;
-        pragma user_version = 1;
-    """)
-    db.close()
-
-
 @pytest.mark.parametrize("first", ["a question", "a delivery"])
-async def test_an_index_of_the_first_release_is_migrated_when_it_is_opened(guest, folder, first):
+@pytest.mark.parametrize("version", [1, 3])
+async def test_an_index_of_an_earlier_release_is_migrated_when_it_is_opened(guest, folder, first, version):
     parcels = [guest.said(f"my boat is called marzipan{n}", turn=n + 1) for n in range(20)]
     for parcel in parcels:
         await guest.keep(parcel)
     before = await guest.recall("what is my boat called?")
     assert await guest.provider.rebuild(stream(parcels)) == len(parcels)
     await guest.provider.close()
-    as_release_1_made_it(folder)
+    turn_back(folder, version)
     later = await again(folder)
     if first == "a delivery":
         await later.keep(later.said("my cat is called quince", turn=30))
@@ -214,10 +201,7 @@ async def test_an_index_of_the_first_release_is_migrated_when_it_is_opened(guest
     assert not later.provider.needs_rebuild
     assert await later.has_landed(parcels[0])
     await later.provider.close()
-    db = apsw.Connection(str(folder / NAME))
-    assert db.pragma("integrity_check") == "ok"
-    db.execute("insert into words (words, rank) values ('integrity-check', 1)")
-    db.close()
+    check_postings(folder)
 
 
 async def test_notes_of_an_earlier_release_are_filled_in_again_with_whom_they_belong_to(guest, folder):
@@ -225,9 +209,7 @@ async def test_notes_of_an_earlier_release_are_filled_in_again_with_whom_they_be
     noted = guest.noted("add", "ada likes marzipan")
     await guest.keep(guest.said("my cat is called quince"), noted)
     await guest.provider.close()
-    db = apsw.Connection(str(folder / NAME))
-    db.execute("pragma user_version = 2")
-    db.close()
+    turn_back(folder, 2)
     later = await again(folder)
     assert await later.recall("who likes marzipan?") == []
     assert await later.recall("quince") != []
@@ -242,8 +224,8 @@ async def test_notes_of_an_earlier_release_are_filled_in_again_with_whom_they_be
 async def test_an_upgrade_that_is_broken_off_leaves_the_old_index(guest, folder, monkeypatch):
     await guest.keep(guest.said("marzipan"))
     await guest.provider.close()
-    as_release_1_made_it(folder)
-    monkeypatch.setattr(upgrade, "_TO_2", upgrade._TO_2.replace("drop table words_1", "drop table nothing"))
+    turn_back(folder, 1)
+    monkeypatch.setattr(upgrade, "_TO_4", upgrade._TO_4.replace("drop table words_3", "drop table nothing"))
     broken = await again(folder)
     assert await broken.provider.healthy() is not None
     await broken.provider.close()
@@ -356,7 +338,9 @@ async def stream(parcels):
 # --- erasing ---------------------------------------------------------------------------------------
 
 
-async def test_no_byte_of_what_was_erased_is_left_in_any_file(guest, folder):
+@pytest.mark.parametrize("waiting", [1, 1_000], ids=["with postings", "without postings"])
+async def test_no_byte_of_what_was_erased_is_left_in_any_file(guest, folder, monkeypatch, waiting):
+    monkeypatch.setattr(index_writer, "FRESH_MAX", waiting)
     others = [guest.said(f"about other things {n}", place=guest.at("ses_other"), turn=n) for n in range(1, 100)]
     secret = guest.said("Zyzzogeton hides in the Quixotry", place=guest.at("ses_gone"))
     await guest.keep(*others[:50], secret, *others[50:])
@@ -369,6 +353,7 @@ async def test_no_byte_of_what_was_erased_is_left_in_any_file(guest, folder):
     assert files_with(folder, *traces) == []
     assert not damaged.exists()
     assert await guest.times("things") == 20
+    check_postings(folder)
 
 
 async def test_an_erased_person_leaves_no_name_either(guest, folder):
@@ -379,23 +364,70 @@ async def test_an_erased_person_leaves_no_name_either(guest, folder):
     assert files_with(folder, b"ada_lovelace", b"marzipan") == []
 
 
-async def test_an_erased_text_leaves_no_token_in_the_filter(guest, folder):
+async def test_an_erased_text_leaves_no_posting_and_no_scope(guest, folder, monkeypatch):
+    monkeypatch.setattr(index_writer, "FRESH_MAX", 1)
     others = [guest.said("quince", place=guest.at(f"ses_{n}", Principal(f"p{n}"), f"check:dm:{n}")) for n in range(50)]
-    place = guest.at("ses_gone", Principal("cy"), "check:dm:cy")
-    gone, said = guest.said("marzipan", place=place), place.inputs
+    place = guest.at("ses_gone", Principal("cyrill"), "check:dm:cyrill")
+    gone = guest.said("marzipan", place=place)
     await guest.keep(*others[:25], gone, *others[25:])
-    tokens = line_scopes(
-        kind="said",
-        agent=said.agent,
-        session=said.session,
-        address=said.address,
-        in_group=False,
-        principal=said.principal,
-    )
-    ends = [token[3:].encode() for token in tokens]  # neighbours in the index share how they begin
-    assert [bool(files_with(folder, end)) for end in ends] == [True, True, True]
+    word = postings.stem_hash("marzipan").to_bytes(4, "big")
+    traces = (word, b"ses_gone", b"cyrill")
+    assert all(files_with(folder, trace) for trace in traces)
+    check_postings(folder)
     await guest.keep(guest.forgotten(gone, session="ses_gone"))
-    assert files_with(folder, *ends) == []
+    assert files_with(folder, *traces) == []
+    check_postings(folder)
+
+
+async def test_lines_that_are_undone_or_erased_leave_the_postings_of_all_others(guest, folder, monkeypatch):
+    monkeypatch.setattr(index_writer, "FRESH_MAX", 50)
+    club = [guest.at("ses_club", Principal(name), "check:group:club") for name in ("ada", "ben")]
+    said = [
+        guest.said(f"word{n % 7} word{n % 11} word{n}", place=place, turn=n)
+        for n in range(1, 400)
+        for place in (*club, guest.at(f"ses_{n % 5}"))
+    ]
+    await guest.keep(*said)
+    check_postings(folder)
+    await guest.keep(*(guest.undone(unit, unit.turns[0].n) for unit in said[::3]))
+    check_postings(folder)
+    await guest.keep(guest.forgotten(principal=Principal("ben")))
+    await guest.keep(guest.said("word1", turn=500))
+    check_postings(folder)
+    db = apsw.Connection(str(folder / NAME))
+    assert db.execute("select count(*) from scope where name = 'ben'").fetchall() == [(0,)]
+    db.close()
+
+
+def check_postings(folder):
+    """Each line is in the postings of its stems and scopes or waits for them, and no other line is in any."""
+    db = apsw.Connection(str(folder / NAME))
+    assert db.pragma("integrity_check") == "ok"
+    numbers = {IndexScope(*row[1:]): row[0] for row in db.execute("select id, agent, kind, name from scope")}
+    expected, lines = set(), dict.fromkeys(numbers, 0)
+    columns = "id, kind, agent, session, address, in_group, principal, stems"
+    for row in db.execute(f"select {columns} from line where id not in (select id from fresh)"):
+        names = ("kind", "agent", "session", "address", "in_group", "principal")
+        scopes = line_scopes(**dict(zip(names, row[1:7], strict=True)))
+        for name in (*scopes.own, *scopes.wholes):
+            lines[name] += 1
+        expected |= {
+            (postings.token(numbers[name], postings.stem_hash(stem)), row[0])
+            for name in scopes.own
+            for stem in row[7].split()
+        }
+        for whole in scopes.wholes:
+            assert scopes.part is not None
+            pair = (numbers[whole], numbers[scopes.part])
+            assert db.execute("select 1 from scope_part where whole = ? and part = ?", pair).fetchall()
+    found = [
+        (token, line) for token, ids in db.execute("select token, ids from posting") for line in postings.lines_of(ids)
+    ]
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+    kept = {IndexScope(*row[:3]): row[3] for row in db.execute("select agent, kind, name, lines from scope")}
+    assert kept == lines
+    db.close()
 
 
 async def test_an_erased_person_is_gone_from_the_turns_of_others(guest):

@@ -4,21 +4,29 @@ import math
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.kernel.dates import tells_time
 from holdfast.kernel.ids import AgentName, Instant, Principal
+from holdfast.providers.local import ranking
 from holdfast.providers.local.ranking import (
     TERMS_MAX,
     IndexedLine,
     TermMatches,
     Weights,
     final_score,
+    first_scores,
+    likely_lines,
     line_scores,
     names_of,
     read_question,
     scene_scores,
     spread_scores,
+    strongest,
+    with_scenes,
 )
+from holdfast.providers.local.scene import SCENE_LINES_MAX, line_id, position_of, scene_of
 from holdfast.providers.local.tokenizer import stems, words
 
 DAY = 86_400_000
@@ -29,40 +37,39 @@ NOW = Instant(1_700_000_000_000)  # 14 November 2023
 class Talk:
     """A little conversation, ranked as the local provider does it, without a database."""
 
-    lines: list[tuple[IndexedLine, set[str]]] = field(default_factory=list)
+    lines: list[IndexedLine] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
     def say(self, text, *, by="ada", scene=1, at=NOW, address=""):
-        position = 1 + sum(trace.scene == scene for trace, _ in self.lines)
-        trace = IndexedLine(
-            id=len(self.lines),
-            scene=scene,
-            position=position,
+        position = 1 + sum(scene_of(line.id) == scene for line in self.lines)
+        said = list(words(text))
+        cut = stems(said)
+        line = IndexedLine(
+            id=line_id(scene, position),
             speaker=by,
             address=address,
             at=Instant(at),
-            size=len(stems(text)),
+            size=len(cut),
             asks=text.endswith("?"),
-            dated=tells_time(list(words(text))),
+            dated=tells_time(said),
+            stems=f" {' '.join(cut)} ",
         )
-        self.lines.append((trace, set(stems(text))))
+        self.lines.append(line)
         self.texts.append(text)
         return self
 
     def best(self, text, **more):
-        question = read_question(text, voices={trace.speaker for trace, _ in self.lines}, now=NOW, **more)
-        sightings = [
-            TermMatches(weight, [trace for trace, cut in self.lines if term in cut])
-            for term, weight in question.terms.items()
-        ]
-        worth = line_scores(sightings, len(self.lines))
-        scenes = scene_scores(sightings, len({trace.scene for trace, _ in self.lines}))
-        spots = spread_scores([trace for trace, _ in self.lines if trace.id in worth], worth)
-        judged = [
-            final_score(trace, spots.get(trace.scene_position, 0.0), scenes.get(trace.scene, 0.0), question)
-            for trace, _ in self.lines
-        ]
-        return [self.texts[line] for _, line in sorted(judged, reverse=True)]
+        question = read_question(text, voices={line.speaker for line in self.lines}, now=NOW, **more)
+        found = {term: [line.id for line in self.lines if f" {term} " in line.stems] for term in question.terms}
+        sightings = [TermMatches(question.terms[term], lines, len(lines)) for term, lines in found.items()]
+        worth = line_scores(self.lines, question, {term: len(some) for term, some in found.items()}, len(self.lines))
+        places = {scene_of(line.id) for line in self.lines}
+        scenes = scene_scores(sightings, len(places), places)
+        spots = spread_scores(self.lines, worth)
+        scores = with_scenes({line.id: spots.get(line.id, 0.0) for line in self.lines}, scenes)
+        judged = sorted((final_score(line, scores[line.id], question) for line in self.lines), reverse=True)
+        texts = {line.id: text for line, text in zip(self.lines, self.texts, strict=True)}
+        return [texts[line] for _, line in judged]
 
 
 def test_rare_words_count_for_more_than_frequent_ones():
@@ -85,18 +92,23 @@ def test_an_answer_without_the_words_of_its_question_is_found_through_it():
 
 
 def test_worth_stays_inside_its_scene():
-    spots = spread_scores([trace(1, position=1)], {1: 2.0})
-    assert {scene for scene, _ in spots} == {1}
-    assert spots[1, 2] > spots[1, 3] > 0
+    spots = spread_scores([trace(1, position=1), trace(1, position=64)], {at(1, 1): 2.0, at(1, 64): 2.0})
+    assert {scene_of(line) for line in spots} == {1}
+    assert spots[at(1, 2)] > spots[at(1, 3)] > 0
 
 
 def test_a_question_passes_more_on_to_what_follows_it():
-    assert spread_scores([trace(1, asks=True)], {1: 1.0})[1, 2] > spread_scores([trace(1)], {1: 1.0})[1, 2]
+    asking, telling = (spread_scores([trace(1, asks=asks)], {at(1, 1): 1.0}) for asks in (True, False))
+    assert asking[at(1, 2)] > telling[at(1, 2)]
 
 
-def trace(id, *, scene=1, position=1, size=3, asks=False):
+def at(scene, position):
+    return line_id(scene, position)
+
+
+def trace(scene, *, position=1, size=3, asks=False, stems=" kiln "):
     return IndexedLine(
-        id=id, scene=scene, position=position, speaker="", address="", at=NOW, size=size, asks=asks, dated=False
+        id=at(scene, position), speaker="", address="", at=NOW, size=size, asks=asks, dated=False, stems=stems
     )
 
 
@@ -141,9 +153,9 @@ def test_a_question_for_a_time_begins_like_one(question, asks):
 
 def test_a_scene_is_worth_more_the_more_of_its_lines_speak_of_the_matter():
     talk = Talk().say("kiln", scene=1).say("kiln", scene=2).say("kiln", scene=2)
-    one, two, three = (trace for trace, _ in talk.lines)
-    worth = scene_scores([TermMatches(0.5, [one, two, three])], 10)
-    gain = scene_scores([TermMatches(1.0, [one, two])], 10)[1] * 0.5
+    one, two, three = (line.id for line in talk.lines)
+    worth = scene_scores([TermMatches(0.5, [one, two, three], 3)], 10, {1, 2})
+    gain = scene_scores([TermMatches(1.0, [one, two], 2)], 10, {1, 2})[1] * 0.5
     assert worth[1] == pytest.approx(gain)
     half = Weights().scene_half
     assert worth[2] / worth[1] == pytest.approx((2 / (2 + half)) / (1 / (1 + half)))
@@ -174,13 +186,14 @@ def test_a_synonym_helps_but_counts_for_less():
 
 
 def test_a_long_line_is_held_back():
-    lines = [trace(1, size=4), trace(2, scene=2, size=80)]
-    worth = line_scores([TermMatches(1.0, lines)], 10)
-    assert worth[1] > worth[2]
+    lines = [trace(1, size=4), trace(2, size=80)]
+    worth = line_scores(lines, read_question("kiln"), {"kiln": 2}, 10)
+    assert worth[lines[0].id] > worth[lines[1].id]
 
 
 def test_nothing_asked_is_worth_nothing():
-    assert line_scores([], 10) == {}
+    assert line_scores([], read_question("kiln"), {}, 10) == {}
+    assert likely_lines([], 10) == ({}, [])
     assert read_question("what is it?").terms == {}
     assert read_question("\0 \ud800 …").terms == {}
 
@@ -210,14 +223,55 @@ def test_a_pronoun_means_the_asker_or_the_agent(question, speaker):
 def test_what_was_said_just_now_is_worth_a_tenth_more_and_half_of_that_a_month_later():
     question = read_question("the harbour", now=NOW)
     now, month, ages = (
-        final_score(trace(1)._replace(at=Instant(NOW - age)), 1.0, 0.0, question)[0]
-        for age in (0, 30 * DAY, 30_000 * DAY)
+        final_score(trace(1)._replace(at=Instant(NOW - age)), 1.0, question)[0] for age in (0, 30 * DAY, 30_000 * DAY)
     )
     assert (now, month, ages) == pytest.approx((1.1, 1.05, 1.0))
 
 
 def test_a_word_that_every_line_has_says_almost_nothing():
-    lines = tuple(trace(n, position=n) for n in range(1, 5))
-    everywhere, once = (line_scores([TermMatches(weight=1.0, lines=shown)], 4) for shown in (lines, lines[:1]))
-    assert everywhere[1] == pytest.approx(math.log(1 + 0.5 / 4.5))
-    assert once[1] == pytest.approx(math.log(1 + 3.5 / 1.5))
+    lines = [trace(n) for n in range(1, 5)]
+    question = read_question("kiln")
+    everywhere, once = (line_scores(lines, question, {"kiln": found}, 4) for found in (4, 1))
+    assert everywhere[lines[0].id] == pytest.approx(math.log(1 + 0.5 / 4.5))
+    assert once[lines[0].id] == pytest.approx(math.log(1 + 3.5 / 1.5))
+
+
+def test_two_words_in_a_row_count_for_more_than_two_words_apart():
+    together, apart = trace(1, stems=" glaze kiln "), trace(2, stems=" kiln old glaze ")
+    worth = line_scores([together, apart], read_question("the glaze kiln"), {"glaze": 2, "kiln": 2}, 10)
+    assert worth[together.id] > worth[apart.id]
+
+
+def test_a_line_without_a_word_of_the_question_is_worth_nothing_of_its_own():
+    assert line_scores([trace(1, stems=" heron ")], read_question("kiln"), {"kiln": 1}, 10) == {at(1, 1): 0.0}
+
+
+# --- candidates ------------------------------------------------------------------------------------
+
+
+def test_the_first_score_of_a_line_is_the_sum_of_its_words():
+    both, one = at(1, 1), at(2, 1)
+    matches = [TermMatches(1.0, [both, one], 2), TermMatches(0.5, [both], 1)]
+    scores = first_scores(matches, 10)
+    assert scores[both] - scores[one] == pytest.approx(0.5 * math.log(1 + 9.5 / 1.5))
+
+
+def test_of_equally_strong_lines_the_newer_are_taken():
+    scores = {at(1, 1): 2.0, at(2, 1): 1.0, at(3, 1): 1.0, at(4, 1): 1.0, at(5, 1): 0.5}
+    assert set(strongest(scores, 3)) == {at(1, 1), at(3, 1), at(4, 1)}
+    assert set(strongest(scores, 9)) == set(scores)
+
+
+def test_a_line_is_likely_for_its_scene_too(monkeypatch):
+    monkeypatch.setattr(ranking, "LIKELY_MAX", 1)
+    alone, among = at(9, 1), at(1, 1)
+    kiln = TermMatches(1.0, [alone, among], 2)
+    glaze = TermMatches(1.0, [at(1, 2), at(1, 3)], 2)
+    assert likely_lines([kiln, glaze], 1_000)[1] == [at(1, 3)]
+    assert among not in likely_lines([kiln], 1_000)[1], "without its scene the newer one is"
+
+
+@given(st.integers(1, 2**25 - 1), st.integers(1, SCENE_LINES_MAX))
+def test_the_number_of_a_line_tells_its_scene_and_position(scene, position):
+    assert (scene_of(line_id(scene, position)), position_of(line_id(scene, position))) == (scene, position)
+    assert line_id(scene, position) + max(Weights().around) < line_id(scene + 1, 1) + min(Weights().around)

@@ -85,7 +85,7 @@ def test_words_are_cut_the_same_way_everywhere(text, cut):
 
 
 def test_common_words_say_nothing():
-    assert stems("what is it that you have been doing") == []
+    assert stems(words("what is it that you have been doing")) == []
 
 
 def test_the_synonyms_of_a_word_are_those_of_its_own_group():

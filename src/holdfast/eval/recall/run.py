@@ -2,6 +2,9 @@
 
 The score of a question is the share of its evidence among the first 5 (10) recalled turns; a report has the means over
 all questions, by category and by conversation. Questions without evidence are not asked.
+
+Each conversation has an index of its own, which is small. With a haystack all conversations and its lines share one
+index and one chat, because only a large index shows how well the candidates of a question are chosen.
 """
 
 from collections import defaultdict
@@ -9,11 +12,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from holdfast.eval.local_provider import LOCAL, local_provider
-from holdfast.eval.recall.transcripts import Transcript, TranscriptQuestion
+from holdfast.eval.recall.haystack import haystack
+from holdfast.eval.recall.transcripts import Transcript, TranscriptQuestion, TranscriptSession
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
 from holdfast.memory.delivery import Delivered, Op, Parcel, SaidTurn, SpokenLine
@@ -26,6 +31,7 @@ ASKER = Principal("eval")
 TURN_MS = 60_000
 BATCH = 64
 DEPTHS = (5, 10)
+TurnIds: TypeAlias = dict[tuple[str, int], tuple[int, str]]  # conversation and id in the file, by session and number
 
 
 class RecallScore(Struct, frozen=True, kw_only=True):
@@ -40,6 +46,7 @@ class RecallReport(Struct, frozen=True, kw_only=True):
     provider: str
     conversations: int
     turns: int
+    haystack: int  # lines without evidence
     questions: int
     at_5: float
     at_10: float
@@ -47,17 +54,24 @@ class RecallReport(Struct, frozen=True, kw_only=True):
     by_conversation: dict[str, RecallScore]
 
 
-async def measure(conversations: Sequence[Transcript], progressed: Callable[[], None] = lambda: None) -> RecallReport:
-    """Each conversation has its own index. Raises `ProviderFailed`."""
+async def measure(
+    conversations: Sequence[Transcript], progressed: Callable[[], None] = lambda: None, *, hay_lines: int = 0
+) -> RecallReport:
+    """Raises `ProviderFailed`."""
     found: dict[tuple[str, int], list[tuple[float, ...]]] = defaultdict(list)
-    for n, conversation in enumerate(conversations):
+    numbered = list(enumerate(conversations))
+    for together in [numbered] if hay_lines else [[one] for one in numbered]:
         async with _temporary_provider() as provider:
-            ids = await _deliver(provider, conversation)
-            for asked in conversation.questions:
-                if asked.counts:
-                    found[f"{n + 1}: {conversation.id}", asked.category].append(await _ask(provider, asked, ids))
-                progressed()
-    return _report(conversations, found)
+            own = [(n, session) for n, conversation in together for session in conversation.sessions]
+            hay = [(-1, session) for session in haystack(conversations, hay_lines)]
+            ids = await _deliver(provider, sorted([*own, *hay], key=lambda one: one[1].at) if hay else own)
+            for n, conversation in together:
+                for asked in conversation.questions:
+                    if asked.counts:
+                        shares = await _ask(provider, n, asked, ids)
+                        found[f"{n + 1}: {conversation.id}", asked.category].append(shares)
+                    progressed()
+    return _report(conversations, found, hay_lines)
 
 
 @asynccontextmanager
@@ -70,13 +84,14 @@ async def _temporary_provider() -> AsyncIterator[Provider]:
             await provider.close()
 
 
-async def _deliver(provider: Provider, conversation: Transcript) -> dict[tuple[str, int], str]:
-    """Deliver a conversation; the id of each turn by its session and number."""
+async def _deliver(provider: Provider, sessions: Sequence[tuple[int, TranscriptSession]]) -> TurnIds:
+    """Deliver the sessions of some conversations; what each turn is in the file."""
     parcels: list[Parcel] = []
-    ids: dict[tuple[str, int], str] = {}
-    for parcel, turn_id in _parcels(conversation):
-        parcels.append(parcel)
-        ids[parcel.session, parcel.turns[0].n] = turn_id
+    ids: TurnIds = {}
+    for s, (conversation, session) in enumerate(sessions, 1):
+        for parcel, turn_id in _parcels(s, session):
+            parcels.append(parcel)
+            ids[parcel.session, parcel.turns[0].n] = conversation, turn_id
     for start in range(0, len(parcels), BATCH):
         for outcome in await provider.deliver(parcels[start : start + BATCH]):
             if not isinstance(outcome, Delivered):
@@ -84,30 +99,29 @@ async def _deliver(provider: Provider, conversation: Transcript) -> dict[tuple[s
     return ids
 
 
-def _parcels(conversation: Transcript) -> Iterator[tuple[Parcel, str]]:
+def _parcels(s: int, session: TranscriptSession) -> Iterator[tuple[Parcel, str]]:
     """One delivery per turn, as the dispatcher makes it, with the turn's id in the file."""
-    for s, session in enumerate(conversation.sessions, 1):
-        for n, said in enumerate(session.turns, 1):
-            line = SpokenLine(
-                role="user", speaker=said.speaker, text=said.words, at=Instant(session.at + n * TURN_MS), seq=n
-            )
-            inputs = _inputs(SessionId(f"ses_{s}"), Principal(said.speaker))
-            parcel = Parcel(
-                id=DeliveryId(f"dlv_{s}_{n}"),
-                op=Op.RETAIN,
-                provider=LOCAL,
-                place=inputs.session,
-                naming=inputs,
-                turns=(SaidTurn(n=n, lines=(line,)),),
-            )
-            yield parcel, said.id
+    for n, said in enumerate(session.turns, 1):
+        line = SpokenLine(
+            role="user", speaker=said.speaker, text=said.words, at=Instant(session.at + n * TURN_MS), seq=n
+        )
+        inputs = _inputs(SessionId(f"ses_{s}"), Principal(said.speaker))
+        parcel = Parcel(
+            id=DeliveryId(f"dlv_{s}_{n}"),
+            op=Op.RETAIN,
+            provider=LOCAL,
+            place=inputs.session,
+            naming=inputs,
+            turns=(SaidTurn(n=n, lines=(line,)),),
+        )
+        yield parcel, said.id
 
 
 def _inputs(session: SessionId, principal: Principal) -> NamingInputs:
     return NamingInputs(agent=AGENT, session=session, principal=principal, address=f"agent:{AGENT}:eval:group:all")
 
 
-async def _ask(provider: Provider, asked: TranscriptQuestion, ids: dict[tuple[str, int], str]) -> tuple[float, ...]:
+async def _ask(provider: Provider, conversation: int, asked: TranscriptQuestion, ids: TurnIds) -> tuple[float, ...]:
     session = SessionId("ses_asking")
     query = RecallQuery(
         key=RecallKey(session=session, epoch=0, head_seq=0, principal=ASKER),
@@ -117,13 +131,16 @@ async def _ask(provider: Provider, asked: TranscriptQuestion, ids: dict[tuple[st
         limit=max(DEPTHS),
     )
     back = [ids[memory.session or "", memory.turn or 0] for memory in await provider.recall(query)]
-    return tuple(len(asked.turns & set(back[:depth])) / len(asked.turns) for depth in DEPTHS)
+    wanted = {(conversation, turn) for turn in asked.turns}
+    return tuple(len(wanted & set(back[:depth])) / len(wanted) for depth in DEPTHS)
 
 
 # --- the report ------------------------------------------------------------------------------------
 
 
-def _report(conversations: Sequence[Transcript], found: dict[tuple[str, int], list[tuple[float, ...]]]) -> RecallReport:
+def _report(
+    conversations: Sequence[Transcript], found: dict[tuple[str, int], list[tuple[float, ...]]], hay_lines: int
+) -> RecallReport:
     everything = _score([share for shares in found.values() for share in shares])
     categories = sorted({category for _, category in found})
     names = list(dict.fromkeys(name for name, _ in found))
@@ -131,6 +148,7 @@ def _report(conversations: Sequence[Transcript], found: dict[tuple[str, int], li
         provider=LOCAL,
         conversations=len(conversations),
         turns=sum(len(session.turns) for one in conversations for session in one.sessions),
+        haystack=hay_lines,
         questions=everything.questions,
         at_5=everything.at_5,
         at_10=everything.at_10,

@@ -2,7 +2,7 @@
 
 Rule 1: an acknowledged line survives a power loss: `synchronous=EXTRA` is set before `journal_mode=WAL`. The cursor of
         the delivery has moved past the line, so a lost line would never be sent again.
-Rule 2: deleted text is overwritten (`secure_delete`, and the same option of FTS5).
+Rule 2: deleted text is overwritten (`secure_delete`).
 Rule 3: a file of another program, or of a newer release, stays unchanged; one of an older release is upgraded. A
         damaged file is renamed and replaced by an empty one. Every new file is marked `needs_rebuild`: only the journal
         knows whether there were deliveries before.
@@ -24,7 +24,7 @@ from holdfast.store.encryption.databases import unlock
 
 NAME = "recall.db"
 APPLICATION_ID = 0x484F4C49  # "HOLI"
-VERSION = 3  # of the schema, of the tokenizer and stemmer, and of the tokens of scope_tokens.py
+VERSION = 4  # of the schema, of the tokenizer and stemmer, and of the scopes
 SQLITE_SAFE_FROM = (3, 51, 3)  # earlier versions can lose a reset log
 BUSY_TIMEOUT_MS = 5_000
 CACHE_KIB = 16_384
@@ -75,7 +75,7 @@ def open_writer(folder: Path, key: bytes | None = None) -> apsw.Connection:
         if is_new or not _version(db):
             _make(db, needs_rebuild=is_new)
         if _version(db) < VERSION:
-            upgrade(db)
+            upgrade(db, _schema())
         if _version(db) < VERSION:
             raise IndexDamaged("it was made by a release that is no longer supported")  # noqa: TRY301 - closed below
     except BaseException as error:
@@ -181,11 +181,10 @@ def _prepare(db: apsw.Connection, path: Path) -> None:
 
 
 def _make(db: apsw.Connection, *, needs_rebuild: bool) -> None:
-    schema = files("holdfast.providers.local").joinpath("schema.sql").read_text(encoding="utf-8")
     db.execute("begin immediate")
     try:
         if not _version(db):  # another process may have created it meanwhile
-            db.execute(schema)
+            db.execute(_schema())
             db.execute("insert into state values ('needs_rebuild', ?)", (int(needs_rebuild),))
             db.execute(f"pragma application_id={APPLICATION_ID}")
             db.execute(f"pragma user_version={VERSION}")
@@ -194,6 +193,10 @@ def _make(db: apsw.Connection, *, needs_rebuild: bool) -> None:
         if db.in_transaction:
             db.execute("rollback")
         raise
+
+
+def _schema() -> str:
+    return files("holdfast.providers.local").joinpath("schema.sql").read_text(encoding="utf-8")
 
 
 def _version(db: apsw.Connection) -> int:

@@ -3,38 +3,61 @@
 Rule 1: a delivery takes effect once: its id goes into `unit` with its lines, and a known id changes nothing.
 Rule 2: an erased delivery stays erased: its id remains as a tombstone, and a late copy is refused.
 Rule 3: identifiers must be well-formed; texts may hold any character.
+Rule 4: a new line is only stored. Its postings are written together with those of many other lines (`index_fresh`),
+        because lines that share a stem share the write. A query compares the lines that wait with the question itself.
 """
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import apsw
 
 from holdfast.kernel.dates import tells_time
-from holdfast.memory.delivery import Delivered, Erasure, MemoryNote, Op, Outcome, Parcel, Refused, SpokenLine
+from holdfast.memory.delivery import Delivered, Erasure, MemoryNote, Op, Outcome, Parcel, Refused
 from holdfast.memory.visibility import is_group, person_scope
-from holdfast.providers.local.index_file import rows
-from holdfast.providers.local.scope_tokens import line_scopes
+from holdfast.providers.local import postings
+from holdfast.providers.local.scene import SCENE_LINES_MAX, line_id, position_of, scene_of
+from holdfast.providers.local.scopes import IndexScope, LineScopes, count_lines, discount_lines, line_scopes, numbers_of
 from holdfast.providers.local.tokenizer import stems, words
 
 SCENE_GAP_MS = 6 * 3_600_000  # a pause of this length ends a scene
-SCENE_LINES_MAX = 64
+FRESH_MAX = 128  # lines without postings
+INDEXED_AT_ONCE = 2_000  # lines whose postings are in memory together
 _NOTE = "\n"  # prefix of the scope in the unit of a note: no principal contains a line end
 
 _INSERT = """
-insert into line (delivery, seq, kind, agent, session, address, in_group, principal, speaker, target, turn,
-                  scene, position, at, size, asks, dated, body)
-values (:delivery, :seq, :kind, :agent, :session, :address, :in_group, :principal, :speaker, :target, :turn,
-        :scene, :position, :at, :size, :asks, :dated, :body)
+insert into line (id, delivery, seq, kind, agent, session, address, in_group, principal, speaker, target, turn,
+                  at, size, asks, dated, stems)
+values (:id, :delivery, :seq, :kind, :agent, :session, :address, :in_group, :principal, :speaker, :target, :turn,
+        :at, :size, :asks, :dated, :stems)
 """
+_STORED = "id, kind, agent, session, address, in_group, principal, stems"
+_FRESH = f"select {_STORED} from fresh join line using (id) order by id limit ?"  # noqa: S608 - our own constants
 
 
-@dataclass(frozen=True, slots=True)
-class SessionTail:
-    """The last line of a session."""
+class StoredLine(NamedTuple):
+    """What the postings of a line are made of."""
 
-    scene: int
-    position: int
-    at: int
+    id: int
+    kind: str
+    agent: str
+    session: str
+    address: str
+    in_group: int
+    principal: str
+    stems: str
+
+    @property
+    def scopes(self) -> LineScopes:
+        return line_scopes(
+            kind=self.kind,
+            agent=self.agent,
+            session=self.session,
+            address=self.address,
+            in_group=bool(self.in_group),
+            principal=self.principal,
+        )
 
 
 def encode(text: str) -> bytes:
@@ -61,7 +84,7 @@ def refusal(parcel: Parcel) -> Refused | None:
 
 def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
     """Apply one parcel, unless it was applied before."""
-    found = rows(db, "select is_erased from unit where delivery = ?", (parcel.id,))
+    found = db.execute("select is_erased from unit where delivery = ?", (parcel.id,)).fetchall()
     if found:
         return Refused("it was erased, so it is not indexed again") if found[0][0] else Delivered(parcel.id)
     if wrong := refusal(parcel):
@@ -79,6 +102,9 @@ def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
             delete_lines(db, "delivery = ? and turn = ?", (parcel.of, turn))
     elif parcel.op is Op.REMEMBER and parcel.note is not None:
         _remember(db, parcel, parcel.note)
+    (waiting,) = next(db.execute("select count(*) from fresh"))
+    if waiting >= FRESH_MAX:
+        index_fresh(db)
     return Delivered(parcel.id)
 
 
@@ -93,45 +119,39 @@ def _owner(parcel: Parcel) -> tuple[str, str, str]:
 
 
 def _retain(db: apsw.Connection, parcel: Parcel) -> None:
-    tail = _tail(db, parcel.session)
+    inputs = parcel.naming
+    newest = "select id, at from line where session = ? and kind = 'said' order by id desc limit 1"
+    last, last_at = next(db.execute(newest, (parcel.session,)), (0, 0))
     for turn in parcel.turns:
         for line in turn.lines:
-            tail = _insert_said(db, parcel, turn.n, line, tail)
+            last, last_at = _place(db, last, line.at - last_at), line.at
+            row: dict[str, str | int] = {
+                "id": last,
+                "seq": line.seq,
+                "kind": "said",
+                "address": inputs.address,
+                "in_group": is_group(inputs.address),
+                "principal": inputs.principal,
+                "speaker": line.speaker,
+                "target": "",
+                "turn": turn.n,
+                "at": line.at,
+            }
+            _insert(db, parcel, row, line.text)
+            db.execute("insert or ignore into voice values (?, ?, ?)", (inputs.agent, inputs.address, line.speaker))
 
 
-def _tail(db: apsw.Connection, session: str) -> SessionTail | None:
-    newest = "select scene, position, at from line where session = ? and kind = 'said' order by id desc limit 1"
-    found = rows(db, newest, (session,))
-    return SessionTail(*found[0]) if found else None
+def _place(db: apsw.Connection, last: int, pause_ms: int) -> int:
+    """The number of a session's next line: in the scene of the last one, or in a new scene."""
+    if last and pause_ms <= SCENE_GAP_MS and position_of(last) < SCENE_LINES_MAX:
+        return last + 1
+    (newest,) = next(db.execute("select coalesce(max(id), 0) from line"))
+    return line_id(scene_of(newest) + 1, 1)
 
 
-def _insert_said(
-    db: apsw.Connection, parcel: Parcel, turn: int, line: SpokenLine, tail: SessionTail | None
-) -> SessionTail:
-    inputs = parcel.naming
-    goes_on = tail is not None and line.at - tail.at <= SCENE_GAP_MS and tail.position < SCENE_LINES_MAX
-    scene, position = (tail.scene, tail.position + 1) if tail is not None and goes_on else (0, 1)
-    row: dict[str, str | int] = {
-        "scene": scene,
-        "position": position,
-        "seq": line.seq,
-        "kind": "said",
-        "address": inputs.address,
-        "in_group": is_group(inputs.address),
-        "principal": inputs.principal,
-        "speaker": line.speaker,
-        "target": "",
-        "turn": turn,
-        "at": line.at,
-    }
-    scene = _insert(db, parcel, row, line.text)
-    db.execute("insert or ignore into voice values (?, ?, ?)", (inputs.agent, inputs.address, line.speaker))
-    return SessionTail(scene, position, line.at)
-
-
-def _insert(db: apsw.Connection, parcel: Parcel, row: dict[str, str | int], text: str) -> int:
-    """Insert one line with its words; its scene. A line with scene 0 begins a new scene."""
-    cut = stems(text)
+def _insert(db: apsw.Connection, parcel: Parcel, row: dict[str, str | int], text: str) -> None:
+    said = list(words(text))
+    cut = stems(said)
     db.execute(
         _INSERT,
         {
@@ -141,23 +161,12 @@ def _insert(db: apsw.Connection, parcel: Parcel, row: dict[str, str | int], text
             "session": parcel.session,
             "size": len(cut),
             "asks": text.rstrip().endswith("?"),
-            "dated": tells_time(list(words(text))),
-            "body": encode(text),
+            "dated": tells_time(said),
+            "stems": f" {' '.join(cut)} ",
         },
     )
-    made = db.last_insert_rowid()
-    scope = line_scopes(
-        kind=str(row["kind"]),
-        agent=parcel.naming.agent,
-        session=parcel.session,
-        address=str(row["address"]),
-        in_group=bool(row["in_group"]),
-        principal=str(row["principal"]),
-    )
-    db.execute("insert into words (rowid, stems, scope) values (?, ?, ?)", (made, " ".join(cut), " ".join(scope)))
-    if not row["scene"]:
-        db.execute("update line set scene = id where id = ?", (made,))
-    return int(row["scene"]) or made
+    db.execute("insert into body values (?, ?)", (row["id"], encode(text)))
+    db.execute("insert into fresh values (?)", (row["id"],))
 
 
 # --- notes -----------------------------------------------------------------------------------------
@@ -166,13 +175,13 @@ def _insert(db: apsw.Connection, parcel: Parcel, row: dict[str, str | int], text
 def _remember(db: apsw.Connection, parcel: Parcel, note: MemoryNote) -> None:
     """Store the current note. A note that replaces an unknown one is stored all the same."""
     if note.op in ("replace", "remove"):
-        where = "kind = 'note' and agent = ? and principal = ? and target = ? and body = ?"
+        where = "kind = 'note' and agent = ? and principal = ? and target = ?"
+        where += " and exists (select 1 from body where body.id = line.id and body.text = ?)"
         delete_lines(db, where, (parcel.naming.agent, note.old_scope, note.target, encode(note.old_text)))
     if note.op == "remove":
         return
     row: dict[str, str | int] = {
-        "scene": 0,
-        "position": 1,
+        "id": _place(db, 0, 0),
         "seq": note.seq,
         "kind": "note",
         "address": "",
@@ -217,6 +226,34 @@ def _bury(db: apsw.Connection, where: str, values: tuple[str, ...]) -> None:
 
 
 def delete_lines(db: apsw.Connection, where: str, values: tuple[str | int | bytes, ...]) -> None:
-    gone = [(row[0],) for row in db.execute(f"select id from line where {where}", values)]  # noqa: S608
-    db.executemany("delete from words where rowid = ?", gone)
-    db.executemany("delete from line where id = ?", gone)
+    gone = [StoredLine._make(row) for row in db.execute(f"select {_STORED} from line where {where}", values)]  # noqa: S608
+    waiting = {row[0] for row in db.execute("select id from fresh")}
+    for start in range(0, len(gone), INDEXED_AT_ONCE):
+        some = gone[start : start + INDEXED_AT_ONCE]
+        indexed = [line for line in some if line.id not in waiting]
+        postings.remove(db, _lists(indexed, numbers_of(db, {name for line in indexed for name in line.scopes.own})))
+        discount_lines(db, [line.scopes for line in indexed])
+        for table in ("fresh", "body", "line"):
+            db.executemany(f"delete from {table} where id = ?", [(line.id,) for line in some])  # noqa: S608
+
+
+# --- postings --------------------------------------------------------------------------------------
+
+
+def index_fresh(db: apsw.Connection) -> None:
+    """Write the postings of the lines that have none."""
+    while fresh := [StoredLine._make(row) for row in db.execute(_FRESH, (INDEXED_AT_ONCE,))]:
+        postings.append(db, _lists(fresh, count_lines(db, [line.scopes for line in fresh])))
+        db.executemany("delete from fresh where id = ?", [(line.id,) for line in fresh])
+
+
+def _lists(lines: Iterable[StoredLine], numbers: Mapping[IndexScope, int]) -> dict[int, list[int]]:
+    """The lines by token."""
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for line in lines:
+        hashes = {postings.stem_hash(stem) for stem in line.stems.split()}
+        for name in line.scopes.own:
+            scope = numbers[name]
+            for hashed in hashes:
+                found[postings.token(scope, hashed)].append(line.id)
+    return found

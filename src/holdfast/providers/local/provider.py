@@ -1,8 +1,10 @@
 """The local provider: memory in a file of its own beside the store, without any server.
 
 Rule 1: one call of `deliver` is one transaction, durable before it is acknowledged.
-Rule 2: SQLite runs in threads, through the tasks port. One lock serialises writers and another readers, so a query
+Rule 2: SQLite writes in threads, through the tasks port. One lock serialises writers and another readers, so a query
         never waits for a delivery. A call whose caller was cancelled still runs to its end.
+        A query reads a bounded number of rows, which costs less than a thread's wake-up is worth: it runs in place if
+        the index is open and no other query or erasure holds it.
 Rule 3: the index may be deleted at any time. `needs_rebuild` is true until `rebuild` has filled it again, and
         deliveries are refused during a rebuild (rebuild.py).
 Rule 4: the next delivery sets a damaged index aside, never a query: a command that only reads must not move a file that
@@ -91,6 +93,11 @@ class LocalProvider:
     async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
         if query.limit < 1 or not query.text.strip():
             return []
+        if self._can_search_now() and self._read_lock.acquire(blocking=False):
+            try:
+                return self._search(query)
+            finally:
+                self._read_lock.release()
         return await self._setup.tasks.in_thread(lambda: self._recall(query))
 
     async def healthy(self) -> str | None:
@@ -195,11 +202,10 @@ class LocalProvider:
         self._is_damaged = False
 
     def _scrub(self) -> None:
-        """Leave no byte of erased text in the index's segments, in the log, or in a copy that was set aside."""
+        """Leave no byte of erased text in the log, or in a copy that was set aside."""
         index_file.forget_set_aside(self._folder)
         with self._read_lock:  # the snapshot of a query would keep the log
             db = self._open_writer()
-            db.execute("insert into words (words) values ('optimize')")  # FTS5 keeps words as page separators
             busy, *_ = index_file.rows(db, "pragma wal_checkpoint(truncate)")[0]
             if busy:
                 raise apsw.BusyError("another process reads the index, so its log still holds erased text")
@@ -218,15 +224,23 @@ class LocalProvider:
             return Landing.POSSIBLE
         return Landing.LANDED if found and not found[0][0] else Landing.ABSENT
 
+    def _can_search_now(self) -> bool:
+        """Whether a query needs neither to open the index nor to upgrade it."""
+        return self._reader is not None and index_file.identity(self._folder) == self._identities.get("reader")
+
     def _recall(self, query: RecallQuery) -> list[Recollection]:
-        limit, found = min(query.limit, self._limit), list[Recollection]()
+        with self._read_lock:
+            return self._search(query)
+
+    def _search(self, query: RecallQuery) -> list[Recollection]:
+        """The caller holds the read lock."""
+        found: list[Recollection] = []
         try:
-            with self._read_lock:
-                db = self._open_reader()
-                if db is None:
-                    return []
+            db = self._open_reader()
+            if db is not None:
                 with db:  # one snapshot for all reads
-                    found = IndexSearch(db, query, self._setup.clock.now()).best(self._setup.name, limit)
+                    search = IndexSearch(db, query, self._setup.clock.now())
+                    found = search.best(self._setup.name, min(query.limit, self._limit))
         except (*FAULTS, UnicodeEncodeError) as error:
             self._is_damaged |= isinstance(error, DAMAGE)
             raise ProviderFailed(

@@ -11,14 +11,17 @@ Rule 2: equal inputs rank equally; ties go to the newer line.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from heapq import nlargest
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from holdfast.kernel.dates import Days, days_asked
 from holdfast.kernel.ids import AgentName, Instant, Principal
+from holdfast.providers.local.scene import POSITION_BITS, is_position
 from holdfast.providers.local.stemmer import stem
 from holdfast.providers.local.synonyms import SYNONYMS
 from holdfast.providers.local.tokenizer import COMMON, words
@@ -27,6 +30,9 @@ TERMS_MAX = 64  # a question is a sentence; of a pasted page only the first word
 FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
 NAME_CHARS_MIN = 3
+MATCHED_MAX = 500  # lines that are compared by their scenes
+LIKELY_MAX = 100  # lines that are read, and whose score spreads to their neighbours
+SCENE_LINES = 20  # approximate lines of a scene, to estimate how rare a word is among scenes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,25 +58,19 @@ class Weights:
 
 
 DEFAULT = Weights()
-ScenePosition: TypeAlias = tuple[int, int]  # scene, and the line's position in it
 
 
 class IndexedLine(NamedTuple):
-    """A line without its text. A tuple, since one question makes thousands."""
+    """A line without its text."""
 
-    id: int
-    scene: int
-    position: int  # lines of a scene are numbered in their order
+    id: int  # scene and position (scene.py)
     speaker: str
     address: str
     at: Instant
     size: int  # in stems
     asks: bool
     dated: bool
-
-    @property
-    def scene_position(self) -> ScenePosition:
-        return self.scene, self.position
+    stems: str  # in their order, each with a space before and after it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,8 @@ def read_question(
 ) -> ParsedQuestion:
     """`voices` are the speakers of the visible chats; `asker` is the meaning of `I`, `agent` of `you`."""
     asked = list(words(text))
-    names = {voice: names_of(voice) & set(asked) for voice in voices}
+    said = set(asked)
+    names = {voice: names_of(voice) & said for voice in voices}
     named = {voice for voice, found in names.items() if found} | _pronouns(asked, voices, asker, agent)
     content = [word for word in dict.fromkeys(asked) if word not in COMMON][:TERMS_MAX]
     called = frozenset().union(*names.values())
@@ -118,6 +119,7 @@ def read_question(
     )
 
 
+@lru_cache(maxsize=10_000)
 def names_of(voice: str) -> frozenset[str]:
     """The words that name a speaker: for `telegram:42:ada` it is ada."""
     return frozenset(
@@ -142,57 +144,119 @@ def _asks_when(asked: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TermMatches:
-    """The lines that a term, or a phrase, occurs in."""
+    """The lines that a term occurs in. `found` is their number; `lines` are the ones that were read."""
 
     weight: float
-    lines: Sequence[IndexedLine]
+    lines: Collection[int]
+    found: int
 
 
-def line_scores(matches: Iterable[TermMatches], total: int, weights: Weights = DEFAULT) -> dict[int, float]:
-    """The score of each line's own words, by line id (bm25). `total` is the number of lines."""
-    seen = list(matches)
-    sizes = [line.size for match in seen for line in match.lines]
-    mean = max(1.0, sum(sizes) / len(sizes)) if sizes else 1.0
-    scores: defaultdict[int, float] = defaultdict(float)
-    for match in seen:
-        gain = match.weight * _rarity(len(match.lines), total) * (weights.k1 + 1)
-        for line in match.lines:
-            scores[line.id] += gain / (1 + weights.k1 * (1 - weights.b + weights.b * line.size / mean))
-    return dict(scores)
+def likely_lines(matches: Sequence[TermMatches], total: int) -> tuple[dict[int, float], list[int]]:
+    """The lines most likely to score high, judged by their numbers alone, and the scores of their scenes."""
+    scores = first_scores(matches, total)
+    matched = strongest(scores, MATCHED_MAX)
+    scenes = scene_scores(matches, total // SCENE_LINES, {line >> POSITION_BITS for line in matched})
+    likely = with_scenes({line: scores[line] for line in matched}, scenes)
+    return scenes, best_of(likely, LIKELY_MAX)
 
 
-def scene_scores(matches: Iterable[TermMatches], scenes: int, weights: Weights = DEFAULT) -> dict[int, float]:
-    """The score of each scene as a whole. `scenes` is their approximate number."""
-    scores: defaultdict[int, float] = defaultdict(float)
+def best_of(scores: Mapping[int, float], most: int) -> list[int]:
+    """The lines with the highest scores, best first; of equal ones the newer first."""
+    return sorted(sorted(scores, reverse=True), key=scores.__getitem__, reverse=True)[:most]
+
+
+def with_scenes(
+    scores: Mapping[int, float], scenes: Mapping[int, float], weights: Weights = DEFAULT
+) -> dict[int, float]:
+    """The scores of lines, with those of their scenes."""
+    share = weights.scene
+    return {line: score + share * scenes[line >> POSITION_BITS] for line, score in scores.items()}
+
+
+def first_scores(matches: Iterable[TermMatches], total: int) -> dict[int, float]:
+    """The approximate score of each line's own words. `total` is the number of lines."""
+    scores: dict[int, float] = {}
     for match in matches:
-        counts: defaultdict[int, int] = defaultdict(int)
-        for line in match.lines:
-            counts[line.scene] += 1
+        gains = dict.fromkeys(match.lines, match.weight * _rarity(match.found, total))
+        for line in scores.keys() & gains.keys():
+            gains[line] += scores[line]
+        scores.update(gains)
+    return scores
+
+
+def strongest(scores: Mapping[int, float], most: int) -> list[int]:
+    """The lines with the highest scores, in no order; of equal ones the newer. Many lines have the same score."""
+    if len(scores) <= most:
+        return list(scores)
+    equal: defaultdict[float, list[int]] = defaultdict(list)
+    for line, score in scores.items():
+        equal[score].append(line)
+    found: list[int] = []
+    for score in sorted(equal, reverse=True):
+        room = most - len(found)
+        found += equal[score] if len(equal[score]) <= room else nlargest(room, equal[score])
+    return found
+
+
+def line_scores(
+    lines: Collection[IndexedLine],
+    question: ParsedQuestion,
+    found: Mapping[str, int],
+    total: int,
+    weights: Weights = DEFAULT,
+) -> dict[int, float]:
+    """The score of each line's own words, by line id (bm25). `found` is the number of lines with a term."""
+    gains = {term: weight * _rarity(found.get(term, 0), total) for term, weight in question.terms.items()}
+    matched = [(line, gains.keys() & line.stems.split()) for line in lines]
+    mean = max(1.0, sum(line.size for line, terms in matched if terms) / (sum(1 for _, terms in matched if terms) or 1))
+    scores = {line.id: sum(gains[term] for term in terms) for line, terms in matched}
+    for pair in question.phrases:
+        together = f" {pair[0]} {pair[1]} "
+        holders = [line.id for line, terms in matched if pair[0] in terms and together in line.stems]
+        gain = weights.phrase * _rarity(len(holders), total)
+        for line in holders:
+            scores[line] += gain
+    return {
+        line.id: scores[line.id] * (weights.k1 + 1) / (1 + weights.k1 * (1 - weights.b + weights.b * line.size / mean))
+        for line, _ in matched
+    }
+
+
+def scene_scores(
+    matches: Iterable[TermMatches], scenes: int, among: Collection[int], weights: Weights = DEFAULT
+) -> dict[int, float]:
+    """The score of each scene of `among` as a whole. `scenes` is the approximate number of all scenes."""
+    scores = dict.fromkeys(among, 0.0)
+    for match in matches:
+        counts = Counter([line >> POSITION_BITS for line in match.lines])
         gain = match.weight * _rarity(len(counts), scenes)
-        for scene, count in counts.items():
-            scores[scene] += gain * count / (count + weights.scene_half)
-    return dict(scores)
+        gains = {count: gain * count / (count + weights.scene_half) for count in set(counts.values())}
+        for scene in scores.keys() & counts.keys():
+            scores[scene] += gains[counts[scene]]
+    return scores
 
 
 def spread_scores(
     lines: Iterable[IndexedLine], scores: Mapping[int, float], weights: Weights = DEFAULT
-) -> dict[ScenePosition, float]:
-    """Spread scores to neighbours in the same scene. A position may have no line."""
-    positions: defaultdict[ScenePosition, float] = defaultdict(float)
+) -> dict[int, float]:
+    """Spread scores to neighbours in the same scene, by line id. There may be no line of an id."""
+    spread: defaultdict[int, float] = defaultdict(float)
+    around = tuple(weights.around.items())
     for line in lines:
-        own = scores[line.id]
-        positions[line.scene_position] += own
-        for distance, share in weights.around.items():
-            extra = weights.answer if distance == 1 and line.asks else 0.0
-            positions[line.scene, line.position + distance] += own * (share + extra)
-    return dict(positions)
+        number = line.id
+        own = scores[number]
+        spread[number] += own
+        for distance, share in around:
+            spread[number + distance] += own * share
+        if line.asks:
+            spread[number + 1] += own * weights.answer
+    return {number: score for number, score in spread.items() if is_position(number)}
 
 
 def final_score(
-    line: IndexedLine, spread_score: float, scene: float, question: ParsedQuestion, weights: Weights = DEFAULT
+    line: IndexedLine, total: float, question: ParsedQuestion, weights: Weights = DEFAULT
 ) -> tuple[float, int]:
-    """The final score of a line, with its id to break ties."""
-    total = spread_score + weights.scene * scene
+    """The final score of a line, with its id to break ties. `total` is the score of its words and of its scene."""
     if line.speaker in question.speakers:
         total *= weights.speaker
     if question.asks_when and line.dated:

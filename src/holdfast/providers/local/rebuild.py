@@ -17,7 +17,10 @@ from holdfast.memory.delivery import Parcel
 from holdfast.providers.local.index_file import open_writer
 from holdfast.providers.local.index_writer import apply
 
-_EMPTY = "delete from words; delete from line; delete from voice; delete from unit where not is_erased"
+_EMPTY = """
+delete from fresh; delete from posting; delete from scope_part; delete from scope; delete from body; delete from line;
+delete from voice; delete from unit where not is_erased
+"""
 _WHOLE = "update state set value = 0 where name = 'needs_rebuild'"
 
 

@@ -1,7 +1,7 @@
 -- The search index. The journal holds all of its content, so it can be rebuilt at any time.
 
 create table line (
-  id integer primary key,
+  id integer primary key,             -- the scene's number and the line's position in it (scene.py)
   delivery text not null,
   seq integer not null,               -- of the entry; (delivery, seq) identifies the line
   kind text not null,                 -- said, note
@@ -13,22 +13,22 @@ create table line (
   speaker text not null,
   target text not null,               -- of a note: memory, user
   turn integer not null,
-  scene integer not null,             -- the id of the scene's first line
-  position integer not null,          -- in the scene
   at integer not null,
   size integer not null,
   asks integer not null,
   dated integer not null,
-  body blob not null,                 -- UTF-8; lone surrogates survive
+  stems text not null,                -- in their order, each with a space before and after it
   unique (delivery, seq)
 ) strict;
 
-create index line_by_scene on line (scene, position);
 create index line_by_session on line (session, id);
 create index line_by_principal on line (principal);
 create index line_by_voice on line (speaker, address);
 
--- Who spoke where: the speakers that a question may name, and the groups of each speaker.
+-- The text of a line, apart from what ranking reads: UTF-8; lone surrogates survive.
+create table body (id integer primary key, text blob not null) strict;
+
+-- Who spoke where: the speakers that a question may name.
 create table voice (
   agent text not null,
   address text not null,
@@ -49,7 +49,32 @@ create table unit (
 
 create table state (name text primary key, value integer not null) strict, without rowid;
 
--- Our own stems, separated by spaces; every other character is part of a word. `scope` holds the tokens of
--- scope_tokens.py, so that a word is looked up among few lines. A table of vectors would be a separate one.
-create virtual table words using fts5 (stems, scope, tokenize = "ascii");
-insert into words (words, rank) values ('secure-delete', 1);
+-- Sets of lines that are visible together (scopes.py).
+create table scope (
+  id integer primary key,
+  agent text not null,
+  kind text not null,                 -- with postings: person, chat, session, note; without: in chat, in session
+  name text not null,
+  lines integer not null,
+  unique (agent, kind, name)
+) strict;
+
+-- The scopes with postings that hold the lines of one without.
+create table scope_part (
+  whole integer not null,
+  part integer not null,
+  primary key (whole, part)
+) strict, without rowid;
+
+create index scope_part_by_part on scope_part (part);
+
+-- The lines of a scope with a stem, in blocks (postings.py).
+create table posting (
+  token integer not null,             -- the scope's number and a hash of the stem
+  block integer not null,             -- the last one takes new lines
+  ids blob not null,
+  primary key (token, block)
+) strict, without rowid;
+
+-- The newest lines, which have no postings yet.
+create table fresh (id integer primary key) strict;

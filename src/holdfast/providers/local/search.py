@@ -1,50 +1,50 @@
-"""Searching the index. Every SQL query holds the boundaries of memory/recall.py (`_VISIBLE`); the tokens of
-scope_tokens.py skip nearly all lines outside them, so the cost of a query does not grow with other people's lines.
+"""Searching the index, in two phases: postings give the candidates, and only these lines are read and ranked.
+
+Rule 1: every statement that reads lines holds the boundaries of memory/recall.py (`_VISIBLE`). The scopes of scopes.py
+        skip nearly all lines outside them, so the cost of a query does not grow with other people's lines.
+Rule 2: a query reads a limited number of postings and lines, however many there are.
 
 Visible lines: those of the same agent in the same session or chat; the asker's private turns, anywhere but in a group
 (or there too, if the operator allows it); in private also the asker's own turns in groups with their answers, and no
 other person's. A note is visible where memory/visibility.py allows its scope.
 
 ranking.py scores lines; this module finds them. A vector search would be one more `TermMatches`: lines near the
-question in meaning, weighted like a term, found under the same `_VISIBLE`.
+question in meaning, weighted like a term, among the lines of the same scopes.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import nlargest
-from itertools import islice
+from typing import Any
 
 import apsw
 
 from holdfast.kernel.ids import Instant, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.recall import RecallQuery, Recollection
-from holdfast.memory.visibility import is_group
-from holdfast.providers.local import scope_tokens
-from holdfast.providers.local.index_file import rows
+from holdfast.providers.local import postings
 from holdfast.providers.local.index_writer import decode
 from holdfast.providers.local.ranking import (
-    DEFAULT,
     IndexedLine,
     ParsedQuestion,
-    ScenePosition,
     TermMatches,
+    best_of,
     final_score,
+    likely_lines,
     line_scores,
     read_question,
-    scene_scores,
     spread_scores,
+    with_scenes,
 )
+from holdfast.providers.local.scopes import AskedScopes, asked_scopes
 
-SEEN_MAX = 2_000  # lines read per word of the question, the newest first
-SEEN_LESS_MAX = 500  # the same per synonym: a more frequent one says little
-SPREADING_MAX = 200  # lines whose score spreads to their neighbours
-JUDGED_MAX = 120  # lines that are scored in full
-SCENE_LINES = 20  # approximate lines of a scene, to estimate how rare a word is among scenes
+READ_MAX = 3_000  # postings that one question reads, those of rare terms first
+VOICES_MAX = 200  # speakers whose names are compared with the question
+CHATS_MAX = 64  # chats of the asker that these are taken from
+JUDGED_MAX = 100  # lines that are scored in full
 
-_TRACE = ", ".join(f"line.{field}" for field in IndexedLine._fields)
+_COLUMNS = ", ".join(f"line.{field}" for field in IndexedLine._fields)
 _VISIBLE = """
 line.agent = :agent and (
   :all or (line.kind = 'note' and line.principal in (select value from json_each(:scopes)))
@@ -55,25 +55,20 @@ line.agent = :agent and (
       and line.principal in (select value from json_each(:askers)))
 )
 """
-_SEEN = f"""
-select {_TRACE} from words cross join line on line.id = words.rowid
-where words match :sought and {_VISIBLE} order by words.rowid desc limit :most
+_LINES = f"""
+select {_COLUMNS} from json_each(:ids) as wanted cross join line on line.id = wanted.value where {_VISIBLE}
 """  # noqa: S608 - our own constants
-_AT = f"""
-select {_TRACE} from line where line.scene = :scene and line.position between :first and :last and {_VISIBLE}
+_FRESH = f"select {_COLUMNS} from fresh cross join line on line.id = fresh.id where {_VISIBLE}"  # noqa: S608
+_SEEN = f"""
+select line.id from json_each(:ids) as wanted cross join line on line.id = wanted.value where {_VISIBLE}
 """  # noqa: S608
-_VOICES = """
-select speaker from voice where agent = :agent and address = :address
-union
-select voice.speaker from voice as own indexed by voice_by_speaker
-cross join voice on voice.agent = own.agent and voice.address = own.address
-where own.agent = :agent and own.speaker in (select value from json_each(:askers))
+_CHATS = "select address from voice indexed by voice_by_speaker where agent = ? and speaker = ? limit ?"
+_SPEAKERS = "select speaker from voice where agent = ? and address = ? limit ?"
+_SPEAKS = "select speaker from voice where agent = ? and address = ? and speaker = ?"
+_BODIES = """
+select line.id, session, turn, speaker, at, delivery, seq, body.text, kind, principal
+from json_each(?) as wanted cross join line on line.id = wanted.value cross join body on body.id = line.id
 """
-_OWN = """
-select distinct address from voice indexed by voice_by_speaker
-where agent = :agent and speaker in (select value from json_each(:askers))
-"""
-_BODY = "select session, turn, speaker, at, delivery, seq, body, kind, principal from line where id = ?"
 
 
 @dataclass(frozen=True)
@@ -86,8 +81,70 @@ class IndexSearch:
 
     def best(self, name: ProviderName, limit: int) -> list[Recollection]:
         """The best lines with their text, best first."""
-        ranked = rank(self.question(), self)
-        return [self._recollection(name, score, line) for score, line in ranked[:limit]]
+        scores = {line: score for score, line in self.ranked()[:limit]}
+        found = self.db.execute(_BODIES, (json.dumps(list(scores)),))
+        return [_recollection(name, scores[line], row) for line, *row in found]
+
+    def ranked(self) -> list[tuple[float, int]]:
+        """Score and id of the lines with a score, best first."""
+        question, scopes = self.question(), asked_scopes(self.db, self.query)
+        fresh = list(self._read(_FRESH))
+        total = scopes.total + len(fresh)
+        matches = self._matches(question, scopes, fresh)
+        scenes, candidates = likely_lines(list(matches.values()), total)
+        lines = {line.id: line for line in self._lines(candidates)}
+        found = {term: match.found for term, match in matches.items()}
+        spread = spread_scores(lines.values(), line_scores(lines.values(), question, found, total))
+        scores = with_scenes(spread, scenes)
+        promising = best_of(scores, JUDGED_MAX)
+        lines |= {line.id: line for line in self._lines([line for line in promising if line not in lines])}
+        judged = [lines[line] for line in promising if line in lines]
+        return sorted((final_score(line, scores[line.id], question) for line in judged), reverse=True)
+
+    def _matches(
+        self, question: ParsedQuestion, scopes: AskedScopes, fresh: Sequence[IndexedLine]
+    ) -> dict[str, TermMatches]:
+        """The lines of each term: all lines of rare terms, and the newest of the first term above the limit.
+
+        Of more frequent terms only the number of lines is known; candidates are compared with them later.
+        """
+        lengths, lines = self._postings(question.terms, scopes)
+        if scopes.partial:
+            visible = self._visible(set().union(*lines.values()))
+            lengths |= {term: len(some & visible) for term, some in lines.items() if len(some) == lengths[term]}
+            lines = {term: some & visible for term, some in lines.items()}
+        for line in fresh:
+            for term in lines.keys() & line.stems.split():
+                lines[term].add(line.id)
+                lengths[term] += 1
+        return {
+            term: TermMatches(weight, lines[term], max(lengths[term], len(lines[term])))
+            for term, weight in question.terms.items()
+        }
+
+    def _postings(self, terms: Collection[str], scopes: AskedScopes) -> tuple[dict[str, int], dict[str, set[int]]]:
+        """The number of each term's lines, and the lines of the rarest terms within `READ_MAX`."""
+        hashes = {term: postings.stem_hash(term) for term in terms}
+        read = (*scopes.full, *scopes.partial)
+        tokens = {term: [postings.token(scope, hashed) for scope in read] for term, hashed in hashes.items()}
+        last = postings.last_blocks(self.db, [token for some in tokens.values() for token in some])
+        lengths = {term: sum(last[token].length for token in some if token in last) for term, some in tokens.items()}
+        lines: dict[str, set[int]] = {term: set() for term in terms}
+        room = READ_MAX
+        for term in sorted(lengths, key=lengths.__getitem__):
+            is_whole = lengths[term] <= room
+            for token in tokens[term]:
+                if token in last and room > 0:
+                    some = postings.newest(self.db, token, last[token], room)
+                    lines[term].update(some)
+                    room -= len(some)
+            if is_whole:
+                lengths[term] = len(lines[term])  # two scopes may hold the same line
+        return lengths, lines
+
+    def _visible(self, ids: Collection[int]) -> set[int]:
+        values = {**self._scope, "ids": json.dumps(list(ids))}
+        return {row[0] for row in self.db.execute(_SEEN, values)}
 
     def question(self) -> ParsedQuestion:
         return read_question(
@@ -100,102 +157,55 @@ class IndexSearch:
         )
 
     def voices(self) -> list[str]:
-        """The speakers of this chat and of every chat that the asker spoke in."""
-        return [row[0] for row in self.db.execute(_VOICES, self._scope)]
+        """The speakers of this chat and of every chat that the asker spoke in; of many chats or people only some.
 
-    def total(self) -> int:
-        """The approximate number of lines: the newest id."""
-        return int(rows(self.db, "select coalesce(max(id), 0) from line")[0][0])
+        The asker and the agent, whom `I` and `you` mean, are always among them if they spoke.
+        """
+        agent, here = self.query.agent, self.query.naming.address
+        chats, found = {here: None}, dict[str, None]()
+        for asker in self.query.askers:
+            spoken = [row[0] for row in self.db.execute(_CHATS, (agent, asker, CHATS_MAX))]
+            chats |= dict.fromkeys(spoken)
+            found |= {asker: None} if spoken else {}
+        for chat in chats:
+            if len(found) < VOICES_MAX:
+                found |= dict.fromkeys(row[0] for row in self.db.execute(_SPEAKERS, (agent, chat, VOICES_MAX)))
+        if len(found) >= VOICES_MAX:
+            found |= dict.fromkeys(row[0] for row in self.db.execute(_SPEAKS, (agent, here, agent)))
+        return list(found)
 
-    def seen(self, *sought: str, most: int = SEEN_MAX) -> list[IndexedLine]:
-        """The visible lines that have these stems in a row."""
-        side_by_side = f'stems : "{" ".join(sought)}"'
-        sought_for = side_by_side if self.query.audience.sees_all else f"{side_by_side} AND {self._token_filter}"
-        return list(self._traces(_SEEN, sought=sought_for, most=most))
+    def _lines(self, ids: Collection[int]) -> Iterator[IndexedLine]:
+        """The visible lines among these."""
+        return self._read(_LINES, ids=json.dumps(ids))
 
-    def around(self, scene: int, first: int, last: int) -> Iterator[IndexedLine]:
-        return self._traces(_AT, scene=scene, first=first, last=last)
-
-    def _traces(self, sql: str, **values: str | int) -> Iterator[IndexedLine]:
+    def _read(self, sql: str, **values: str | int) -> Iterator[IndexedLine]:
         return map(IndexedLine._make, self.db.execute(sql, {**self._scope, **values}))
 
     @cached_property
-    def _token_filter(self) -> str:
-        """The FTS5 condition that a line carries one of the query's scope tokens."""
-        return f"scope : ({' OR '.join(scope_tokens.question_scopes(self.query, self._groups()))})"
-
-    def _groups(self) -> list[str]:
-        """The asker's groups, at most one more than the limit for listing them."""
-        if self.query.group:
-            return []
-        own = (row[0] for row in self.db.execute(_OWN, self._scope))
-        return list(islice(filter(is_group, own), scope_tokens.GROUPS_MAX + 1))
-
-    @cached_property
     def _scope(self) -> dict[str, str | int]:
-        query = self.query
+        query, audience = self.query, self.query.audience
         return {
             "agent": query.agent,
             "session": query.key.session,
             "address": query.naming.address,
             "askers": json.dumps(query.askers),
-            "scopes": json.dumps(query.audience.scopes),
+            "scopes": json.dumps(audience.scopes),
             "private": not query.group or query.private_in_groups,
             "alone": not query.group,
-            "all": query.audience.sees_all,
+            "all": audience.sees_all,
         }
 
-    def _recollection(self, name: ProviderName, score: float, line: int) -> Recollection:
-        session, turn, speaker, at, delivery, seq, body, kind, principal = rows(self.db, _BODY, (line,))[0]
-        return Recollection(
-            provider=name,
-            text=decode(body),
-            score=round(score, 4),
-            session=SessionId(session),
-            turn=turn or None,
-            speaker=speaker,
-            at=Instant(at),
-            ref=f"{delivery}/{seq}",
-            scope=principal if kind == "note" else None,
-        )
 
-
-def rank(question: ParsedQuestion, search: IndexSearch) -> list[tuple[float, int]]:
-    """Score and id of the lines with a score, best first."""
-    seen = {
-        term: search.seen(term, most=SEEN_MAX if weight == 1 else SEEN_LESS_MAX)
-        for term, weight in question.terms.items()
-    }
-    possible = (pair for pair in question.phrases if all(seen.get(term, True) for term in pair))
-    phrases = [TermMatches(DEFAULT.phrase, search.seen(*pair)) for pair in possible]
-    matches = [TermMatches(question.terms[term], lines) for term, lines in seen.items() if lines]
-    total = search.total()
-    scores = line_scores([*matches, *(one for one in phrases if one.lines)], total)
-    lines = {line.id: line for one in matches for line in one.lines}
-    strongest = nlargest(SPREADING_MAX, scores, key=lambda line: (scores[line], line))
-    positions = spread_scores([lines[line] for line in strongest], scores)
-    scenes = scene_scores(matches, total // SCENE_LINES)
-    promising = nlargest(
-        JUDGED_MAX, positions, key=lambda position: positions[position] + DEFAULT.scene * scenes.get(position[0], 0.0)
+def _recollection(name: ProviderName, score: float, row: Sequence[Any]) -> Recollection:
+    session, turn, speaker, at, delivery, seq, body, kind, principal = row
+    return Recollection(
+        provider=name,
+        text=decode(body),
+        score=round(score, 4),
+        session=SessionId(session),
+        turn=turn or None,
+        speaker=speaker,
+        at=Instant(at),
+        ref=f"{delivery}/{seq}",
+        scope=principal if kind == "note" else None,
     )
-    judged = _lines_at(promising, lines.values(), search)
-    return sorted(
-        (final_score(one, positions[one.scene_position], scenes.get(one.scene, 0.0), question) for one in judged),
-        reverse=True,
-    )
-
-
-def _lines_at(
-    positions: Sequence[ScenePosition], known: Iterable[IndexedLine], search: IndexSearch
-) -> list[IndexedLine]:
-    """The lines at the positions: known ones, and others from the index."""
-    wanted = set(positions)
-    found = {line.scene_position: line for line in known if line.scene_position in wanted}
-    missing: dict[int, list[int]] = {}
-    for scene, position in wanted - set(found):
-        missing.setdefault(scene, []).append(position)
-    for scene, numbers in missing.items():
-        for line in search.around(scene, min(numbers), max(numbers)):
-            if line.scene_position in wanted:
-                found.setdefault(line.scene_position, line)
-    return list(found.values())

@@ -8,7 +8,7 @@ Rule 3: any string is accepted; other characters (NUL, a lone surrogate, punctua
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from holdfast.providers.local.stemmer import stem
 
@@ -41,9 +41,9 @@ def words(text: str) -> Iterator[str]:
             yield from _pairs(run)
 
 
-def stems(text: str) -> list[str]:
-    """The search terms of a text."""
-    return [stem(word) for word in words(text) if word not in COMMON]
+def stems(said: Iterable[str]) -> list[str]:
+    """The search terms of the words of a text, in order."""
+    return [stem(word) for word in said if word not in COMMON]
 
 
 def _without_accents(text: str) -> str:
