@@ -229,7 +229,6 @@ MAY_CATCH_EVERYTHING = {
     "outbox/account_sender.py": "a channel is somebody else's code: what it posted before it raised is uncertain",
     "tools/toolbox.py": "a tool is somebody else's code: what it raises is told to the model",
     "turns/interruption.py": "the error of either side of a race is raised where the race is awaited",
-    "turns/worker.py": "the top of every claim: logs once, gives the mailbox back for a later try",
     "store/sqlite/batch.py": "a bug in one script becomes that call's outcome and spares its neighbours",
     "store/sqlite/thread_pool.py": "a dead thread would leave its callers waiting for ever; each gets the error",
     "store/sqlite/inline.py": "the death of a simulated process is handed to the simulator",

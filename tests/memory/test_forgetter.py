@@ -147,7 +147,7 @@ def test_a_provider_that_cannot_erase_keeps_it_open_and_says_what_to_do(world):
     found, replayed = world.run(scenario())
     assert not found.done
     assert [part.state.value for part in found.parts] == ["parked"]
-    assert "by hand" in found.parts[0].reason
+    assert "manually" in found.parts[0].reason
     assert replayed.done, "somebody said that it was done there"
 
 

@@ -106,7 +106,7 @@ def test_a_unit_alone_is_parked_on_the_providers_own_word_only_after_a_long_wait
     late = settled(poison, known=healthy, **wait)
     assert late.state is DeliveryState.PARKED
     assert late.reason is not None
-    assert "while it takes others" not in late.reason
+    assert "accepts others" not in late.reason
     assert settled(poison, known=Wellness(healthy=True), **wait).state is DeliveryState.SCHEDULED
     assert settled(poison, known=Wellness(alone=True), **wait).state is DeliveryState.SCHEDULED
     wait["failing_for_ms"] -= 1
@@ -116,7 +116,7 @@ def test_a_unit_alone_is_parked_on_the_providers_own_word_only_after_a_long_wait
 def test_an_uncertain_parked_unit_says_so_and_is_asked_about_when_it_is_replayed():
     done = settled(Uncertain("413", suspect=True), suspect=20, known=WELL)
     assert (done.state, done.doubtful) == (DeliveryState.PARKED, True)
-    assert "may have landed" in str(done.reason)
+    assert "may have arrived" in str(done.reason)
     assert not settled(Unreachable("500", suspect=True), suspect=20, known=WELL).doubtful
 
 

@@ -153,7 +153,7 @@ def test_one_bad_turn_is_parked_with_its_reason_and_the_rest_of_its_lane_arrives
         (parked,) = await all_deliveries(runtime, state="parked")
         assert [text for text in service.words() if "elsewhere" not in text] == ["one", "three", "four"]
         assert parked.reason == (
-            "the provider fails on this one each time, while it takes others: 500 Internal Server Error"
+            "the provider fails on this delivery each time and accepts others: 500 Internal Server Error"
         )
         assert not parked.late
         cursor = {stream: marks for (_, stream), marks in world.cursors().items()}[parked.stream]
