@@ -8,6 +8,7 @@ from holdfast.kernel.claim_loop import ClaimLoop
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Notifier, Topic
+from holdfast.kernel.task_set import TaskSet
 from holdfast.kernel.tasks import Task, Tasks
 from holdfast.store.membership import Member
 from holdfast.turns.worker import Worker
@@ -50,12 +51,15 @@ class Supervisor:
         for topic in Topic:
             self._notifier.wake(topic)
         await self._worker.drain(grace_ms)
-        await asyncio.gather(*(loop.flush() for loop in sending))
+        flushes = TaskSet(self._tasks, name="supervisor")
+        for loop in sending:
+            flushes.start(loop.flush, name=f"flush {loop.name}")
+        await flushes.fewer_than(1)
         for loop in sending:
             loop.stopping = True
             self._notifier.wake(loop.topic)
         for loop in self._loops:
-            if isinstance(loop, ClaimLoop):
+            if isinstance(loop, ClaimLoop) and loop not in sending:  # the flush was the grace period of the others
                 await loop.drain()
         for loop in self._loops:
             loop.cut_off()
