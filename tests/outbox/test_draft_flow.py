@@ -562,7 +562,7 @@ async def test_a_run_that_lost_its_claim_does_not_speak_in_the_draft(street):
             bell.publish(replace(event, fence=event.fence - 1, text="stale "))
             bell.publish(replace(event, fence=event.fence - 1, name="turn.restarted", text=""))
 
-    bell.tap(echo)
+    bell.tap(echo, deltas=True)
     await street.say(runtime, "hello")
     await street.settled(runtime)
     assert len(street.wall.log) > 2
@@ -603,7 +603,7 @@ async def test_an_edit_that_outlives_its_process_does_not_spoil_the_reply(street
     assert (await street.ledger(runtime))[0].draft == "replaced"
 
 
-STORED = ("commit_turn", "claim_replies", "settle_reply")
+STORED = ("end_turn", "claim_replies", "settle_reply")
 POINTS = points_of(["intend_draft", "note_draft", "release_draft"])
 MORE = [(verb, side) for verb in STORED for side in ("before", "after")]
 
