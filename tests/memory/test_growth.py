@@ -78,6 +78,6 @@ def test_a_statement_of_a_turn_costs_the_same_among_few_and_among_many(world):
         if statement in among_few and steps > max(STEPS_FREE, GROWS_BY_MAX * among_few[statement])
     }
     assert not grown, "\n".join(map(str, grown.items()))
-    assert {"accept_message", "open_turn", "commit_turn", "claim_lanes", "settle_lanes"} <= {
+    assert {"accept_message", "claim_work", "end_turn", "claim_lanes", "settle_lanes"} <= {
         verb for verb, _ in among_many
     }
