@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.kernel import notifier as bells
-from holdfast.kernel.notifier import Event, Feed, FeedOverrun, Notifier, Topic, Woken
+from holdfast.kernel.notifier import DELTA, Event, Feed, FeedOverrun, Notifier, Topic, Woken
 from tests.support.loop_time import put_forward
 from tests.support.patience import within
 
@@ -210,3 +210,39 @@ async def test_closing_a_feed_releases_every_waiter():
     feed.close()
     async with within(SOON_MS / 10_000):
         assert await waiting is None
+
+
+# --- deltas ----------------------------------------------------------------------------------------
+
+
+def delta(message="m"):
+    return Event(name=DELTA, mailbox="box", messages=(message,), text="piece")
+
+
+def test_a_delta_without_a_subscriber_is_not_wanted():
+    notifier = Notifier()
+    heard: list[Event] = []
+    notifier.tap(heard.append)
+    notifier.listen("box", heard.append)
+    notifier.subscribe(message="m", deltas=False)
+    notifier.subscribe(message="another")
+    notifier.subscribe(name="turn.answered")
+    assert not notifier.wants_deltas("box", ("m",))
+    notifier.publish(delta())
+    assert heard == []
+
+
+@pytest.mark.parametrize("of", [{"message": "m"}, {"mailbox": "box"}, {}, {"name": DELTA}], ids=str)
+async def test_a_delta_reaches_those_who_asked_for_deltas(of):
+    notifier = Notifier()
+    heard: list[Event] = []
+    feed = notifier.subscribe(**of)
+    assert notifier.wants_deltas("box", ("m",))
+    notifier.publish(delta())
+    assert (await feed.__anext__()).text == "piece"
+    feed.close()
+    assert not notifier.wants_deltas("box", ("m",))
+    notifier.tap(heard.append, deltas=True)
+    assert notifier.wants_deltas("box", ("m",))
+    notifier.publish(delta())
+    assert [event.name for event in heard] == [DELTA]

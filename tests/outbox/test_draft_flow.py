@@ -562,7 +562,7 @@ async def test_a_run_that_lost_its_claim_does_not_speak_in_the_draft(street):
             bell.publish(replace(event, fence=event.fence - 1, text="stale "))
             bell.publish(replace(event, fence=event.fence - 1, name="turn.restarted", text=""))
 
-    bell.tap(echo)
+    bell.tap(echo, deltas=True)
     await street.say(runtime, "hello")
     await street.settled(runtime)
     assert len(street.wall.log) > 2

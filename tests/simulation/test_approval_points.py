@@ -17,9 +17,9 @@ STORY = [
     Say(n=n, at_ms=300 * n, chat=HOME, sender="ada", text=text, addressed=True, human=True, conflicts=False)
     for n, text in enumerate(("m00 use fire look", "m01"))
 ]
-YES, OTHER_DIGEST, UNSHOWABLE = 24, 7, 0
+YES, OTHER_DIGEST, UNSHOWABLE = 24, 7, 14
 SEEDS = {YES: "approved", 3: "denied", 1: "expired"}
-VERBS = ("append_step", "release_claim", "resume_turn", "accept_message")
+VERBS = ("take_step", "release_claim", "resume_turn", "accept_message")
 POINTS = [CrashPoint(verb, side) for verb in VERBS for side in ("before", "after")]
 STRIDE = 40  # of the statements, one in so many before every push and the others in the soak
 

@@ -28,7 +28,7 @@ def broken(verb):
 
 
 @pytest.mark.parametrize(
-    "verb", ["claim_mailboxes", "begin_operation", "release_claim", "accept_message", "commit_summary"]
+    "verb", ["claim_work", "end_turn", "begin_operation", "release_claim", "accept_message", "commit_summary"]
 )
 def test_nothing_stays_taken(verb):
     assert broken(verb) == set()
@@ -41,7 +41,7 @@ def test_a_claim_without_a_name_would_stay_taken(monkeypatch):
         return (yield from honest(node, limit=limit))
 
     monkeypatch.setattr(claim_mailboxes, "script", nameless)
-    assert "I15" in broken("claim_mailboxes")
+    assert "I15" in broken("claim_work")
 
 
 def test_a_compression_begun_unheard_of_would_stay_open(monkeypatch):

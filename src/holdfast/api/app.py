@@ -74,7 +74,7 @@ def make_app(runtime: Runtime, setup: Setup, endpoints: Iterable[Endpoint] = END
     logins = Logins(setup.token, runtime.db, setup.clock, setup.entropy)
     guard = Guard(Keyring(setup.token, runtime.db, setup.clock), logins, setup.clock, setup.names)
     metrics = Metrics(setup.version, setup.sources)
-    runtime.tap(metrics.hear)
+    runtime.tap(metrics.hear, deltas=False)
     settings = Settings(
         body_bytes_max=setup.body_bytes_max,
         tasks=setup.tasks,

@@ -5,13 +5,14 @@ Nothing here is durable: a lost wake-up delays work until the next poll, and a l
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from holdfast.kernel.errors import HoldfastError, Remedy
 
 FEED_EVENTS_MAX = 10_000
+DELTA = "turn.delta"  # a piece of a reply; a turn may have thousands
 KEYS_MAX = 10_000  # more keys than this count as anything
 TIMERS_MAX = 10_000  # announcements of later work
 
@@ -63,6 +64,7 @@ class Notifier:
         self._keys: dict[Topic, dict[Hashable, None]] = {topic: {} for topic in Topic}
         self._timers = 0
         self._taps: list[Callable[[Event], None]] = []
+        self._delta_taps: list[Callable[[Event], None]] = []
         # Indexed by key, so that an event costs only its own subscribers. Ordered, so that simulations replay.
         self._feeds: dict[str, dict[Feed | Listener, None]] = {}
 
@@ -109,24 +111,44 @@ class Notifier:
         woken.clear()
         return True
 
-    def tap(self, hear: Callable[[Event], None]) -> None:
-        """Call `hear` with every event until the process ends. It must return quickly and must not raise."""
+    def tap(self, hear: Callable[[Event], None], *, deltas: bool = False) -> None:
+        """Call `hear` with every event, or with every one but deltas, until the process ends.
+
+        It must return quickly and must not raise.
+        """
         self._taps.append(hear)
+        if deltas:
+            self._delta_taps.append(hear)
 
     def publish(self, event: Event) -> None:
-        for hear in self._taps:
+        is_delta = event.name == DELTA
+        for hear in self._delta_taps if is_delta else self._taps:
             hear(event)
-        for key in ("", f"mailbox {event.mailbox}", *(f"message {message}" for message in event.messages)):
+        for key in _keys(event.mailbox, event.messages):
             for feed in tuple(self._feeds.get(key, ())):
-                feed.offer(event)
+                if feed.deltas or not is_delta:
+                    feed.offer(event)
 
-    def subscribe(self, *, mailbox: str | None = None, message: str | None = None, name: str | None = None) -> "Feed":
-        """Subscribe to the events of one mailbox, one message or one name, or to all.
+    def wants_deltas(self, mailbox: str, messages: Sequence[str]) -> bool:
+        """Whether a delta of these messages has a subscriber; without one it need not be published."""
+        if self._delta_taps:
+            return True
+        return any(feed.deltas for key in _keys(mailbox, messages) for feed in self._feeds.get(key, ()))
+
+    def subscribe(
+        self,
+        *,
+        mailbox: str | None = None,
+        message: str | None = None,
+        name: str | None = None,
+        deltas: bool = True,
+    ) -> "Feed":
+        """Subscribe to the events of one mailbox, one message or one name, or to all; `deltas=False` leaves out deltas.
 
         A subscriber that falls too far behind gets `FeedOverrun` instead of a gap.
         """
         key = f"message {message}" if message else f"mailbox {mailbox}" if mailbox else ""
-        feed = Feed(self, key, name)
+        feed = Feed(self, key, name, deltas=deltas and name in {None, DELTA})
         self._feeds.setdefault(key, {})[feed] = None
         return feed
 
@@ -146,6 +168,8 @@ class Notifier:
 class Listener:
     """A subscriber that is called instead of having a queue."""
 
+    deltas = False
+
     def __init__(self, key: str, offer: Callable[[Event], None]) -> None:
         self.key = key
         self.offer = offer
@@ -154,9 +178,10 @@ class Listener:
 class Feed(AsyncIterator[Event]):
     """One subscriber's queue. It collects events from its creation, not from the first read."""
 
-    def __init__(self, notifier: Notifier, key: str, name: str | None) -> None:
+    def __init__(self, notifier: Notifier, key: str, name: str | None, *, deltas: bool) -> None:
         self._notifier = notifier
         self.key = key
+        self.deltas = deltas
         self._name = name
         self._events: deque[Event] = deque()
         self._news = asyncio.Event()
@@ -196,3 +221,11 @@ class Feed(AsyncIterator[Event]):
         self._closed = True
         self._news.set()
         self._notifier.leave(self)
+
+
+def _keys(mailbox: str, messages: Sequence[str]) -> Iterator[str]:
+    """The keys under which the subscribers of an event are found."""
+    yield ""
+    yield f"mailbox {mailbox}"
+    for message in messages:
+        yield f"message {message}"

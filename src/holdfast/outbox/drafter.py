@@ -14,7 +14,7 @@ from holdfast.inbox.channel import Editing
 from holdfast.inbox.channels import Channels
 from holdfast.kernel.ids import Instant, MessageId
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier import Event
+from holdfast.kernel.notifier import DELTA, Event
 from holdfast.kernel.task_set import TaskSet
 from holdfast.outbox.destination_sql import find_destination
 from holdfast.outbox.draft import EVERY_MS_MIN, FIRST_AFTER_CHARS, first_due
@@ -25,7 +25,6 @@ from holdfast.outbox.reply import chat_of
 from holdfast.store.ports import Ports
 from holdfast.turns.turn import TurnEvent
 
-DELTA = "turn.delta"
 VOIDING = frozenset({"turn.restarted", TurnEvent.CALLED.value})  # the text before these events is not part of the reply
 END = frozenset(event.value for event in (TurnEvent.ANSWERED, TurnEvent.FAILED, TurnEvent.INTERRUPTED, TurnEvent.ASKED))
 DRAFTS_MAX = 1_000  # concurrent turns; further turns get no draft
@@ -54,7 +53,7 @@ class Drafter(Loop):
         self._running = TaskSet(ports.tasks, name=self.name)
         self._sweep_at = ports.clock.now()
         self._news = asyncio.Event()
-        ports.notifier.tap(self._hear)
+        ports.notifier.tap(self._hear, deltas=True)
 
     # --- events
 

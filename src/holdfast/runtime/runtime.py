@@ -209,7 +209,7 @@ class Runtime:
     async def ask(self, chat: str, text: str, **how: Unpack[SendOptions]) -> str:
         """Send a message and wait for its reply."""
         wanted = self.gateway.new_message()
-        feed = self._notifier.subscribe(message=wanted)  # opened before the message, so it misses no event
+        feed = self._notifier.subscribe(message=wanted, deltas=False)  # opened before the message: it misses no event
         try:
             how.setdefault("trusted", True)
             message = accepted_message(await self.accept(chat, text, message=wanted, **how))
@@ -228,14 +228,13 @@ class Runtime:
         return await self._ended(message, or_asked=True)
 
     async def _ended(self, message: MessageId, *, or_asked: bool) -> MessageTrace:
-        feed = self._notifier.subscribe(message=message)
+        feed = self._notifier.subscribe(message=message, deltas=False)
         try:
             while True:
                 trace = await self.db.read(trace_message(message))
                 if trace.is_over or (or_asked and trace.awaiting is not None):
                     return trace
-                while (event := await feed.next_within(LOOK_EVERY_MS)) is not None and event.name == "turn.delta":
-                    pass  # deltas change no state
+                await feed.next_within(LOOK_EVERY_MS)
         finally:
             feed.close()
 
@@ -531,8 +530,8 @@ class Runtime:
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
         return self._notifier.subscribe(message=message, mailbox=mailbox)
 
-    def tap(self, hear: Callable[[Event], None]) -> None:
-        self._notifier.tap(hear)
+    def tap(self, hear: Callable[[Event], None], *, deltas: bool = True) -> None:
+        self._notifier.tap(hear, deltas=deltas)
 
     # --- operations
 

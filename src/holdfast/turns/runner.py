@@ -16,7 +16,7 @@ from holdfast.inbox.mailbox import plain_run, source_of
 from holdfast.kernel import log
 from holdfast.kernel.errors import ClaimLost, InvariantBroken, ModelFailed
 from holdfast.kernel.ids import SessionId
-from holdfast.kernel.notifier import Topic
+from holdfast.kernel.notifier import DELTA, Topic
 from holdfast.kernel.spans import TURN, span
 from holdfast.memory.notes_service import Brief, Briefing, audience_of
 from holdfast.memory.recaller import Recaller, query_of, shown_of
@@ -214,7 +214,8 @@ class TurnRunner:
     async def _ask(self, run: TurnRun, request: ModelRequest) -> ModelAnswer:
         def heard(text: str) -> None:
             run.partial += text
-            self._steps.publish(run.claim, run.turn, "turn.delta", text=text)
+            if self._ports.notifier.wants_deltas(run.claim.mailbox, run.turn.messages):
+                self._steps.publish(run.claim, run.turn, DELTA, text=text)
 
         def restarted() -> None:
             if run.partial:
