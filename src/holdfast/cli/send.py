@@ -16,6 +16,7 @@ from holdfast.cli.output import AWAITING, OK, WRONG, Output
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import InvalidUnicode, MessageTooLarge
 
+REMEMBERED_MS = 2_000  # the longest wait for memory after the reply
 TEXT_BYTES_MAX = 16 * 1024 * 1024  # the highest value of `limits.message_bytes`
 
 
@@ -86,12 +87,14 @@ def _traceable(message: str) -> Iterator[None]:
 
 
 async def _answered(invocation: Invocation, message: dict[str, Any]) -> Output:
-    async with invocation.serving_or_visiting() as (runtime, _):
+    async with invocation.serving_or_visiting() as (runtime, is_serving):
         sent = await runtime.send(**message)
         with _traceable(sent):
             trace = await runtime.outcome(sent)
             if trace.released is not None:
                 trace = await runtime.outcome(trace.released)
+        if is_serving:  # no other process will deliver it before the next start
+            await runtime.remembered(sent, within_ms=REMEMBERED_MS)
     if trace.awaiting is not None:
         return Output(replace(message_view(trace), state="awaiting"), trace.awaiting.text, code=AWAITING)
     code = OK if trace.state in {MessageState.ANSWERED, MessageState.COMMAND} else WRONG

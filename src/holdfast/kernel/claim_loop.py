@@ -10,7 +10,6 @@ Rule 4: a process that stops claims no more, lets running claims end within a gr
         store gives their work to a later claim.
 """
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -39,7 +38,6 @@ class ClaimLoop(Loop, Generic[G, C]):
     topic: Topic
     claim_prefix = "claim"
     grace_ms = 2_000  # for running claims, when the process stops
-    flushes = False  # whether due work is still sent when the process stops
 
     def __init__(self, tasks: Tasks, entropy: Entropy, notifier: Notifier, new_id: Callable[[str], str]) -> None:
         super().__init__(tasks, entropy)
@@ -49,7 +47,6 @@ class ClaimLoop(Loop, Generic[G, C]):
         self._must_look = False
         self.due: dict[G, None] = {}  # groups of which work may be due, in the order in which they are claimed
         self.running = TaskSet(tasks, name=self.name)
-        self._idle = asyncio.Event()  # set while nothing is due and nothing runs
 
     # --- what a subclass says
 
@@ -88,7 +85,6 @@ class ClaimLoop(Loop, Generic[G, C]):
     # --- what the loop does
 
     async def step(self) -> bool:
-        self._idle.clear()
         await self._learn()
         taken = False
         for group in [one for one in self.due if one in self._names or self.room(one) > 0]:
@@ -133,19 +129,7 @@ class ClaimLoop(Loop, Generic[G, C]):
         log_failure(self.name, error)
 
     async def rest(self) -> None:
-        if not self.due and not len(self.running):
-            self._idle.set()
         await self._notifier.wait(self.topic, timeout_ms=self.wait_ms())
-
-    async def flush(self) -> None:
-        """Let work that is due now be claimed and served within the grace period, before the loop is stopped."""
-        self._idle.clear()
-        self._notifier.wake(self.topic)
-        try:
-            async with asyncio.timeout(self.grace_ms / 1000):
-                await self._idle.wait()
-        except TimeoutError:
-            return  # the rest is due after the next start
 
     async def drain(self, grace_ms: int | None = None) -> None:
         await self.running.drain(self.grace_ms if grace_ms is None else grace_ms)

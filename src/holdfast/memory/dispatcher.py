@@ -44,7 +44,6 @@ class ClaimedLanes(NamedTuple):
 class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
     name = "dispatcher"
     topic = Topic.DELIVERY
-    flushes = True
     claim_prefix = "lane"
     grace_ms = 2_000  # for calls in progress; interrupted ones are looked up after a restart (R7)
 

@@ -38,7 +38,6 @@ class ClaimedReply(NamedTuple):
 class ReplySender(ClaimLoop[ChannelKey, ClaimedReply]):
     name = "reply_sender"
     topic = Topic.REPLY
-    flushes = True
     claim_prefix = "post"
     grace_ms = 2_000  # for replies in progress; the outcome of an interrupted one is unknown
 

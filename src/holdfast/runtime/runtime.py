@@ -29,7 +29,7 @@ from holdfast.kernel.errors import HoldfastError, OperationBusy
 from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.notifier import Event, Feed, Topic
-from holdfast.memory.delivery import DeliveryView, Outcome
+from holdfast.memory.delivery import OPEN, DeliveryView, Outcome
 from holdfast.memory.forget import ForgetRequest, Forgetting
 from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
 from holdfast.memory.forgetter import scrub_forgotten
@@ -68,6 +68,7 @@ from holdfast.turns.tool import Attached
 from holdfast.turns.turn import Recorded, TurnEvent, TurnRecord
 
 LOOK_EVERY_MS = 1_000
+UNSETTLED = frozenset(state.value for state in OPEN)
 ENDINGS = frozenset(one.value for one in (TurnEvent.ANSWERED, TurnEvent.FAILED, TurnEvent.INTERRUPTED))
 CHAT_TYPE = "dm"
 PROVE_EVERY_MS = 1_000
@@ -222,6 +223,19 @@ class Runtime:
         """Wait until the reply to a message is durable, and return it."""
         trace = await self._ended(message, or_asked=False)
         return trace.reply.text if trace.reply else ""
+
+    async def remembered(self, message: MessageId, *, within_ms: int) -> bool:
+        """Wait until every memory provider has settled the turn of a message; False after the given time."""
+        feed = self._notifier.subscribe(name="delivery.settled")
+        try:
+            async with asyncio.timeout(within_ms / 1000):
+                while any(one.state in UNSETTLED for one in (await self.trace(message)).deliveries):
+                    await feed.next_within(LOOK_EVERY_MS)
+        except TimeoutError:
+            return False
+        finally:
+            feed.close()
+        return True
 
     async def outcome(self, message: MessageId) -> MessageTrace:
         """Wait until a message has ended or awaits a human, and return its trace."""

@@ -8,7 +8,6 @@ from holdfast.kernel.claim_loop import ClaimLoop
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Notifier, Topic
-from holdfast.kernel.task_set import TaskSet
 from holdfast.kernel.tasks import Task, Tasks
 from holdfast.store.membership import Member
 from holdfast.turns.worker import Worker
@@ -41,25 +40,14 @@ class Supervisor:
         self._running = [self._tasks.start(loop.run(), name=loop.name) for loop in self._loops]
 
     async def stop(self, grace_ms: int = GRACE_MS) -> None:
-        """Stop taking work, let turns finish within the grace period, then release every claim. No work is lost.
-
-        What the last turns said is still sent to providers and platforms, within the grace period of these loops.
-        """
-        sending = [loop for loop in self._loops if isinstance(loop, ClaimLoop) and loop.flushes]
+        """Stop taking work, let turns finish within the grace period, then release every claim. No work is lost."""
         for loop in self._loops:
-            loop.stopping = loop not in sending
+            loop.stopping = True
         for topic in Topic:
             self._notifier.wake(topic)
         await self._worker.drain(grace_ms)
-        flushes = TaskSet(self._tasks, name="supervisor")
-        for loop in sending:
-            flushes.start(loop.flush, name=f"flush {loop.name}")
-        await flushes.fewer_than(1)
-        for loop in sending:
-            loop.stopping = True
-            self._notifier.wake(loop.topic)
         for loop in self._loops:
-            if isinstance(loop, ClaimLoop) and loop not in sending:  # the flush was the grace period of the others
+            if isinstance(loop, ClaimLoop) and loop is not self._worker:
                 await loop.drain()
         for loop in self._loops:
             loop.cut_off()
