@@ -214,7 +214,7 @@ def test_a_name_that_a_spreadsheet_would_run_is_exported_as_text(folder, command
         "update action set actor = 'somebody else' where n = 1",
         "delete from action where n = 2",
         "delete from action where n = 3",
-        f"insert into action select 4, {FIELDS.removeprefix('n, ')} from action where n = 3",
+        f"insert into action ({FIELDS}) select {FIELDS.replace(', n,', ', 4,')} from action where n = 3",
     ],
 )
 def test_a_trail_that_was_changed_by_hand_is_found_out(command, folder, tampering):

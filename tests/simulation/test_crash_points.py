@@ -46,7 +46,7 @@ STORY = [
     for n, (chat, text) in enumerate(TEXTS)
 ]
 TROUBLES = (
-    Kill(step=250, node=0, down_ms=300),
+    Kill(step=280, node=0, down_ms=300),
     Kill(step=420, node=1, down_ms=300),
     Stop(step=700, node=0, down_ms=300),
     ModelFault(3, ModelFailure.GARBAGE, 0),

@@ -3,6 +3,8 @@
 Rules: D37.
 """
 
+from pathlib import Path
+
 import pytest
 
 from holdfast.store.script import Verb
@@ -10,15 +12,28 @@ from holdfast.testing.campaign import run_mutant
 from holdfast.testing.invariants import CHECKS
 from holdfast.testing.mutants import MUTANTS
 
+ROOT = Path(__file__).parents[2]
+
 # Checked by a second recovery, by a second run, and in histories in which a person is forgotten; an error that no fault
 # explains is found in the log.
 JUDGED_ELSEWHERE = {"I13", "I16", "I18", "surprise"}
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+RARE = {name for name, mutant in MUTANTS.items() if mutant.rare}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak) if name in RARE else name for name in MUTANTS]
+)
 def test_the_mutant_dies_within_its_budget(name):
     fate = run_mutant(name)
     assert fate.killed, f"{name} survived {fate.histories} histories: {MUTANTS[name].what}"
+
+
+@pytest.mark.parametrize("name", sorted(RARE))
+def test_a_mutant_that_few_histories_show_names_a_test_that_shows_it(name):
+    path, _, test = MUTANTS[name].rare.partition("::")
+    assert f"def {test}(" in (ROOT / path).read_text(encoding="utf-8")
 
 
 def test_every_invariant_has_a_mutant():

@@ -55,9 +55,11 @@ def sim(  # noqa: PLR0917 - each is an option of the command line
 
 def _run(seeds: range, jobs: int | None, *, mutants: bool) -> dict[str, Any]:
     from holdfast.testing.campaign import report_of, run_campaign
+    from holdfast.testing.mutant import RARE_FROM
     from holdfast.testing.mutants import MUTANTS
 
-    names = list(MUTANTS) if mutants else []
+    tried = [name for name, one in MUTANTS.items() if not one.rare or len(seeds) >= RARE_FROM]
+    names = tried if mutants else []
     total = len(seeds) + len(names)
     with progress_bar("histories and mutants", total) as advance:
         progressed = advance if is_terminal() else _Steps(total).advance

@@ -51,7 +51,6 @@ LEFT_OUT: dict[str, str] = {
     "memory.providers.Providers.attach": "no simulated provider shows notes",
     "tools.toolbox": TOOLS,
     "runtime.temporary_lease": BESIDE,
-    "turns.worker.Worker.serving": BESIDE,
     # Channels, identities and operators of chats.
     "store.ask_pairing": NO_PAIRING,
     "store.decide_pairing": NO_PAIRING,
@@ -72,6 +71,8 @@ LEFT_OUT: dict[str, str] = {
     "channels.agent._unlisted": "the tool refuses first, and lists do not change within a history",
     "channels.agent.AgentChannel.run": "the channel between agents receives nothing by itself and is not run",
     "outbox.typing_indicator.TypingIndicator._type": "no simulated platform shows that somebody is typing",
+    "outbox.typing_indicator.TypingIndicator._show": "no simulated platform shows that somebody is typing",
+    "outbox.typing_indicator.TypingIndicator._find": "no simulated platform shows that somebody is typing",
     "inbox.receiver.ChannelRegistry": "connections and webhooks are asked about by the server, which is not simulated",
     "outbox.draft_writer.DraftWriter.retract": STRAY,
     # The audit trail.

@@ -17,6 +17,8 @@ from holdfast.store.script import Call, Verb
 from holdfast.testing.areas import Area
 from holdfast.testing.channel_areas import ChannelArea
 
+RARE_BUDGET = 6_000  # histories for a mutant that few histories show
+RARE_FROM = 20_000  # a campaign of this many histories also tries these mutants
 Patch: TypeAlias = tuple[Any, str, Any]  # target, name, replacement
 
 
@@ -31,6 +33,7 @@ class Mutant:
     forgets: bool = False  # detected only in histories in which a person is forgotten
     posts: bool = False  # detected only in histories in which replies are posted
     area: Area | ChannelArea | None = None  # detected only in histories that have it
+    rare: str = ""  # for one that too few histories show for the suite: the test that shows it there
     first: int | None = None  # a seed that detects it, run before all others (tools/mutant_seeds.py finds one)
 
     @contextmanager
@@ -66,6 +69,7 @@ def mutant(
     posts: bool = False,
     area: Area | ChannelArea | None = None,
     first: int | None = None,
+    rare: str = "",
 ) -> Callable[[Callable[[], Sequence[Patch]]], Callable[[], Sequence[Patch]]]:
     """Register a function that returns patches, under its own name."""
 
@@ -83,6 +87,7 @@ def mutant(
             posts=posts,
             area=area,
             first=first,
+            rare=rare,
         )
         return patches
 

@@ -11,7 +11,7 @@ from holdfast.memory.lane import Package, Settlement
 from holdfast.memory.provenance_sql import AgentMessage, Trail
 from holdfast.store.script import Row, Script, rows, run
 from holdfast.store.sqlite import inline
-from holdfast.testing.mutant import Patch, mutant
+from holdfast.testing.mutant import RARE_BUDGET, Patch, mutant
 from holdfast.turns import context_sql, turn_sql
 from holdfast.turns.context import Context
 from holdfast.turns.journal import AnyBody
@@ -136,7 +136,12 @@ def forget_keeps_quotations() -> Sequence[Patch]:
     return [(quotation_sql, "_scan", broken)]
 
 
-@mutant("I16", budget=60, forgets=True, first=867_006_402)
+@mutant(
+    "I16",
+    budget=RARE_BUDGET,
+    forgets=True,
+    rare="tests/memory/test_forget_sql.py::test_what_was_deleted_before_can_still_be_erased_where_it_was_sent",
+)
 def forget_keeps_what_was_deleted() -> Sequence[Patch]:
     """Answers of a session that was deleted before stay at the providers, although they can no longer be compared."""
 
@@ -146,7 +151,7 @@ def forget_keeps_what_was_deleted() -> Sequence[Patch]:
     return [(forget_sql, "find_unreadable", broken)]
 
 
-@mutant("I16", budget=60, forgets=True, first=867_008_357)
+@mutant("I16", budget=60, forgets=True, first=682)
 def forget_leaves_contexts_in_memory() -> Sequence[Patch]:
     """Another process continues with the context and the recollections that it read before."""
 

@@ -50,7 +50,7 @@ def expiry_closes_what_went_on() -> Sequence[Patch]:
     return [(finalisation_sql, "_leave_session", broken)]
 
 
-@mutant("I8", "I9", "I15", "surprise", budget=BUDGET, area=Area.EXPIRY)
+@mutant("I8", "I9", "I15", "surprise", budget=BUDGET, area=Area.EXPIRY, first=246)
 def expiry_ends_what_is_used() -> Sequence[Patch]:
     """An epoch is ended although the session is in use."""
 
@@ -170,7 +170,7 @@ def forgetting_reaches_one_agent() -> Sequence[Patch]:
     return [(forget_sql, "_agents", broken)]
 
 
-@mutant("I15", budget=80, first=135)
+@mutant("I15", budget=80, first=7384)
 def finishing_claims_have_no_name() -> Sequence[Patch]:
     """A finalisation whose claim was not answered stays claimed for as long as its node lives."""
     honest = finalisation_sql.claim_finalisation.script

@@ -16,7 +16,7 @@ from holdfast.sessions.finalisation import Finalisation
 from holdfast.store.script import Script
 from holdfast.testing.areas import Area
 from holdfast.testing.channel_areas import ChannelArea
-from holdfast.testing.mutant import Patch, mutant
+from holdfast.testing.mutant import RARE_BUDGET, Patch, mutant
 from holdfast.turns import context, runner, speaker_sql
 from holdfast.turns.context import NOTES, RECALL, ModelMessage
 
@@ -95,7 +95,7 @@ def asked_ahead_for_fewer_readers() -> Sequence[Patch]:
     return [(recaller._Asked, "is_like", lambda asked, other: asked.kin == other.kin)]  # noqa: SLF001
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS, first=132)
+@mutant("I33", budget=60, area=Area.STRANGERS, first=1005)
 def listed_notes_stay_shown() -> Sequence[Patch]:
     """Notes that the tool listed for one speaker are shown to the next one who speaks in the chat."""
     return [(context, "_lists_notes", lambda _result: False)]
@@ -154,7 +154,13 @@ def resume_brings_private_words_into_groups() -> Sequence[Patch]:
     return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace(":alone = 1", ":alone >= 0"))]
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS, first=720_001_357)
+@mutant(
+    "I33",
+    budget=RARE_BUDGET,
+    area=Area.STRANGERS,
+    rare="tests/sessions/test_command_sql.py"
+    "::test_a_session_of_a_group_stays_there_although_one_member_alone_spoke_in_it",
+)
 def resume_takes_a_groups_session_away() -> Sequence[Patch]:
     """The only speaker of a group's session can resume it in private."""
     return [(command_sql, "stays", lambda _address: False)]
