@@ -1,7 +1,10 @@
 """What a serving runtime asks of its database, counted in statements and transactions on both engines.
 
-An idle node sends at most one statement a second, whatever the number of its agents. A turn reaches a provider in two
-transactions: one claims the lane and renders the words, one settles it. Time is virtual.
+An idle node sends at most one statement a second, whatever the number of its agents. A turn without tools is one
+transaction that accepts, one that claims and opens, one for what was recalled, and one that ends. It reaches a provider
+in two: one claims the lane and renders the words, one settles it. Time is virtual.
+
+Rules: D31.
 """
 
 import asyncio
@@ -26,6 +29,7 @@ from tests.support.ports import make_ports
 IDLE_S = 60
 WARM_S = 20  # after the start, indexes and files are looked at once within this time
 STATEMENTS_PER_DELIVERY = 11
+STATEMENTS = {"accept_message": 4, "claim_work": 10, "take_step": 9, "end_turn": 16}  # at most
 SESSION = """
 insert into session (id, agent, principal, purpose, state, last_seq, committed_seq, turns, summaries, opened_at,
                      active_at)
@@ -95,6 +99,23 @@ async def test_an_idle_node_sends_at_most_one_statement_a_second(database, clock
         with node.db.measured() as counted:
             await node.time.pass_by(IDLE_S)
     assert counted.statement_count <= IDLE_S, counted
+
+
+async def test_a_turn_without_tools_is_at_most_four_transactions(database, clock, tmp_path):
+    agent = AgentName("main")
+    async with serving(database, clock, tmp_path, [agent]) as node:
+        for _ in range(2):
+            await node.ask(agent)
+        await node.warm()
+        with node.db.measured() as counted:
+            await node.ask(agent)
+    beside = {"claim_lanes", "settle_lanes", "next_due", "read_upcoming", "renew_node", "list_deliveries"}
+    turn = {verb: times for verb, times in counted.transactions.items() if verb not in beside}
+    reads = turn.pop("linked_principals", 0)  # the accounts of the person, before memory is asked
+    assert reads <= 1
+    assert turn.pop("take_step", 0) <= 1
+    assert turn == {"accept_message": 1, "claim_work": 1, "end_turn": 1}
+    assert {verb: counted.statements[verb] for verb in STATEMENTS if counted.statements[verb] > STATEMENTS[verb]} == {}
 
 
 async def test_a_turn_reaches_its_provider_in_two_transactions(database, clock, tmp_path):
