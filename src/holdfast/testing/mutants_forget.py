@@ -140,7 +140,8 @@ def forget_keeps_quotations() -> Sequence[Patch]:
     "I16",
     budget=RARE_BUDGET,
     forgets=True,
-    rare="tests/memory/test_forget_sql.py::test_what_was_deleted_before_can_still_be_erased_where_it_was_sent",
+    rare="tests/memory/test_quotation_sql.py"
+    "::test_providers_erase_every_turn_of_a_deleted_session_since_the_person_spoke",
 )
 def forget_keeps_what_was_deleted() -> Sequence[Patch]:
     """Answers of a session that was deleted before stay at the providers, although they can no longer be compared."""
