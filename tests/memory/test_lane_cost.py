@@ -14,7 +14,7 @@ from holdfast.memory.lane import LaneKey, Settlement
 from holdfast.memory.lane_sql import claim_lanes
 from holdfast.memory.settle_sql import settle_lanes
 from holdfast.store.node_sql import register_node
-from holdfast.store.script import Call, many, rows
+from holdfast.store.script import Call, many, rows, run
 from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing import ManualClock
 from tests.support.counting import CountingDatabase
@@ -78,7 +78,12 @@ async def test_a_delivery_of_a_long_lane_costs_what_one_of_a_short_lane_does(eng
             return False
 
         await cost()
-        await driver.talk("two")
+        if engine == "postgres":  # plans that are made while the table is small and kept
+            await database.write(Call("analyze", lambda: run("analyze delivery")))
+            for word in ("two", "three", "four", "five", "six", "seven", "eight"):
+                await driver.talk(word)
+                await cost()
+        await driver.talk("nine")
         await database.write(Call("more", lambda: more(place, session, 1_000, 1_010)))
         short = await cost()
         await database.write(Call("more", lambda: more(place, session, 2_000, 12_000)))

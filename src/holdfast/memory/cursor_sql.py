@@ -84,10 +84,10 @@ update delivery
 MARK = """
 update cursor
    set settled_seq = coalesce(
-       (select min(from_seq) - 1 from delivery
+       (select from_seq - 1 from delivery
          where delivery.stream = cursor.stream and delivery.provider = cursor.provider
            and delivery.from_seq > cursor.settled_seq and delivery.op in ('retain', 'remember')
-           and delivery.state in ('scheduled', 'sending', 'uncertain')), scheduled_seq)
+           and delivery.state in ('scheduled', 'sending', 'uncertain') order by from_seq limit 1), scheduled_seq)
  where provider = :provider and stream = :stream"""
 STANDING = "select state, attempt from delivery where n = :n"
 OVERDUE = "select provider, stream, scheduled_seq from cursor where due_at <= :now order by due_at limit :limit"

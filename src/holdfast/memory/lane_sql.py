@@ -27,6 +27,12 @@ select place, fence, cast(:now as int8) - doubted_at from lane
 TAKE = """
 update lane set owner = :node, claim = :name, fence = fence + 1
  where agent = :agent and provider = :provider and place = :place"""
+# The unsettled deliveries of a lane, in their order. With `place = :place`, PostgreSQL may read the primary key from its
+# beginning, past all that was ever delivered; only the index delivery_lane can answer this.
+UNSETTLED = """
+       delivery.agent = :agent and delivery.provider = :provider and delivery.place between :place and :place
+   and delivery.state in ('scheduled', 'sending', 'uncertain')
+ order by delivery.place, delivery.n"""
 HEAD = f"""
 select delivery.n, delivery.state, payload_hash, renderer, due_at <= cast(:now as int8),
        cast(:now as int8) - coalesce(failing_at, cast(:now as int8)),
@@ -35,9 +41,7 @@ select delivery.n, delivery.state, payload_hash, renderer, due_at <= cast(:now a
             when (select max(delivered_at) from lane where lane.agent = :agent and lane.provider = :provider
                      and lane.place <> :place) > suspected_at then 1 else 0 end
   from {ITEMS}
- where delivery.agent = :agent and delivery.provider = :provider and delivery.place = :place
-   and delivery.state in ('scheduled', 'sending', 'uncertain')
- order by delivery.n limit :limit"""
+ where {UNSETTLED} limit :limit"""
 SEND = """
 update delivery
    set state = 'sending', attempt = attempt + 1, sent_at = :now, payload_hash = :hash, renderer = :renderer,
@@ -49,7 +53,7 @@ update delivery
    set state = 'uncertain', uncertain_at = coalesce(uncertain_at, cast(:now as int8)), fence = :fence, reason = :reason,
        lease_fence = (select fence from lane where agent = :agent and provider = :provider and place = :place)
  where n = :n"""
-FREED = """
+FREED = f"""
 update lane
    set owner = null, claim = null,
        delivered_at = case when :delivered = 1 then cast(:now as int8) else delivered_at end,
@@ -57,13 +61,9 @@ update lane
        due_at = coalesce(
            case when :look > 0 then
              (select min(due_at) from (
-                 select due_at from delivery
-                  where delivery.agent = :agent and delivery.provider = :provider and delivery.place = :place
-                    and state in ('scheduled', 'sending', 'uncertain') order by n limit :look) as first_ones
+                 select due_at from delivery where {UNSETTLED} limit :look) as first_ones
                where due_at > cast(:after as int8)) end,
-           (select due_at from delivery
-             where delivery.agent = :agent and delivery.provider = :provider and delivery.place = :place
-               and state in ('scheduled', 'sending', 'uncertain') order by n limit 1))
+           (select due_at from delivery where {UNSETTLED} limit 1))
  where agent = :agent and provider = :provider and place = :place
 returning due_at - cast(:now as int8)"""
 NOW = "select cast(:now as int8)"
@@ -89,11 +89,7 @@ WAITING = """
 select place from lane
  where agent = :agent and provider = :provider and owner is null and due_at > cast(:now as int8)
  order by due_at desc, place limit :limit /*skip locked*/"""
-DUE_NOW = """
-update delivery set due_at = :now
- where n = (select n from delivery
-             where agent = :agent and provider = :provider and place = :place
-               and state in ('scheduled', 'sending', 'uncertain') order by n limit 1)"""
+DUE_NOW = f"update delivery set due_at = :now where n = (select n from delivery where {UNSETTLED} limit 1)"
 LANE_DUE_NOW = "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place"
 PAIRS = "select distinct agent, provider from lane order by agent, provider"
 PASSED_MAX = 120  # deliveries of one lane that are searched for one that may overtake
