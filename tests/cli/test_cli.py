@@ -699,6 +699,14 @@ async def test_a_person_who_stops_waiting_for_a_reply_is_told_where_to_ask_for_i
     assert (process.returncode, b"Traceback" in errors) == (130, False)
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="shows what a process has loaded")
+def test_the_libraries_of_the_model_are_loaded_when_it_is_ready(data):
+    with running(data, OPENAI_API_KEY="sk-of-nobody") as (process, ready):
+        loaded = Path(f"/proc/{process.pid}/maps").read_text()
+    assert "OpenAI" in str(ready) or "openai" in str(ready)
+    assert "pydantic_core" in loaded, "pydantic-ai"
+
+
 # --- a terminal ------------------------------------------------------------------------------------
 
 

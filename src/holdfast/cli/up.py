@@ -28,7 +28,7 @@ from holdfast.cli.status_file import StatusFile
 from holdfast.config import HOST, PORT
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.kernel import log
-from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.errors import ConfigInvalid, HoldfastError
 from holdfast.kernel.hardening import variables
 from holdfast.runtime.app import detect_agents, secure_folder
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.config import Config as Settings
     from holdfast.config import ServerTable
     from holdfast.kernel.errors import StoreBroken
+    from holdfast.turns.agents import Agents
 
 ESCAPED_BYTES_PER_BYTE = 6  # JSON may write any byte as \u00xx
 ENVELOPE_BYTES = 64 * 1024
@@ -127,6 +128,7 @@ async def _serve(invocation: Invocation, listening: "ServerTable", *, verbose: b
             token = load_token(folder, variables().get("HOLDFAST_TOKEN"), runtime.entropy)
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
             await runtime.health()  # starts the check for damaged pages
+            await _load_models(crew.agents)
             life.server, url, code = await _server(runtime, token, listening, folder, limit)
             await runtime.db.write(note_settings(_described(settings, listening), by=acting()))
             status = StatusFile(folder, runtime, _say_json if as_json else _say)
@@ -139,6 +141,15 @@ async def _serve(invocation: Invocation, listening: "ServerTable", *, verbose: b
     if life.broken is not None:
         raise life.broken
     return OK
+
+
+async def _load_models(agents: "Agents") -> None:
+    """Load the libraries of the models, so that the first answer takes no longer than later ones."""
+    for model in agents.connected:
+        try:
+            await model.load()
+        except HoldfastError as error:  # other agents serve, and each request reports it
+            print_warning(str(error))
 
 
 async def _server(
