@@ -72,7 +72,7 @@ async def up(
     --public-host and choose a token (HOLDFAST_TOKEN, or one created with `holdfast token new`).
 
     HOLDFAST_TOKEN sets the operator's token, 32 or more random characters. By default a token is generated and stored
-    in the data folder.
+    in the data folder. HOLDFAST_EVENT_LOOP=uvloop runs on uvloop, if holdfast[uvloop] is installed: it costs less CPU.
 
     \b
     Examples:
