@@ -2,6 +2,8 @@
 
 A no-tool turn waits at most 6 times, an accept at most 2 times: rows that do not depend on each other are asked for at
 once, and statements without rows travel with the next ones or with COMMIT.
+
+Rules: D31.
 """
 
 from collections import Counter
