@@ -19,7 +19,7 @@ from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import UserSaid
 from holdfast.turns.observe_sql import observe_messages
-from holdfast.turns.turn import Phase, Step, TurnEvent
+from holdfast.turns.turn import Phase, Step, Turn, TurnEvent
 from holdfast.turns.turn_sql import append_step, commit_turn, open_turn, resume_turn
 from tests.store.test_node_sql import EVERYTHING
 from tests.support.driver import address_of, returned, started, tool_step
@@ -299,9 +299,9 @@ async def test_a_write_that_expects_another_sequence_is_void(driver):
     assert await driver.rows(EVERYTHING) == before
 
 
-async def spoken(driver, who, chat="room"):
+async def spoken(driver, who, chat="room", **place):
     """A turn of somebody, answered; whether it knew that its chat has several people."""
-    await driver.accept(driver.arrival("hi", who=who, chat=chat))
+    await driver.accept(driver.arrival("hi", who=who, chat=chat, **place))
     claim = await driver.db.write(claim_mailbox(driver.node))
     mail = await driver.db.read(read_mail(claim, limit=1))
     turn = await driver.db.write(open_turn(claim, driver.opening(mail.session, mail.waiting)))
@@ -348,6 +348,33 @@ async def test_a_chat_is_shared_once_a_link_between_its_speakers_is_taken_back(d
     assert await spoken(driver, who)
     await linked(driver, "ada", "bob")
     assert await spoken(driver, who), "once two people have spoken there it stays so"
+
+
+DIRECT = {"channel": "telegram", "type": "dm"}
+
+
+async def retried(driver, who, chat="room"):
+    """A retry of the last turn; whether it knew that its chat has several people."""
+    await driver.accept(driver.arrival("/retry", who=who, chat=chat, **DIRECT))
+    claim = await driver.db.write(claim_mailbox(driver.node))
+    mail = await driver.db.read(read_mail(claim, limit=1))
+    ((again,),) = await driver.rows("select principal from turn order by opened_at desc, n desc limit 1")
+    opening = driver.opening(mail.session, mail.waiting, retry=True)
+    opening = replace(opening, principal=Principal(again), retried_by=mail.waiting[0].principal)
+    turn = await driver.db.write(open_turn(claim, opening))
+    assert isinstance(turn, Turn), turn
+    await driver.answer(claim, turn, "hello again")
+    await driver.db.write(release_claim(claim))
+    return turn.shared
+
+
+async def test_a_chat_is_shared_once_an_account_retries_what_it_said_as_somebody_else(driver):
+    await linked(driver, "cy", "ada")
+    assert not await spoken(driver, "cy", **DIRECT), "as ada"
+    assert not await retried(driver, "cy")
+    assert not await retried(driver, "ada")
+    await unlinked(driver, "cy")
+    assert await retried(driver, "cy"), "cy reads what is answered as to ada"
 
 
 @pytest.mark.parametrize("link", [("cy", "ada"), ("ada", "cy")])

@@ -85,6 +85,7 @@ def lookups_say_who_reads(evidence: Evidence) -> Found:
     """A provider is given the true principal and audience of a query, because it filters its results by them."""
     homes = {row["address"]: row["id"] for row in evidence.rows["mailbox"]}
     turns = evidence.rows.by("turn", "mailbox")
+    retries = _retries(evidence)
     shown = {n for entry in evidence.rows["entry"] for n in _shown_by(entry)}
     for lookup in evidence.lookups:
         query = lookup.query
@@ -93,11 +94,24 @@ def lookups_say_who_reads(evidence: Evidence) -> Found:
             yield f"lookup {lookup.n} for {query.naming.address} was asked of {lookup.lane.agent}"
         is_agents = query.key.principal.startswith(PRINCIPALS)  # an agent acts for many people
         here = [] if is_operators else turns.get(homes.get(query.naming.address, ""), [])
-        alone = _is_chat_alone(evidence, query, here, shown=lookup.n in shown)
+        readers = [*here, *(one for row in here for one in retries.get((row["session"], row["n"]), ()))]
+        alone = _is_chat_alone(evidence, query, readers, shown=lookup.n in shown)
         if query.group not in alone or (is_agents and query.askers):
             yield f"lookup {lookup.n} for {query.naming.address} says that it is for that chat alone: {query.group}"
         if (query.naming.session, query.naming.principal) != (query.key.session, query.key.principal):
             yield f"lookup {lookup.n} for {query.key.session} names {query.naming.session}"
+
+
+def _retries(evidence: Evidence) -> dict[tuple[str, int], list[Row]]:
+    """By turn: the sender of the /retry that opened it, as a speaker before it. No other command opens a turn."""
+    opened = {(row["session"], row["n"]): row["opened_at"] for row in evidence.rows["turn"]}
+    found: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in evidence.rows["inbound"]:
+        turn = row["session"], row["turn"]
+        if row["kind"] == "command" and turn in opened:
+            seen = {"session": "", "n": 0, "first_seq": 0, "principal": row["principal"], "opened_at": opened[turn] - 1}
+            found[turn].append(seen)
+    return found
 
 
 def _shown_by(entry: Row) -> Iterator[int]:

@@ -181,6 +181,7 @@ class MailboxProcessor:
             principal=Principal(again[-1].principal),
             human=head.human,
             retry=True,
+            retried_by=head.principal,
             operators=self._agents.policy(claim.agent).access.operators,
             where=head.where,
             repeats=(SessionId(spoken[-1].session or mail.session), last_turn),

@@ -126,6 +126,7 @@ class TurnOpening:
     principal: Principal
     human: bool = True
     retry: bool = False  # undo the last turn first (D41), if the sender of the first message may
+    retried_by: Principal | None = None  # the sender of a retry, who reads the answer
     repeats: tuple[SessionId, int] | None = None  # the turn that a retry undoes; the retry inherits its chain
     operators: frozenset[str] = frozenset()  # the agent's named operators, for a retry
     where: CallerDirectory = NOWHERE
