@@ -14,7 +14,7 @@ from psycopg import errors
 
 from holdfast.kernel.errors import Remedy, SessionMoved, StoreUnavailable
 from holdfast.store.postgres import PostgresDatabase
-from holdfast.store.postgres.connection import Connection
+from holdfast.store.postgres.connection import PipelineConnection
 from holdfast.store.postgres.database import RETRIES_MAX
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.script import Call, many, one, rows, run
@@ -158,11 +158,15 @@ LOST = [
     psycopg.OperationalError("server closed the connection unexpectedly"),
     psycopg.InterfaceError("the connection is closed"),
     errors.AdminShutdown("terminating connection due to administrator command"),
-    ConnectionResetError(104, "Connection reset by peer"),
+    ConnectionResetError(104, "PipelineConnection reset by peer"),
     TimeoutError(),
 ]
 # A write waits for the server where it needs rows and at its end; the begin, the name and the batch travel with these.
-POINTS = {"acquire": (Pool, "acquire", 1), "rows": (Connection, "sync", 1), "commit": (Connection, "sync", 2)}
+POINTS = {
+    "acquire": (Pool, "acquire", 1),
+    "rows": (PipelineConnection, "sync", 1),
+    "commit": (PipelineConnection, "sync", 2),
+}
 
 
 def fail_once(monkeypatch, point, error, *, after=False):
@@ -179,7 +183,7 @@ def fail_once(monkeypatch, point, error, *, after=False):
         monkeypatch.setattr(owner, method, real)
         if after:
             await real(self, *arguments, **options)
-        if isinstance(self, Connection):
+        if isinstance(self, PipelineConnection):
             self.terminate()
         raise error
 
@@ -228,7 +232,7 @@ async def test_a_refusal_stands_even_if_the_connection_is_lost_before_its_rollba
     def lost(self, _sql):
         self.terminate()
 
-    monkeypatch.setattr(Connection, "finish", lost)
+    monkeypatch.setattr(PipelineConnection, "finish", lost)
     with pytest.raises(SessionMoved):
         await db.write(Call("refused", refused))
     assert await keys(db) == []
@@ -259,7 +263,7 @@ async def test_a_connection_lost_while_a_schema_is_made_is_unavailable(postgres_
 
 
 async def test_a_connection_lost_while_hints_pass_is_unavailable(db, monkeypatch):
-    monkeypatch.setitem(POINTS, "listen", (Connection, "listen", 1))
+    monkeypatch.setitem(POINTS, "listen", (PipelineConnection, "listen", 1))
     for error in LOST:
         with monkeypatch.context() as patch:
             fail_once(patch, "rows", error)
@@ -280,7 +284,7 @@ async def test_closing_a_database_whose_connections_do_not_come_back_ends(postgr
         lent = await database._pool.acquire()
         await database.close()
         assert lent.is_closed
-        database._pool.release(lent)
+        await database._pool.release(lent)
         with pytest.raises(StoreUnavailable):
             await keys(database)
 
@@ -297,7 +301,7 @@ async def test_a_race_whose_rollback_is_lost_runs_again_on_another_connection(db
         self.terminate()
 
     await db.write(Call("put", put("a")))
-    monkeypatch.setattr(Connection, "finish", lost)
+    monkeypatch.setattr(PipelineConnection, "finish", lost)
     await db.write(Call("put", script))
     assert await keys(db) == ["a", "b"]
     assert runs == 2 < RETRIES_MAX

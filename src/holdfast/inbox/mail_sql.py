@@ -8,7 +8,7 @@ from holdfast.kernel.ids import Instant, MessageId, Principal, SessionId
 from holdfast.memory.naming import CallerDirectory
 from holdfast.store.script import Query, Row, Script, together, verb
 from holdfast.turns.fence_sql import stands
-from holdfast.turns.turn_sql import read_turn
+from holdfast.turns.read_turn_sql import read_turn
 
 MAILBOX = """
 select mailbox.fence, mailbox.session_id, mailbox.depth, mailbox.unattended, session.open_turn, session.last_seq,

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replace_body
 
-from holdfast.inbox.agent_chain import Chain, chain_of_turn, loaded, stored
+from holdfast.inbox.agent_chain import Chain, chain_of_turn, stored
 from holdfast.inbox.mailbox import Claim, SessionHead
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
-from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
+from holdfast.kernel.ids import MessageId, Principal, SessionId
 from holdfast.memory.cursor_sql import marks_queries, places_of, schedule
 from holdfast.memory.delivery import TurnSpan
 from holdfast.memory.naming import CallerDirectory, NamingInputs
@@ -25,6 +25,7 @@ from holdfast.turns.context import calibrate
 from holdfast.turns.fence_sql import Held, held_of, hold, hold_query, lighten
 from holdfast.turns.journal import AnyBody, Recalled
 from holdfast.turns.journal_sql import append
+from holdfast.turns.read_turn_sql import READ_TURN, read_turn, turn_of, turn_queries
 from holdfast.turns.speaker_sql import attend, attend_query
 from holdfast.turns.turn import (
     CLOSED,
@@ -63,14 +64,6 @@ update session
    set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now,
        several = case when principal = :principal then several else 1 end
  where id = :session"""
-READ_TURN = """
-select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
-       (select epoch from session where id = :session), approval, directory, repo, chain,
-       (select shared from mailbox where id = turn.mailbox)
-  from turn where session = :session and n = :n"""
-TURN_MESSAGES = """
-select message, hop from inbound
- where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' order by seq"""
 REPEATED = "select chain, principal from turn where session = :session and n = :n"
 TURN_FENCE = "select fence from turn where session = :session and n = :n"
 RESUME = """
@@ -225,43 +218,6 @@ def _hop(messages: Sequence[MessageId], taken: Sequence[list[Row]]) -> int:
     return hop
 
 
-def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script[Turn]:
-    found = yield from together(*_turn_queries(claim, session, n))
-    return (yield from _turn_of(session, n, last_seq, found))
-
-
-def _turn_queries(claim: Claim, session: SessionId, n: int) -> tuple[Query, Query]:
-    """The queries whose rows `_turn_of` takes."""
-    return Query(READ_TURN, {"session": session, "n": n}), Query(TURN_MESSAGES, {"mailbox": claim.mailbox})
-
-
-def _turn_of(session: SessionId, n: int, last_seq: int, found: Sequence[list[Row]]) -> Script[Turn]:
-    row, messages = found[0][0] if found[0] else None, found[1]
-    if row is None:
-        raise InvariantBroken(f"the open turn {n} of {session} has no row", session=session)
-    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval, directory, *more = row
-    repo, chain, shared = more
-    awaited = (yield from approval_sql.read_approval(ApprovalId(approval))) if phase == Phase.AWAITING.value else None
-    return Turn(
-        session=session,
-        n=n,
-        phase=Phase(phase),
-        attempt=attempt,
-        principal=Principal(principal),
-        messages=tuple(MessageId(message) for message, _ in messages),
-        first_seq=first_seq,
-        last_seq=last_seq,
-        epoch=epoch,
-        stopping=stop_at is not None,
-        opened_at=Instant(opened_at),
-        hop=max((hop for _, hop in messages), default=0),
-        approval=awaited,
-        where=CallerDirectory(directory or "", repo or ""),
-        chain=loaded(chain),
-        shared=bool(shared),
-    )
-
-
 @verb
 def resume_turn(claim: Claim, turn: Turn) -> Script[Turn]:
     yield from hold(claim, session=turn.session)
@@ -288,10 +244,10 @@ def _require_resumed(claim: Claim, turn: Turn, current: Turn) -> Script[None]:
 
 @verb
 def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
-    _, row, found = yield from _hold_all(claim, turn.session, *_turn_queries(claim, turn.session, turn.n))
+    _, row, found = yield from _hold_all(claim, turn.session, *turn_queries(claim, turn.session, turn.n))
     if row is None or row[2] != turn.n:
         raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
-    current = yield from _turn_of(turn.session, turn.n, row[0], found)
+    current = yield from turn_of(turn.session, turn.n, row[0], found)
     if row[0] != turn.last_seq:
         yield from _require_mine(claim, turn, row[0], turn.last_seq + len(step.entries))
         return current

@@ -34,7 +34,7 @@ STATEMENTS_PREPARED_MAX = 512  # scripts hold a few hundred; beyond this a conne
 Notified = Callable[[bytes], None]  # called with the payload of a notification
 
 
-class Connection:
+class PipelineConnection:
     """A server session that belongs to one caller at a time and to the loop that opened it."""
 
     def __init__(self, session: psycopg.AsyncConnection[Row]) -> None:
@@ -49,7 +49,6 @@ class Connection:
         self._unread = 0  # queues that were sent and whose results nobody waits for
         self._arrived: asyncio.Future[None] | None = None
         self._notified: Notified | None = None
-        self.ending: asyncio.Task[None] | None = None  # a cancellation that is still on its way to the server
         self.round_trips = 0
         self.idle_since_s = self._loop.time()
         self.is_closed = False
@@ -72,6 +71,7 @@ class Connection:
             await connection.sync(CONNECT_TIMEOUT_S)
         except BaseException:
             connection.terminate()
+            await connection.end()
             raise
         return connection
 
@@ -137,7 +137,7 @@ class Connection:
         await self.fetch(f"listen {channel}", timeout_s=CONNECT_TIMEOUT_S)
 
     def terminate(self) -> None:
-        """Close at once. The server is asked to cancel a statement that is still running."""
+        """Close at once. `end` follows, because the server may still run a statement."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -146,12 +146,13 @@ class Connection:
         os.close(self._socket)
         if self._arrived is not None and not self._arrived.done():
             self._arrived.set_exception(psycopg.OperationalError("the connection was closed"))
-        if self._libpq.transaction_status == TransactionStatus.ACTIVE and not self._is_lost():
-            self.ending = self._loop.create_task(self._cancel())
-        else:
+        if self._libpq.transaction_status != TransactionStatus.ACTIVE:
             self._libpq.finish()
 
-    async def _cancel(self) -> None:
+    async def end(self) -> None:
+        """Cancel at the server what was still running when the connection was closed."""
+        if self._is_lost():
+            return
         with suppress(psycopg.Error, OSError):
             await self._session.cancel_safe(timeout=CANCEL_TIMEOUT_S)
         self._libpq.finish()

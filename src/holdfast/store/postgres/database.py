@@ -26,7 +26,7 @@ from psycopg.pq.abc import PGresult
 
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import InvariantBroken, StoreUnavailable
-from holdfast.store.postgres.connection import Connection
+from holdfast.store.postgres.connection import PipelineConnection
 from holdfast.store.postgres.dialect import translate
 from holdfast.store.postgres.faults import RACES, STALE, translated
 from holdfast.store.postgres.hints import Hints
@@ -81,8 +81,8 @@ class PostgresDatabase:
         schema = checked_schema(schema)
         known = known_migrations() if migrations is None else tuple(migrations)
 
-        async def connect() -> Connection:
-            return await Connection.open(dsn, SETTINGS | {"search_path": schema})
+        async def connect() -> PipelineConnection:
+            return await PipelineConnection.open(dsn, SETTINGS | {"search_path": schema})
 
         with translated("open"):
             await migrate(dsn, schema, known)
@@ -143,13 +143,13 @@ class PostgresDatabase:
             transaction = Transaction(connection, call, readonly=readonly)
             return await transaction.run()
         finally:
-            self._pool.release(connection)
+            await self._pool.release(connection)
 
 
 class Transaction(Generic[R]):
     """One script between BEGIN and COMMIT on a connection."""
 
-    def __init__(self, connection: Connection, call: Call[R], *, readonly: bool) -> None:
+    def __init__(self, connection: PipelineConnection, call: Call[R], *, readonly: bool) -> None:
         self._connection = connection
         self._call = call
         self._readonly = readonly

@@ -11,7 +11,7 @@ It starts no tasks: a caller awaits `send` where a delay is acceptable, and the 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from holdfast.store.postgres.connection import Connection
+from holdfast.store.postgres.connection import PipelineConnection
 from holdfast.store.postgres.pool import Pool
 
 HINT_GAP_S = 0.050  # at most one NOTIFY per node in this interval
@@ -21,12 +21,14 @@ TIMEOUT_S = 10.0
 class Hints:
     """Sends and receives the hints of one node on the channel of a schema."""
 
-    def __init__(self, channel: str, node: str, pool: Pool, connect: Callable[[], Awaitable[Connection]]) -> None:
+    def __init__(
+        self, channel: str, node: str, pool: Pool, connect: Callable[[], Awaitable[PipelineConnection]]
+    ) -> None:
         self._channel = channel
         self._node = node
         self._pool = pool
         self._connect = connect
-        self._listener: Connection | None = None
+        self._listener: PipelineConnection | None = None
         self._connecting = asyncio.Lock()  # two callers of `heard` must not open two connections
         self._heard = False
         self._wanted = False
@@ -68,7 +70,7 @@ class Hints:
         try:
             await connection.fetch("select pg_notify($1, $2)", (self._channel, self._node), timeout_s=TIMEOUT_S)
         finally:
-            self._pool.release(connection)
+            await self._pool.release(connection)
 
     async def _listen(self) -> None:
         listener = await self._connect()
@@ -76,6 +78,7 @@ class Hints:
             await listener.listen(self._channel, self._on_notify)
         except BaseException:
             listener.terminate()
+            await listener.end()
             raise
         self._listener = listener
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from holdfast.kernel.errors import StoreUnavailable
-from holdfast.store.postgres.connection import Connection
+from holdfast.store.postgres.connection import PipelineConnection
 
 ACQUIRE_TIMEOUT_S = 10.0
 IDLE_MAX_S = 300.0  # a proxy may have dropped a connection that was idle for longer
@@ -13,16 +13,15 @@ IDLE_MAX_S = 300.0  # a proxy may have dropped a connection that was idle for lo
 class Pool:
     """At most `size` connections. Each is lent to one caller at a time; the one used last is lent first."""
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], size: int) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[PipelineConnection]], size: int) -> None:
         self._connect = connect
         self._size = size
         self._free = asyncio.Semaphore(size)
-        self._idle: list[Connection] = []
-        self._lent: set[Connection] = set()
-        self._ending: set[asyncio.Task[None]] = set()
+        self._idle: list[PipelineConnection] = []
+        self._lent: set[PipelineConnection] = set()
         self._is_closed = False
 
-    async def acquire(self) -> Connection:
+    async def acquire(self) -> PipelineConnection:
         """Lend a connection. Raises `StoreUnavailable`, and what `connect` raises."""
         async with asyncio.timeout(ACQUIRE_TIMEOUT_S):
             await self._free.acquire()
@@ -34,15 +33,18 @@ class Pool:
         self._lent.add(connection)
         return connection
 
-    def release(self, connection: Connection) -> None:
-        self._lent.discard(connection)
-        self._note_ending(connection)
+    async def release(self, connection: PipelineConnection) -> None:
         if connection.is_worn or self._is_closed:
             connection.terminate()
-        if not connection.is_closed:
-            connection.idle_since_s = asyncio.get_running_loop().time()
-            self._idle.append(connection)
-        self._free.release()
+        try:
+            if connection.is_closed:
+                await connection.end()
+            else:
+                connection.idle_since_s = asyncio.get_running_loop().time()
+                self._idle.append(connection)
+        finally:
+            self._lent.discard(connection)
+            self._free.release()
 
     async def close(self, timeout_s: float) -> None:
         """Wait for the connections that are lent, then close all."""
@@ -57,17 +59,10 @@ class Pool:
             pass  # the callers of these get an error
         for connection in (*self._idle, *self._lent):
             connection.terminate()
-            self._note_ending(connection)
+            await connection.end()
         self._idle.clear()
-        if self._ending:
-            await asyncio.wait(self._ending)
 
-    def _note_ending(self, connection: Connection) -> None:
-        if connection.ending is not None:
-            self._ending.add(connection.ending)
-            connection.ending.add_done_callback(self._ending.discard)
-
-    def _take(self) -> Connection | None:
+    def _take(self) -> PipelineConnection | None:
         """The idle connection that was used last, if it can still be used."""
         if self._is_closed:
             raise StoreUnavailable("the database is closed")
@@ -76,5 +71,5 @@ class Pool:
             connection = self._idle.pop()
             if not connection.is_closed and connection.idle_since_s >= oldest_s:
                 return connection
-            connection.terminate()
+            connection.terminate()  # it is idle, so nothing runs at the server
         return None
