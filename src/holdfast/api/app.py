@@ -1,6 +1,6 @@
 """The ASGI application: guard, route, handler. Every error is answered as JSON of one shape."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -32,10 +32,9 @@ from holdfast.api.errors import (
 from holdfast.api.limits.admission import Admission, Requester
 from holdfast.api.limits.connections import Connections, is_loopback
 from holdfast.api.limits.server_limits import ServerLimits
-from holdfast.api.metrics import Metrics, Sources
+from holdfast.api.metrics import Metrics
 from holdfast.api.request import check_content_type, decode, read_body, read_query
 from holdfast.api.routes.table import ENDPOINTS
-from holdfast.api.routes.webhooks import NoHooks
 from holdfast.api.shapes.shapes import error_view
 from holdfast.api.streams.event_stream import EventStream
 from holdfast.api.streams.websocket import Sockets
@@ -44,9 +43,7 @@ from holdfast.audit.actor import acting_as
 from holdfast.inbox.channel import Webhooks
 from holdfast.kernel import log
 from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError, RobotRefused
-from holdfast.kernel.tasks import Tasks
 from holdfast.runtime.runtime import Runtime
 
 HEALTH, READY = "/healthz", "/readyz"
@@ -59,29 +56,27 @@ class Setup:
     token: str
     version: str
     body_bytes_max: int
-    clock: Clock
-    entropy: Entropy
-    tasks: Tasks
     names: Names = field(default_factory=Names)
     limits: ServerLimits = field(default_factory=ServerLimits)
-    hooks: Webhooks = field(default_factory=NoHooks)
-    sources: Sources = field(default_factory=Sources)
+    clock: Clock | None = None  # None: the runtime's
+    hooks: Webhooks | None = None  # None: the channels of the runtime
+    wal_bytes: Callable[[], int | None] = lambda: None
 
 
 def make_app(runtime: Runtime, setup: Setup, endpoints: Iterable[Endpoint] = ENDPOINTS) -> "HttpApp":
     """Build the ASGI application of a runtime."""
-    every = tuple(endpoints)
-    logins = Logins(setup.token, runtime.db, setup.clock, setup.entropy)
-    guard = Guard(Keyring(setup.token, runtime.db, setup.clock), logins, setup.clock, setup.names)
-    metrics = Metrics(setup.version, setup.sources)
+    every, clock = tuple(endpoints), setup.clock or runtime.clock
+    logins = Logins(setup.token, runtime.db, clock, runtime.entropy)
+    guard = Guard(Keyring(setup.token, runtime.db, clock), logins, clock, setup.names)
+    metrics = Metrics(setup.version, setup.wal_bytes)
     runtime.tap(metrics.hear, deltas=False)
     settings = Settings(
         body_bytes_max=setup.body_bytes_max,
-        tasks=setup.tasks,
+        tasks=runtime.tasks,
         metrics=metrics,
         logins=logins,
-        hooks=setup.hooks,
-        admission=Admission(setup.limits, setup.clock, body_bytes_max=setup.body_bytes_max),
+        hooks=setup.hooks or runtime.channel_registry,
+        admission=Admission(setup.limits, clock, body_bytes_max=setup.body_bytes_max),
     )
     connections = Connections(setup.limits, guard.is_trusted, metrics.dropped)
     metrics.count_held(settings.admission.bodies, connections)

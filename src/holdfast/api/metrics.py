@@ -5,7 +5,7 @@ Rule 2: labels are agents, providers, channels, states and codes. No text that a
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -23,26 +23,21 @@ ACCEPT_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 TURN_ENDS = {"turn.answered": "answered", "turn.failed": "failed", "turn.interrupted": "interrupted"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """Metrics that only the running process can supply."""
-
-    wal_bytes: Callable[[], int | None] = lambda: None
-    channels: Callable[[], Mapping[tuple[str, str], bool]] = dict  # by (agent, channel): whether it is connected
-    servers: Callable[[], Sequence[ToolServerStatus]] = tuple  # MCP servers
-
-
 @dataclass(frozen=True, slots=True)
 class Present:
     """The values that a scrape shows beside the counters."""
 
     gauges: Gauges
     health: Health
+    channels: Mapping[tuple[str, str], bool] = field(
+        default_factory=dict
+    )  # by (agent, channel): whether it is connected
+    servers: Sequence[ToolServerStatus] = ()  # MCP servers
 
 
 class Metrics:
-    def __init__(self, version: str, sources: Sources | None = None) -> None:
-        self._sources = sources or Sources()
+    def __init__(self, version: str, wal_bytes: Callable[[], int | None] = lambda: None) -> None:
+        self._wal_bytes = wal_bytes
         self._present: Present | None = None
         self.registry = CollectorRegistry()
         self._messages = self._counter("messages", "Messages by what became of them", "outcome")
@@ -124,10 +119,10 @@ class Metrics:
         yield _gauge("deliveries_open", "Deliveries that have not ended well", open_, "provider", "state")
         replies = [(key, float(count)) for key, count in gauges.replies.items()]
         yield _gauge("replies_open", "Replies that have not been delivered", replies, "channel", "state")
-        connected = [(key, float(is_up)) for key, is_up in self._sources.channels().items()]
+        connected = [(key, float(is_up)) for key, is_up in self._present.channels.items()]
         yield _gauge("channel_up", "Whether the channel is connected to its platform", connected, "agent", "channel")
-        yield from _servers(self._sources.servers())
-        wal_bytes = self._sources.wal_bytes()
+        yield from _servers(self._present.servers)
+        wal_bytes = self._wal_bytes()
         if wal_bytes is not None:
             yield _gauge("wal_bytes", "Size of the store's write-ahead log", [((), float(wal_bytes))])
         troubles = CounterMetricFamily("holdfast_troubles", "Warnings and errors in the log", labels=["event"])

@@ -149,7 +149,6 @@ async def _server(
     from holdfast.api.app import Setup, make_app
     from holdfast.api.auth.guard import Names
     from holdfast.api.limits.open_files import fitted
-    from holdfast.api.metrics import Sources
     from holdfast.api.server import HttpServer, address_of, bind, url_of
 
     names = Names(listening.public_hosts, listening.trusted_proxies)
@@ -163,17 +162,9 @@ async def _server(
             token=token.value,
             version=holdfast.__version__,
             body_bytes_max=limit,
-            clock=runtime.clock,
-            entropy=runtime.entropy,
-            tasks=runtime.tasks,
             names=names,
             limits=fitted(listening.limits),
-            hooks=runtime.channel_registry,
-            sources=Sources(
-                wal_bytes=lambda: _size_of(folder / WAL),
-                channels=runtime.channel_registry.connected,
-                servers=runtime.tool_servers,
-            ),
+            wal_bytes=lambda: _size_of(folder / WAL),
         ),
     )
     server = HttpServer(app, socket, runtime.clock, frame_bytes_max=limit)

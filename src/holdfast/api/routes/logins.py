@@ -140,6 +140,7 @@ def _me(viewer: Viewer, logins: Logins, cookie: str) -> Me:
 @route("GET /metrics", Scope.READ, media_type="text/plain")
 async def get_metrics(call: HttpCall) -> Response:
     """Prometheus metrics."""
-    gauges = await call.viewer.whole("gauges").db.read(read_gauges())
-    present = Present(gauges, await call.viewer.health())
+    runtime = call.viewer.whole("gauges")
+    gauges, channels = await runtime.db.read(read_gauges()), runtime.channel_registry.connected()
+    present = Present(gauges, await runtime.health(), channels, runtime.tool_servers())
     return Response(call.settings.metrics.render(present), media_type=MEDIA_TYPE, headers=PRIVATE)
