@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from holdfast.api.shapes.actions import action_view, actions_view
-from holdfast.audit.action import NO_DIGEST, Action, ActionFilter, act_named, broken_link, encode_detail
+from holdfast.audit.action import COLUMNS, NO_DIGEST, Action, ActionFilter, act_named, broken_link, columns_of
 from holdfast.audit.action_sql import list_actions, read_last_action
 from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.new_file import write_new
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 PAGE = 1_000
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
-COLUMNS = ("n", "at", "verb", "actor_kind", "actor", "label", "origin", "subject", "outcome", "code", "count", "detail")
 
 
 @visitor()
@@ -136,11 +135,9 @@ def _encoded(rows: list[Action], *, as_csv: bool) -> bytes:
 
 
 def _cells(one: Action) -> list[str | int]:
-    by = one.by
-    found = [by.kind.value, by.id, by.label, by.origin, one.subject, one.outcome.value, one.code]
-    return [one.n, when(one.at), one.verb, *map(_inert, found), one.count, encode_detail(one.detail)]
+    return [_inert(cell) for cell in {**columns_of(one), "at": when(one.at)}.values()]
 
 
-def _inert(text: str) -> str:
+def _inert(cell: str | int) -> str | int:
     """A cell that no spreadsheet evaluates as a formula: senders choose their own names."""
-    return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in {"=", "+", "-", "@"} else cell
