@@ -8,7 +8,6 @@ import asyncio
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.api.shapes.shapes import message_view
 from holdfast.cli.command import Invocation, Runtime, command
@@ -19,10 +18,8 @@ from holdfast.cli.running import exit_code
 from holdfast.cli.signals import on_signal
 from holdfast.inbox.message import Accepted, accepted_message
 from holdfast.kernel.errors import HoldfastError
-
-if TYPE_CHECKING:
-    from holdfast.kernel.ids import MessageId
-    from holdfast.kernel.notifier import Feed
+from holdfast.kernel.ids import MessageId
+from holdfast.kernel.notifier import Feed
 
 HISTORY_ENTRIES = 20
 LEAVE = frozenset({"/quit", "/exit"})
@@ -55,9 +52,9 @@ async def chat(invocation: Invocation, agent: AgentName = None, chat: Chat = "te
 class AcceptedLine:
     """A durable line, with the events since before it was accepted."""
 
-    message: "MessageId"
+    message: MessageId
     behind: int
-    feed: "Feed"
+    feed: Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +103,7 @@ class TerminalChat:
 
     # --- input
 
-    async def listen(self, keyboard: "Keyboard") -> None:
+    async def listen(self, keyboard: Keyboard) -> None:
         """Accept every line as it arrives; the end of the input ends the conversation."""
         self._prompt()
         try:
@@ -115,7 +112,7 @@ class TerminalChat:
         finally:
             self._turns.put_nowait(None)
 
-    async def _hear(self, keyboard: "Keyboard") -> bool:
+    async def _hear(self, keyboard: Keyboard) -> bool:
         """Accept one line. Returns whether there may be another."""
         try:
             line = await keyboard.next_line()

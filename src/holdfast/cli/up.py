@@ -15,7 +15,7 @@ import typer
 from msgspec import structs
 
 from holdfast.api.auth.access_token_sql import list_tokens
-from holdfast.api.auth.operator_token import load_token
+from holdfast.api.auth.operator_token import Token, load_token
 from holdfast.api.errors import PublicBindRefused
 from holdfast.audit.action_sql import note_settings
 from holdfast.audit.actor import acting
@@ -25,19 +25,16 @@ from holdfast.cli.logs import FILE, logging_to, to_file
 from holdfast.cli.output import OK, print_json, print_warning, visible
 from holdfast.cli.signals import on_signal
 from holdfast.cli.status_file import StatusFile
-from holdfast.config import HOST, PORT
+from holdfast.config import HOST, PORT, ServerTable
+from holdfast.config import Config as Settings
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.kernel import log
-from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.errors import ConfigInvalid, StoreBroken
 from holdfast.kernel.hardening import variables
 from holdfast.runtime.app import detect_agents, secure_folder
 
 if TYPE_CHECKING:
-    from holdfast.api.auth.operator_token import Token
     from holdfast.api.server import HttpServer
-    from holdfast.config import Config as Settings
-    from holdfast.config import ServerTable
-    from holdfast.kernel.errors import StoreBroken
 
 ESCAPED_BYTES_PER_BYTE = 6  # JSON may write any byte as \u00xx
 ENVELOPE_BYTES = 64 * 1024
@@ -105,18 +102,18 @@ class ServerLifetime:
         if self.server is not None:
             self.server.stop()
 
-    def break_off(self, error: "StoreBroken") -> None:
+    def break_off(self, error: StoreBroken) -> None:
         log.error("store.broken", why=str(error))
         self.broken = error
         self.end()
 
 
-async def _serve(invocation: Invocation, listening: "ServerTable", *, verbose: bool) -> int:
+async def _serve(invocation: Invocation, listening: ServerTable, *, verbose: bool) -> int:
     folder, settings, as_json = invocation.folder, invocation.settings, invocation.as_json
     crew = await detect_agents(settings.agents)
     life, loop = ServerLifetime(), asyncio.get_running_loop()
 
-    def on_broken(error: "StoreBroken") -> None:  # on the writer's thread
+    def on_broken(error: StoreBroken) -> None:  # on the writer's thread
         loop.call_soon_threadsafe(life.break_off, error)
 
     with logging_to(logging.StreamHandler() if verbose else to_file(folder)):
@@ -142,7 +139,7 @@ async def _serve(invocation: Invocation, listening: "ServerTable", *, verbose: b
 
 
 async def _server(
-    runtime: Runtime, token: "Token", listening: "ServerTable", folder: Path, limit: int
+    runtime: Runtime, token: Token, listening: ServerTable, folder: Path, limit: int
 ) -> "tuple[HttpServer, str, str]":
     """The server, its URL, and a one-time login code."""
     import holdfast
@@ -171,7 +168,7 @@ async def _server(
     return server, url_of(socket), app.logins.new_code()
 
 
-async def _check_public(runtime: Runtime, token: "Token", listening: "ServerTable") -> None:
+async def _check_public(runtime: Runtime, token: Token, listening: ServerTable) -> None:
     """A public server needs a chosen token and a public host name. Raises `PublicBindRefused`."""
     now = runtime.clock.now()
     made = any(one.revoked_at is None and not one.has_expired(now) for one in await runtime.db.read(list_tokens()))
@@ -181,7 +178,7 @@ async def _check_public(runtime: Runtime, token: "Token", listening: "ServerTabl
         raise PublicBindRefused(f"{listening.host} is reachable from other machines, but --public-host is missing")
 
 
-def _described(settings: "Settings", listening: "ServerTable") -> str:
+def _described(settings: Settings, listening: ServerTable) -> str:
     """The settings for the audit trail: the checksum of the file, which contains no secrets, and the address."""
     file = "no file" if settings.file is None else hashlib.sha256(settings.file.read_bytes()).hexdigest()
     names = " ".join((*listening.public_hosts, *listening.trusted_proxies))
@@ -200,7 +197,7 @@ class Start:
     """The facts that are printed when the server is ready."""
 
     url: str
-    token: "Token"
+    token: Token
     code: str  # for one login
     model: str  # a sentence
     agent: str  # the default agent

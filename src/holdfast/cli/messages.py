@@ -1,17 +1,18 @@
-"""`holdfast trace`: what happened to one message."""
+"""`holdfast trace` and `attachment`: what happened to one message, and the files that came with it."""
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from holdfast.api.shapes.shapes import message_view
+from holdfast.api.shapes.shapes import Awaited, message_view
 from holdfast.cli.command import Runtime, visitor
-from holdfast.cli.output import Heading, Output, Part, TextTable, facts, what_delivered_means, when
+from holdfast.cli.output import Heading, Output, Part, TextTable, facts, what_delivered_means, when, write_new
 from holdfast.inbox.address import check_part
+from holdfast.inbox.addressing import attachment_hash
+from holdfast.inbox.attachment_sql import find_attachment, read_attachment
+from holdfast.kernel.errors import AttachmentNotFound
 from holdfast.kernel.ids import MessageId
-
-if TYPE_CHECKING:
-    from holdfast.api.shapes.shapes import Awaited
 
 
 @visitor()
@@ -55,8 +56,34 @@ async def trace(
     return Output(view, *text)
 
 
-def _awaits(asked: "Awaited") -> str:
+def _awaits(asked: Awaited) -> str:
     if not asked.cut:
         return f"/approve {asked.approval} or /deny {asked.approval}"
     shown = f"`holdfast approvals show {asked.approval}`"
     return f"/approve {asked.approval} DIGEST, with the digest from {shown}, or /deny {asked.approval}"
+
+
+@visitor()
+async def attachment(
+    runtime: Runtime,
+    hash: Annotated[str, typer.Argument(metavar="HASH", help="The SHA-256, as `holdfast trace` shows it.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The new file; an existing one is not changed.")],
+) -> Output:
+    """Save an attachment of a message to a file.
+
+    The content comes from the sender and may be harmful: open it with care.
+
+    \b
+    Examples:
+      holdfast attachment 9f86d081... --out picture.png
+    """
+    wanted = attachment_hash(hash)
+    found = await runtime.db.read(find_attachment(wanted))
+    body = await runtime.db.read(read_attachment(wanted))
+    if found is None or body is None:
+        raise AttachmentNotFound(f"there is no attachment {wanted}", hash=wanted)
+    write_new(out, body, option="--out")
+    return Output(
+        {"hash": wanted, "name": found.name, "media_type": found.media_type, "bytes": len(body)},
+        f"wrote    {out}\nsent as  {found.name} ({found.media_type}, {len(body)} bytes)",
+    )
