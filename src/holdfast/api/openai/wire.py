@@ -1,6 +1,5 @@
 """The parts of OpenAI's shapes that its clients use."""
 
-import msgspec
 from msgspec import Struct, field
 
 from holdfast.inbox.message_trace import MessageTrace
@@ -132,9 +131,3 @@ class ResponseObject(OpenAiShape, frozen=True, kw_only=True):
 def usage_of(trace: MessageTrace) -> CompletionUsage:
     counted = trace.tokens_in + trace.tokens_out
     return CompletionUsage(prompt_tokens=trace.tokens_in, completion_tokens=trace.tokens_out, total_tokens=counted)
-
-
-def piece_of(value: object, name: str = "") -> bytes:
-    """One server-sent event in OpenAI's format."""
-    head = f"event: {name}\n".encode() if name else b""
-    return head + b"data: " + msgspec.json.encode(value) + b"\n\n"

@@ -2,7 +2,7 @@
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import HttpCall, Param, route
-from holdfast.api.shapes.actions import ActionList, actions_view
+from holdfast.api.shapes.audit import ActionList, actions_view
 from holdfast.audit.action import BY_NAME, ActionFilter, act_named
 from holdfast.kernel.ids import Instant
 

@@ -2,8 +2,7 @@
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import HttpCall, route
-from holdfast.api.shapes.channels import ChannelStandings, standings_view
-from holdfast.api.shapes.tool_servers import ToolServers, servers_view
+from holdfast.api.shapes.connections import ChannelStandings, ToolServers, servers_view, standings_view
 
 QUERY = {"agent": "only this agent's"}
 

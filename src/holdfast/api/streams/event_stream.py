@@ -114,10 +114,9 @@ def _cut(making: Task, ahead: asyncio.Queue[bytes | Exception | None], *last: by
 
 
 def event(name: str, value: object, *, id: str = "") -> bytes:
-    """One server-sent event."""
-    data = msgspec.json.encode(value)
-    head = f"id: {id}\nevent: {name}\n" if id else f"event: {name}\n"
-    return head.encode() + b"data: " + data + b"\n\n"
+    """One server-sent event. OpenAI's completions have no name."""
+    head = "".join(f"{field}: {given}\n" for field, given in (("id", id), ("event", name)) if given)
+    return head.encode() + b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
 async def events_of(frames: AsyncGenerator[msgspec.Struct]) -> AsyncGenerator[bytes]:
