@@ -16,8 +16,15 @@ import discord
 
 from holdfast.channels.discord.client import DiscordHttpClient
 from holdfast.channels.discord.files import DiscordFiles
-from holdfast.channels.discord.guild_channels import channels_of
-from holdfast.channels.discord.mapping import DiscordIdentity, DiscordPlace, deleted, is_readable, place_of, translated
+from holdfast.channels.discord.mapping import (
+    DiscordIdentity,
+    DiscordPlace,
+    channels_of,
+    deleted,
+    is_readable,
+    place_of,
+    translated,
+)
 from holdfast.channels.discord.reading import DiscordEvent, DiscordReader
 from holdfast.inbox.channel import ChannelSetup, Intake
 from holdfast.inbox.chat_message import ChatMessage, MessageChange

@@ -1,4 +1,4 @@
-"""The two ways to receive updates: long polling and a webhook.
+"""Receives updates by long polling or a webhook, and takes each: fetches its file and hands it to the intake.
 
 Rule 1: a poll's offset confirms every update before it, so it moves past an update only when that update and all before
         it have been taken (D2). Updates that were taken but not confirmed come again and are duplicates.
@@ -8,17 +8,28 @@ Rule 3: no pending update is dropped at start, in either mode.
 Rule 4: both modes retry slowly where two processes compete for one bot.
 Rule 5: polling continues while an update is being taken. Each poll returns that update again with up to a hundred that
         follow it, so a slow file delays its own chat, and other chats only when a hundred updates wait behind it.
+Rule 6: an error of the intake is raised, and the update is not acknowledged. The exception is an error that only the
+        sender could correct (`Remedy.CORRECT`): retrying it would block every update behind it for ever.
+Rule 7: an update that cannot be read is acknowledged, and logged by its id only.
+Rule 8: a file that is too large, gone or slow is named without its bytes. Each download has a limit of time
+        (bot_api.DOWNLOAD_S), and all downloads of one poll share another, so that a file delays a message only briefly.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
 from holdfast.channels.telegram.connection import BotConnection
-from holdfast.channels.telegram.reading import IncomingUpdate
+from holdfast.channels.telegram.reading import IncomingUpdate, read_update
 from holdfast.channels.telegram.settings import Webhook
-from holdfast.channels.telegram.update_taker import UpdateTaker
 from holdfast.channels.telegram.update_window import UpdateWindow
+from holdfast.channels.telegram.wire import BotAccount
+from holdfast.inbox.channel import Intake
+from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ChatMessage
+from holdfast.kernel import log
+from holdfast.kernel.errors import HoldfastError, Remedy
+from holdfast.kernel.ids import Instant
 from holdfast.kernel.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -26,6 +37,53 @@ if TYPE_CHECKING:
 
 WEBHOOK_CHECK_MS = 60_000
 AGAIN_MS = 1_000  # between polls while updates are being taken: with unconfirmed updates, Telegram answers at once
+BATCH_DOWNLOADS_MS = 30_000
+
+
+class UpdateTaker:
+    """Takes the updates of one poll concurrently. Each poll has its own, because its updates share download time."""
+
+    def __init__(self, api: "BotApi", me: BotAccount, intake: Intake, now: Callable[[], Instant]) -> None:
+        self._api = api
+        self._me = me
+        self._intake = intake
+        self._now = now
+        self._until = now() + BATCH_DOWNLOADS_MS
+
+    def read(self, raw: object) -> IncomingUpdate:
+        return read_update(raw, self._me)
+
+    async def take(self, update: IncomingUpdate) -> None:
+        try:
+            await self._take(update)
+        except HoldfastError as error:
+            if error.remedy is not Remedy.CORRECT:
+                raise
+            log.warning("channel.skipped", update=update.id, reason=error.code)
+
+    async def _take(self, update: IncomingUpdate) -> None:
+        if update.moved is not None:
+            await self._intake.moved(*update.moved, new_type="group")
+        elif update.message is not None:
+            await self._intake.receive(await self._with_file(update.message, update.file_id))
+        else:
+            (log.warning if update.is_malformed else log.info)(
+                "channel.skipped", update=update.id, reason=update.skipped
+            )
+
+    async def _with_file(self, message: ChatMessage, file_id: str) -> ChatMessage:
+        if not file_id or message.attachments[0].size > ATTACHMENT_BYTES_MAX or self._now() >= self._until:
+            return message
+        try:
+            body = await self._api.download(file_id, ATTACHMENT_BYTES_MAX)
+        except BotApiError as failure:
+            log.warning("attachment.missed", reason=failure.kind.value)
+            return message
+        if body is None:
+            return message
+        return replace(message, attachments=(replace(message.attachments[0], size=len(body), body=body),))
+
+
 MakeTaker = Callable[[], UpdateTaker]
 
 
