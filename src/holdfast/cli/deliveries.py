@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from holdfast.api.shapes.finalisations import finalisation_view, finalisations_view
 from holdfast.api.shapes.memory import Replayed, deliveries_view
+from holdfast.api.shapes.monitoring import finalisation_view, finalisations_view
 from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.options import AfterNumber, AgentName, Limit, OnlyAgent
 from holdfast.cli.output import Output, TextTable, what_delivered_means, when

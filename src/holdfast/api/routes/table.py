@@ -7,18 +7,16 @@ from holdfast.api.routes import (
     actions,
     approvals,
     attachments,
-    channels,
-    finalisations,
     logins,
     messages,
+    monitoring,
     replies,
     sessions,
-    spend,
     webhooks,
 )
 
 MODULES = (
     *(messages, completions, responses, models),  # first, because they get the most requests
-    *(sessions, approvals, replies, attachments, finalisations, spend, channels, access, actions, logins, webhooks),
+    *(sessions, approvals, replies, attachments, monitoring, access, actions, logins, webhooks),
 )
 ENDPOINTS = tuple(one for module in MODULES for one in vars(module).values() if isinstance(one, Endpoint))
