@@ -24,7 +24,7 @@ from holdfast.cli.configuration import explain
 from holdfast.cli.logs import FILE, logging_to, to_file
 from holdfast.cli.output import OK, print_json, print_warning, visible
 from holdfast.cli.signals import on_signal
-from holdfast.cli.status_file import StatusFile
+from holdfast.cli.status import StatusFile
 from holdfast.config import HOST, PORT, ServerTable
 from holdfast.config import Config as Settings
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
@@ -145,7 +145,7 @@ async def _server(
     import holdfast
     from holdfast.api.app import Setup, make_app
     from holdfast.api.auth.guard import Names
-    from holdfast.api.limits.open_files import fitted
+    from holdfast.api.limits.connections import fitted
     from holdfast.api.server import HttpServer, address_of, bind, url_of
 
     names = Names(listening.public_hosts, listening.trusted_proxies)
