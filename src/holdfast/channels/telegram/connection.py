@@ -6,7 +6,7 @@ Delays grow and are randomised, so that bots that lost Telegram together do not 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
+from holdfast.channels.telegram.wire import BotApiError, BotApiErrorKind
 from holdfast.inbox.channel import Intake
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ChannelFailed

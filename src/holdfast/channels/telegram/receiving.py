@@ -19,12 +19,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
 from holdfast.channels.telegram.connection import BotConnection
 from holdfast.channels.telegram.reading import IncomingUpdate, read_update
 from holdfast.channels.telegram.settings import Webhook
 from holdfast.channels.telegram.update_window import UpdateWindow
-from holdfast.channels.telegram.wire import BotAccount
+from holdfast.channels.telegram.wire import BotAccount, BotApiError, BotApiErrorKind
 from holdfast.inbox.channel import Intake
 from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ChatMessage
 from holdfast.kernel import log
