@@ -21,7 +21,6 @@ ARGUMENTS = "holdfast.arguments"
 class InvalidUsage(HoldfastError):
     """The command line names an unknown command or option, or an option has an invalid value."""
 
-    code = "invalid_usage"
     remedy = Remedy.CORRECT
     hint = "Add --help to the command to see its arguments and options."
 

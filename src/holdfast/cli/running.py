@@ -22,7 +22,6 @@ Work = Callable[[], Coroutine[Any, Any, int]]
 class NoRoom(HoldfastError):
     """The disk has no space left for the output of the command."""
 
-    code = "no_room"
     remedy = Remedy.REPAIR
     hint = "Free disk space or redirect the output, then check whether the command took effect."
 
