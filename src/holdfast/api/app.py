@@ -63,9 +63,9 @@ class Setup:
     wal_bytes: Callable[[], int | None] = lambda: None
 
 
-def make_app(runtime: Runtime, setup: Setup, endpoints: Iterable[Endpoint] = ENDPOINTS) -> "HttpApp":
+def make_app(runtime: Runtime, setup: Setup) -> "HttpApp":
     """Build the ASGI application of a runtime."""
-    every, clock = tuple(endpoints), setup.clock or runtime.clock
+    clock = setup.clock or runtime.clock
     logins = Logins(setup.token, runtime.db, clock, runtime.entropy)
     guard = Guard(Keyring(setup.token, runtime.db, clock), logins, clock, setup.names)
     metrics = Metrics(setup.version, setup.wal_bytes)
@@ -80,17 +80,13 @@ def make_app(runtime: Runtime, setup: Setup, endpoints: Iterable[Endpoint] = END
     )
     connections = Connections(setup.limits, guard.is_trusted, metrics.dropped)
     metrics.count_held(settings.admission.bodies, connections)
-    document = answer(openapi.document(every, setup.version)).body
+    document = answer(openapi.document(ENDPOINTS, setup.version)).body
 
     async def get_document(_call: HttpCall) -> Response:
         return Response(document, media_type="application/json")
 
-    table = (*every, replace(openapi.get_document, handler=get_document))
-    handlings = [_Handling(one, runtime, settings, guard) for one in table]
-    routes = [Route(one.path, handling, methods=[one.method]) for one, handling in zip(table, handlings, strict=True)]
-    router = Router(routes, redirect_slashes=False)
-    sockets = Sockets(guard, settings, partial(viewer_for, runtime, settings.admission))
-    return HttpApp(router, guard, settings, public=_Public(table), sockets=sockets, connections=connections)
+    table = (*ENDPOINTS, replace(openapi.get_document, handler=get_document))
+    return HttpApp(table, runtime, settings, guard, connections)
 
 
 class _Handling:
@@ -167,20 +163,15 @@ class _Public:
 
 class HttpApp:
     def __init__(
-        self,
-        router: Router,
-        guard: Guard,
-        settings: Settings,
-        *,
-        public: _Public,
-        sockets: Sockets,
-        connections: Connections,
+        self, table: Iterable[Endpoint], runtime: Runtime, settings: Settings, guard: Guard, connections: Connections
     ) -> None:
-        self._router = router
-        self._sockets = sockets
+        every = [(one, _Handling(one, runtime, settings, guard)) for one in table]
+        routes = [Route(one.path, handling, methods=[one.method]) for one, handling in every]
+        self._router = Router(routes, redirect_slashes=False)
+        self._sockets = Sockets(guard, settings, partial(viewer_for, runtime, settings.admission))
         self._guard = guard
         self._settings = settings
-        self._public = public
+        self._public = _Public(one for one, _ in every)
         self.logins = settings.logins
         self.connections = connections
 

@@ -1,7 +1,7 @@
 """The OpenAPI document, generated from the table of routes and from the shapes."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -62,7 +62,12 @@ def document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
 def _describe(one: Endpoint) -> dict[str, Any]:
     found: dict[str, Any] = {"summary": one.summary, "responses": _responses(one)}
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": dict(one.path_schemas.get(name) or _word(name))}
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": dict(one.path_schemas.get(name) or (NAME if name in NAMES else PART)),
+        }
         for name in re.findall(r"{(\w+)}", one.path)
     ]
     parameters += [_parameter(name, said) for name, said in one.query.items()]
@@ -89,10 +94,6 @@ def _parameter(name: str, said: str | Param) -> dict[str, Any]:
         "description": known.what,
         "schema": schema,
     }
-
-
-def _word(name: str) -> Mapping[str, Any]:
-    return NAME if name in NAMES else PART
 
 
 def _responses(one: Endpoint) -> dict[str, Any]:

@@ -25,14 +25,9 @@ _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 T = TypeVar("T")
 
 
-def has_body(request: Request) -> bool:
-    """Whether the head announces a body."""
-    return "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
-
-
 def check_content_type(request: Request) -> None:
     """Raises `UnsupportedMediaType` if the head announces a body that is not JSON in UTF-8."""
-    if has_body(request):
+    if "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0":
         check_json_type(", ".join(request.headers.getlist("content-type")))
 
 

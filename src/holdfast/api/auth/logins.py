@@ -149,10 +149,6 @@ class Logins:
             if not watchers:
                 self._watched.pop(hashed, None)
 
-    def csrf(self, cookie: str) -> str:
-        """The CSRF token that the page must send with this cookie."""
-        return csrf_of(cookie)
-
     def check_csrf(self, cookie: str, given: str) -> None:
         """Raises `CsrfTokenMissing`."""
         if not hmac.compare_digest(given.encode(), csrf_of(cookie).encode()):

@@ -61,33 +61,33 @@ class Sockets:
     """The open WebSocket connections of this server."""
 
     def __init__(self, guard: Guard, settings: Settings, viewer_for: ViewerFor) -> None:
-        self._guard = guard
-        self._settings = settings
-        self._viewer_for = viewer_for
+        self.guard = guard
+        self.settings = settings
+        self.viewer_for = viewer_for
         self._open = 0
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        opened = OpenRequest(self._settings.admission)
+        opened, metrics = OpenRequest(self.settings.admission), self.settings.metrics
         try:
             self._check(scope)
-            client, is_operator = self._guard.client_of(scope), self._guard.is_operator(scope["headers"])
+            client, is_operator = self.guard.client_of(scope), self.guard.is_operator(scope["headers"])
             opened.count_for(Requester.of(client, None, is_operator=is_operator))
         except HoldfastError as error:
-            self._settings.metrics.refused(error.code)
+            metrics.refused(error.code)
             await _deny(error, send)
             return
         self._open += 1
-        self._settings.metrics.sockets.inc()
+        metrics.sockets.inc()
         try:
-            await Connection((scope, receive, send), self._guard, self._settings, self._viewer_for, opened).run()
+            await Connection((scope, receive, send), self, opened).run()
         finally:
             self._open -= 1
-            self._settings.metrics.sockets.dec()
+            metrics.sockets.dec()
             opened.close()
 
     def _check(self, scope: Scope) -> None:
-        self._guard.check_host(scope["headers"])
-        self._guard.check_query(scope["query_string"])
+        self.guard.check_host(scope["headers"])
+        self.guard.check_query(scope["query_string"])
         if scope["path"] != PATH:
             raise NotFound(f"there is no WebSocket at {scope['path'][:200]}; it is {PATH}")
         if self._open >= SOCKETS_MAX:
@@ -103,18 +103,11 @@ async def _deny(error: HoldfastError, send: Send) -> None:
 
 
 class Connection:
-    def __init__(
-        self,
-        asgi: tuple[Scope, Receive, Send],
-        guard: Guard,
-        settings: Settings,
-        viewer_for: ViewerFor,
-        opened: OpenRequest,
-    ) -> None:
+    def __init__(self, asgi: tuple[Scope, Receive, Send], sockets: Sockets, opened: OpenRequest) -> None:
         self._scope, self._receive, self._send = asgi
-        self._guard = guard
-        self._settings = settings
-        self._viewer_for = viewer_for
+        self._guard = sockets.guard
+        self._settings = sockets.settings
+        self._viewer_for = sockets.viewer_for
         self._opened = opened
         self._outbox = Outbox()
         self._over: asyncio.Future[Closing] = asyncio.get_running_loop().create_future()
