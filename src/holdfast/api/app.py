@@ -14,9 +14,8 @@ from holdfast.api import openapi
 from holdfast.api.auth.access_token import Scope as TokenScope
 from holdfast.api.auth.actor import actor_of, is_refusal, subject_of
 from holdfast.api.auth.caller import Caller, Keyring
-from holdfast.api.auth.cookie import clear_cookie
 from holdfast.api.auth.guard import Guard, Names
-from holdfast.api.auth.logins import Logins
+from holdfast.api.auth.logins import Logins, clear_cookie
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import Endpoint, HttpCall, Settings, answer
 from holdfast.api.errors import (

@@ -19,8 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from holdfast.api.auth.caller import OPERATOR, Caller, Keyring
-from holdfast.api.auth.cookie import cookie_name, read_cookie
-from holdfast.api.auth.logins import CSRF_HEADER, Logins
+from holdfast.api.auth.logins import CSRF_HEADER, Logins, cookie_name, read_cookie
 from holdfast.api.errors import (
     AuthRequired,
     HostNotAllowed,

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.actor import caller_as_actor
 from holdfast.api.auth.caller import Caller
-from holdfast.api.auth.cookie import clear_cookie, set_cookie
 from holdfast.api.auth.guard import Guard
 from holdfast.api.auth.login import LoginEnd, csrf_of
+from holdfast.api.auth.logins import clear_cookie, set_cookie
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import ANY, OPEN, PRIVATE, HttpCall, answer, route
 from holdfast.api.metrics import MEDIA_TYPE, Present

@@ -13,8 +13,7 @@ from dataclasses import replace
 from secrets import compare_digest
 from typing import TYPE_CHECKING
 
-from holdfast.channels.telegram.connection import BotConnection, rejected_token
-from holdfast.channels.telegram.receiving import UpdateTaker, keep_webhook, poll
+from holdfast.channels.telegram.receiving import BotConnection, UpdateTaker, keep_webhook, poll, rejected_token
 from holdfast.channels.telegram.sending import TelegramSender
 from holdfast.channels.telegram.settings import TelegramSettings, read_telegram
 from holdfast.channels.telegram.update_window import UpdateWindow

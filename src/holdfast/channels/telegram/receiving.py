@@ -13,13 +13,14 @@ Rule 6: an error of the intake is raised, and the update is not acknowledged. Th
 Rule 7: an update that cannot be read is acknowledged, and logged by its id only.
 Rule 8: a file that is too large, gone or slow is named without its bytes. Each download has a limit of time
         (bot_api.DOWNLOAD_S), and all downloads of one poll share another, so that a file delays a message only briefly.
+Rule 9: delays after a failed call grow and are randomised, so that bots that lost Telegram together do not return
+        together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.channels.telegram.connection import BotConnection
 from holdfast.channels.telegram.reading import IncomingUpdate, read_update
 from holdfast.channels.telegram.settings import Webhook
 from holdfast.channels.telegram.update_window import UpdateWindow
@@ -27,16 +28,77 @@ from holdfast.channels.telegram.wire import BotAccount, BotApiError, BotApiError
 from holdfast.inbox.channel import Intake
 from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ChatMessage
 from holdfast.kernel import log
-from holdfast.kernel.errors import HoldfastError, Remedy
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import ChannelFailed, HoldfastError, Remedy
 from holdfast.kernel.ids import Instant
+from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Tasks
 
 if TYPE_CHECKING:
     from holdfast.channels.telegram.bot_api import BotApi
 
+RETRY = RetryPolicy(delay_ms_base=800, delay_ms_max=48_000)  # with jitter at most one minute
+# The other process is a configuration error, which only its operator can end.
+CONFLICT = RetryPolicy(delay_ms_base=24_000, delay_ms_max=24_000)
 WEBHOOK_CHECK_MS = 60_000
 AGAIN_MS = 1_000  # between polls while updates are being taken: with unconfirmed updates, Telegram answers at once
 BATCH_DOWNLOADS_MS = 30_000
+T = TypeVar("T")
+
+
+class BotConnection:
+    def __init__(self, intake: Intake, tasks: Tasks, entropy: Entropy, *, token_from: str) -> None:
+        self._intake = intake
+        self._tasks = tasks
+        self._entropy = entropy
+        self._token_from = token_from
+        self.bot_name = ""  # once `getMe` has answered
+        self.is_up = False
+        self._failures = 0
+
+    def up(self, detail: str) -> None:
+        self._failures = 0
+        if not self.is_up:
+            self.is_up = True
+            self._intake.connected(f"@{self.bot_name}, {detail}" if self.bot_name else detail)
+
+    async def persist(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeat the call until it succeeds. Raises `ChannelFailed` for an error that no retry can mend."""
+        while True:
+            try:
+                return await call()
+            except BotApiError as failure:
+                await self.down(failure)
+
+    async def down(self, failure: BotApiError) -> None:
+        """Report the failure and wait before the next attempt. Raises `ChannelFailed` if waiting does not help."""
+        if failure.kind is BotApiErrorKind.STRANGER:
+            advice = f"{rejected_token(self._token_from)}, or ask @BotFather for a new one"
+            raise ChannelFailed(advice, vendor=failure.vendor)
+        if failure.kind in (BotApiErrorKind.REFUSED, BotApiErrorKind.MOVED):
+            raise ChannelFailed(failure.reason, vendor=failure.vendor)
+        self._failures += 1
+        self.is_up = False
+        self._intake.disconnected(_sentence(failure), vendor=failure.vendor)
+        await self._tasks.sleep(self._delay_ms(failure))
+
+    def _delay_ms(self, failure: BotApiError) -> float:
+        if failure.kind is BotApiErrorKind.BUSY:
+            return failure.retry_after_ms
+        policy = CONFLICT if failure.kind is BotApiErrorKind.CONFLICT else RETRY
+        return policy.delay_ms(self._failures, self._entropy.fraction())
+
+
+def rejected_token(token_from: str) -> str:
+    return f"Telegram does not accept the bot's token; check the value of {token_from}"
+
+
+def _sentence(failure: BotApiError) -> str:
+    if failure.kind is not BotApiErrorKind.CONFLICT:
+        return failure.reason
+    if "webhook" in failure.description.lower():
+        return "a webhook is set for this bot; it is removed so that polling can continue"
+    return "another process polls with this bot's token; stop one of them, or give each its own bot"
 
 
 class UpdateTaker:
