@@ -153,7 +153,7 @@ def has_row(count: int) -> bool:
 def columns_of(action: Action) -> dict[str, str | int]:
     """The row of an action without its digest. The detail is encoded deterministically, for the digest."""
     by, detail = action.by, msgspec.json.encode(action.detail, order="sorted").decode()
-    told = [action.n, action.at, action.verb, by.kind.value, by.id, by.label, by.origin]
+    told: list[str | int] = [action.n, action.at, action.verb, by.kind.value, by.id, by.label, by.origin]
     told += [action.subject, action.outcome.value, action.code, action.count, detail]
     return dict(zip(COLUMNS, told, strict=True))
 
