@@ -150,15 +150,14 @@ class TerminalChat:
         if self._pending and not self._stopped:
             self._stopped = True
             self._runtime.tasks.start(self._stop(), name="stop")
-        elif self._is_leaving and self._patience is not None:
-            self._patience.reschedule(0)
-            self._patience = None
+        elif self._is_leaving:
+            self.hang_up()
         else:
             self._is_leaving = True
             self._turns.put_nowait(None)
 
     def hang_up(self) -> None:
-        """The terminal is gone: leave at once. Accepted lines are durable, and an open turn is resumed later."""
+        """Leave at once, as when the terminal is gone. Accepted lines are durable; an open turn is resumed later."""
         self._is_leaving = True
         if self._patience is not None:
             self._patience.reschedule(0)

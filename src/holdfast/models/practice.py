@@ -36,7 +36,7 @@ class PracticeModel:
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         match request.task:
             case ModelTask.SUMMARY:
-                answer = summarise(request.messages)
+                answer = _answer(request.messages, extractive_summary(request.messages))
             case ModelTask.EXTRACT:
                 answer = _answer(request.messages, extract(request.messages))
             case _:
@@ -51,7 +51,7 @@ def reply(request: ModelRequest) -> ModelAnswer:
     last, looked_up = _last_and_data(messages)
     if last.role == "tool":
         return _answer(messages, f"The tool {last.name} answered: {last.content}{looked_up}")
-    asked = _last_user_text(messages)
+    asked = next((message.content for message in reversed(messages) if _is_said(message)), "")
     wanted = _USE.match(asked.strip())
     if wanted:
         return _use(messages, wanted, request.tools)
@@ -93,14 +93,6 @@ def _answer_question(asked: str, messages: Sequence[ModelMessage]) -> str:
             if score >= max(best_score, 1) and not sentence.rstrip().endswith("?"):
                 best, best_score = sentence, score
     return f"You told me: {best.strip()}" if best else "I do not know that; nothing in our conversation says so."
-
-
-def summarise(messages: Sequence[ModelMessage]) -> ModelAnswer:
-    return _answer(messages, extractive_summary(messages))
-
-
-def _last_user_text(messages: Sequence[ModelMessage]) -> str:
-    return next((message.content for message in reversed(messages) if _is_said(message)), "")
 
 
 def _is_said(message: ModelMessage) -> bool:
