@@ -28,7 +28,7 @@ from holdfast.api.errors import (
     TokenInUrl,
     TooManyAttempts,
 )
-from holdfast.api.limits.allowance import Allowance
+from holdfast.api.limits.usage import Allowance
 from holdfast.kernel import log
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import ConfigInvalid, StoreUnavailable

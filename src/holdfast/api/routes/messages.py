@@ -7,7 +7,7 @@ from starlette.responses import Response
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.viewer import Sending
 from holdfast.api.endpoint import EVENTS, NUMBER, PART, HttpCall, Param, answer, route
-from holdfast.api.origin import origin_of
+from holdfast.api.request import origin_of
 from holdfast.api.shapes import shapes
 from holdfast.api.streams.event_stream import EventStream, event, events_of
 from holdfast.api.streams.frames import follow_message

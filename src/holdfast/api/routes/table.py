@@ -3,8 +3,7 @@
 from holdfast.api.endpoint import Endpoint
 from holdfast.api.openai import completions, models, responses
 from holdfast.api.routes import (
-    access,
-    actions,
+    administration,
     approvals,
     attachments,
     logins,
@@ -17,6 +16,6 @@ from holdfast.api.routes import (
 
 MODULES = (
     *(messages, completions, responses, models),  # first, because they get the most requests
-    *(sessions, approvals, replies, attachments, monitoring, access, actions, logins, webhooks),
+    *(sessions, approvals, replies, attachments, monitoring, administration, logins, webhooks),
 )
 ENDPOINTS = tuple(one for module in MODULES for one in vars(module).values() if isinstance(one, Endpoint))

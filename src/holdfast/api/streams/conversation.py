@@ -15,8 +15,7 @@ from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.caller import Caller
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import Settings
-from holdfast.api.origin import Hop, origin_by
-from holdfast.api.request import decode
+from holdfast.api.request import Hop, decode, origin_by
 from holdfast.api.shapes.shapes import AcceptedMessage, accepted_view, error_view
 from holdfast.api.streams.frames import LOOK_EVERY_MS, Failed, Frame, State, live_frames, question_of, reply_of
 from holdfast.api.streams.send_buffer import Outbox
