@@ -13,6 +13,7 @@ from holdfast.inbox.access_sql import is_admitted
 from holdfast.kernel.ids import AgentName, Principal
 
 BY = "the command line"
+CONNECT = "Permanently connect {new:.200} to the conversation of {old:.200}?"
 Account = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="An account, such as telegram:123456789.")]
 
 
@@ -134,11 +135,7 @@ async def links(runtime: Runtime) -> Output:
     return Output(shapes.links_view(found), TextTable(("person", "principal", "since"), rows))
 
 
-def _question(old: str, new: str) -> str:
-    return f"Permanently connect {new[:200]} to the conversation of {old[:200]}?"
-
-
-@visitor(act="address.moved", on="new", confirm=_question)
+@visitor(act="address.moved", on="new", confirm=CONNECT.format)
 async def move(
     runtime: Runtime,
     old: Annotated[str, typer.Argument(metavar="OLD", help="The address of the existing conversation.")],

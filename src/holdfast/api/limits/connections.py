@@ -107,7 +107,7 @@ class Connections:
     # --- closing connections
 
     def _after_reading(self, then: Callable[[], None]) -> None:
-        """HttpCall `then` two event loop iterations later, when data that arrived on new connections has been read."""
+        """Call `then` two event loop iterations later, when data that arrived on new connections has been read."""
         loop = asyncio.get_running_loop()
         loop.call_soon(loop.call_soon, then)
 

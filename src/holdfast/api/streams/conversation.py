@@ -141,7 +141,8 @@ class SocketConversation:
                 await self._subscribe(Address(agent=AgentName(self._whom(agent)), channel="http", type="dm", chat=chat))
             case Follow(message=message):
                 self._caller.require(Scope.READ)
-                await self._follow(MessageId(check_part("message", message)))
+                self._check_room()
+                await self._tell(MessageId(check_part("message", message)))
             case Ping():
                 self._outbox.put(Pong())
             case Auth():
@@ -205,10 +206,6 @@ class SocketConversation:
             return await self._viewer.mailbox(str(address))
         except StoreUnavailable:
             return None
-
-    async def _follow(self, message: MessageId) -> None:
-        self._check_room()
-        await self._tell(message)
 
     async def _tell(self, message: MessageId) -> None:
         """Send the current state of a message, and its events from now on."""
