@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.api.shapes.replies import OutgoingReply, replies_view, reply_view
+from holdfast.api.shapes.monitoring import OutgoingReply, replies_view, reply_view
 from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.options import AfterNumber, Limit, OnlyAgent
 from holdfast.cli.output import Output, TextTable, when

@@ -12,8 +12,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 
-from holdfast.models.extractive_summary import extractive_summary
-from holdfast.models.practice_text import facts, keywords, sentences
+from holdfast.models.extractive_summary import extractive_summary, facts, keywords, sentences
 from holdfast.sessions.extraction import CONSOLIDATE_MARK, NOTES_MARK, TALK_MARK
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import ToolCall, estimate_tokens
