@@ -163,17 +163,23 @@ class HttpApp:
         if scope["type"] == "websocket":
             await self._sockets.serve(scope, receive, send)
             return
-        sending = _Sending(send)
+        has_begun = False
+
+        async def begin_to_send(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
         try:
             who = await self._check(scope)
             scope["app"] = self  # makes the router raise errors instead of answering them in plain text
             with self._settings.admission.open(who) as opened:
                 scope["opened"] = opened
-                await self._router(scope, receive, sending)
+                await self._router(scope, receive, begin_to_send)
         except (ClientDisconnect, errors.SlowReader):
             return  # the client is gone; accepted messages are durable, and anything else was not acknowledged
         except Exception as error:
-            if sending.started:
+            if has_begun:
                 raise
             problem = _problem(error, scope)
             self._settings.metrics.refused(problem.code)
@@ -198,18 +204,6 @@ class HttpApp:
             raise errors.AuthRequired("this route needs a bearer token")
         scope["caller"] = caller
         return Requester.of(client, caller, is_operator=scope["path"] == READY and is_loopback(client))
-
-
-class _Sending:
-    """Records whether the response has started."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.started = False
-
-    async def __call__(self, message: Message) -> None:
-        self.started = True
-        await self._send(message)
 
 
 def _problem(error: Exception, scope: Scope) -> HoldfastError:

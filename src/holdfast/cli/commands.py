@@ -1,12 +1,28 @@
-"""Every command, with its place and its line of `holdfast --help`. A test compares the lines with the commands."""
+"""The root of all commands: the table of commands with their places and their lines of `holdfast --help`.
 
-from typing import Annotated
+The root loads a command when it is used. `holdfast --help` is printed from the table and imports no command. A test
+compares the lines with the commands.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple, cast
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from holdfast.cli.command_group import CommandGroup, Listed, Panels
+from holdfast.kernel.errors import HoldfastError, Remedy
 
-PANELS: Panels = {
+
+class Listed(NamedTuple):
+    """A command of the table: where it is defined (`module:name` in this package), and its line of the list."""
+
+    place: str
+    summary: str
+
+
+PANELS: Mapping[str, Mapping[str, Listed]] = {
     "Run": {
         "init": Listed("init:init", "Write a commented holdfast.toml."),
         "config": Listed("configuration:config_app", "Check the configuration."),
@@ -70,15 +86,89 @@ PANELS: Panels = {
     },
 }
 ALIASES = {"finalisations": "extractions", "refinish": "retry-extraction", "forget-status": "forgetting"}
+# Some releases of typer contain a copy of click with classes of its own.
+USAGE_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[1])
+ARGUMENTS = "holdfast.arguments"
 
 
-class HoldfastGroup(CommandGroup):
-    panels = PANELS
-    aliases = ALIASES
+class InvalidUsage(HoldfastError):
+    """The command line names an unknown command or option, or an option has an invalid value."""
+
+    remedy = Remedy.CORRECT
+    hint = "Add --help to the command to see its arguments and options."
+
+
+class LazyCommands(Mapping[str, Any]):
+    """Commands by name, each imported on first use. An alias is hidden and runs the command that it stands for."""
+
+    def __init__(self) -> None:
+        self._listed = {name: (panel, one) for panel, group in PANELS.items() for name, one in group.items()}
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a click command, of whichever click typer uses
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name)
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._listed, *ALIASES])
+
+    def __len__(self) -> int:
+        return len(self._listed) + len(ALIASES)
+
+    def _load(self, name: str) -> Any:  # noqa: ANN401
+        panel, listed = self._listed[ALIASES.get(name, name)]
+        module, _, attribute = listed.place.partition(":")
+        found = getattr(import_module(f"holdfast.cli.{module}"), attribute)
+        if not isinstance(found, typer.Typer):
+            single = typer.Typer(rich_markup_mode=None, add_completion=False)
+            single.command(name)(found)
+            found = single
+        command: Any = get_command(found)
+        command.hidden, command.rich_help_panel = name in ALIASES, panel
+        return command
+
+
+class CommandGroup(TyperGroup):
+    """Lists the commands by panel, and reports usage errors as JSON with `--json`."""
+
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401
+        super().__init__(**attributes)
+        self.commands = cast("Any", LazyCommands())
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002
+        return [name for group in PANELS.values() for name in group]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+        width = max(map(len, self.list_commands(ctx)))
+        for panel, group in PANELS.items():
+            with formatter.section(panel):
+                formatter.write_dl([(name.ljust(width), one.summary) for name, one in group.items()])
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:  # noqa: ANN401
+        given = list(args)  # parsing consumes the list itself
+        context = super().make_context(info_name, args, *more, **extra)
+        context.meta[ARGUMENTS] = given
+        return context
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
+        try:
+            return super().invoke(ctx)
+        except USAGE_ERROR as error:
+            if "--json" in ctx.meta.get(ARGUMENTS, ()):
+                from holdfast.api.shapes.shapes import error_view
+                from holdfast.cli.output import print_json
+
+                print_json(error_view(InvalidUsage(_message(error))))
+            raise
+
+
+def _message(error: Any) -> str:  # noqa: ANN401
+    return str(error.format_message())
 
 
 app = typer.Typer(
-    cls=HoldfastGroup,
+    cls=CommandGroup,
     help="Holdfast: a session-and-memory runtime for agents that loses nothing it has acknowledged.",
     epilog="Exit codes: 0 success, 1 an error that you can fix, 2 wrong usage, 3 the audit found a contradiction, "
     "4 a tool call waits for approval, 70 a bug in Holdfast.",
