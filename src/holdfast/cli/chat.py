@@ -57,11 +57,6 @@ class AcceptedLine:
     feed: Feed
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedLine:
-    error: HoldfastError
-
-
 def here() -> Path | None:
     """The current directory; None if it was removed."""
     try:
@@ -78,7 +73,7 @@ class TerminalChat:
         self._as_json = as_json
         self._directory = here()
         self._is_prompting = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
-        self._turns: asyncio.Queue[AcceptedLine | RefusedLine | None] = asyncio.Queue()
+        self._turns: asyncio.Queue[AcceptedLine | HoldfastError | None] = asyncio.Queue()
         self._pending = 0
         self._stopped = False
         self._is_leaving = False
@@ -126,7 +121,7 @@ class TerminalChat:
             if not sys.stdin.isatty():
                 self.refused = self.refused or error
             self._pending += 1
-            self._turns.put_nowait(RefusedLine(error))
+            self._turns.put_nowait(error)
         return True
 
     async def _send(self, text: str) -> None:
@@ -169,7 +164,7 @@ class TerminalChat:
             await self._runtime.accept(self._chat, "/stop", agent=self._agent)
         except HoldfastError as error:
             self._pending += 1
-            self._turns.put_nowait(RefusedLine(error))
+            self._turns.put_nowait(error)
 
     # --- replies
 
@@ -187,8 +182,8 @@ class TerminalChat:
 
     async def _print_all(self) -> None:
         while (item := await self._turns.get()) is not None:
-            if isinstance(item, RefusedLine):
-                print_error(item.error, as_json=self._as_json)
+            if isinstance(item, HoldfastError):
+                print_error(item, as_json=self._as_json)
             elif self._as_json:
                 await self._print_whole(item)
             else:

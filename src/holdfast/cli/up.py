@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -129,7 +128,8 @@ async def _serve(invocation: Invocation, listening: ServerTable, *, verbose: boo
             status = StatusFile(folder, runtime, _say_json if as_json else _say)
             with on_signal(life.end), closing(status):  # the process may be stopped as soon as it prints `ready`
                 status.keep()  # `holdfast channels` finds the file once the process is ready
-                _announce(folder, Start(url, token, code, crew.sentence, runtime.default_agent), as_json=as_json)
+                known = {"url": url, "model": crew.sentence, "agent": runtime.default_agent}
+                _announce(folder, token, code=code, as_json=as_json, **known)
                 status.open()
                 if life.broken is None:
                     await life.server.run_until_stopped()
@@ -192,17 +192,6 @@ def _size_of(file: Path) -> int | None:
         return None
 
 
-@dataclass(frozen=True)
-class Start:
-    """The facts that are printed when the server is ready."""
-
-    url: str
-    token: Token
-    code: str  # for one login
-    model: str  # a sentence
-    agent: str  # the default agent
-
-
 def _say(one: ChannelStatus | ToolServerStatus) -> None:
     print(visible(one.sentence), flush=True)
 
@@ -212,9 +201,8 @@ def _say_json(one: ChannelStatus | ToolServerStatus) -> None:
     print_json({"event": event, **msgspec.to_builtins(one)})
 
 
-def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
+def _announce(folder: Path, token: Token, *, url: str, code: str, model: str, agent: str, as_json: bool) -> None:
     """Print the address. The last line begins with `ready`, for which scripts may wait. Secrets need a terminal."""
-    url, token = start.url, start.token
     kept = str(token.file) if token.file else None
     if as_json:
         print_json(
@@ -224,19 +212,19 @@ def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
                 "data": str(folder),
                 "pid": os.getpid(),
                 "token_file": kept,
-                "model": start.model,
-                "agent": start.agent,
+                "model": model,
+                "agent": agent,
             }
         )
         return
     bearer = f"$(cat '{token.file}')" if token.file else "$HOLDFAST_TOKEN"
     shown = f"{token.value} (kept in {kept})" if sys.stdout.isatty() else f"in {kept}"
-    browser = f"{url}/#code={start.code}" if sys.stdout.isatty() else f"{url}/ (log in with the token)"
-    named, to = ("", "") if start.agent == "main" else (f'"agent": "{start.agent}", ', f" --agent {start.agent}")
+    browser = f"{url}/#code={code}" if sys.stdout.isatty() else f"{url}/ (log in with the token)"
+    named, to = ("", "") if agent == "main" else (f'"agent": "{agent}", ', f" --agent {agent}")
     lines = [
         f"data     {folder}",
         f"token    {shown if kept else 'from HOLDFAST_TOKEN'}",
-        f"model    {start.model}",
+        f"model    {model}",
         f"log      {folder / FILE}",
         "",
         f"chat     {browser}",
