@@ -135,12 +135,9 @@ class Connections:
         found = [one for one in among if client is None or self._open[one] == client]
         found.sort(key=lambda one: one.has_unsent)  # connections with an unsent response go last
         for one in found[:count]:
-            self._drop(one, why)
-
-    def _drop(self, one: OpenConnection, why: str) -> None:
-        self.closed(one)
-        self._dropped(why)
-        one.drop()
+            self.closed(one)
+            self._dropped(why)
+            one.drop()
 
 
 def client_key(address: str) -> str:
