@@ -46,7 +46,7 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "sessions": Listed("sessions:sessions", "List sessions, newest first."),
         "show": Listed("sessions:show", "Show the journal of a session, or a snapshot."),
         "context": Listed("sessions:context", "Show the context that the model would receive."),
-        "replies": Listed("replies:replies", "List replies to chat platforms, newest first."),
+        "replies": Listed("messages:replies", "List replies to chat platforms, newest first."),
         "deliveries": Listed("deliveries:deliveries", "List deliveries to memory providers, newest first."),
         "extractions": Listed("deliveries:extractions", "List memory extractions of ended sessions."),
         "channels": Listed("status:channels", "Show which bots are connected, and errors."),
@@ -74,7 +74,7 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "move": Listed("access:move", "Give a conversation a new address."),
     },
     "Repair": {
-        "resend": Listed("replies:resend", "Send an uncertain or failed reply again."),
+        "resend": Listed("messages:resend", "Send an uncertain or failed reply again."),
         "replay": Listed("deliveries:replay", "Retry a parked delivery."),
         "retry-extraction": Listed("deliveries:retry_extraction", "Retry a failed memory extraction."),
         "backfill": Listed("deliveries:backfill", "Deliver past conversations to a memory provider."),

@@ -1,18 +1,21 @@
-"""`holdfast trace` and `attachment`: what happened to one message, and the files that came with it."""
+"""`holdfast trace` and `attachment`: one message and its files. `replies` and `resend`: replies to chat platforms."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from holdfast.api.shapes.monitoring import OutgoingReply, replies_view, reply_view
 from holdfast.api.shapes.shapes import Awaited, message_view
 from holdfast.cli.command import Runtime, visitor
+from holdfast.cli.options import AfterNumber, Limit, OnlyAgent
 from holdfast.cli.output import Heading, Output, Part, TextTable, facts, what_delivered_means, when, write_new
 from holdfast.inbox.address import check_part
 from holdfast.inbox.addressing import attachment_hash
 from holdfast.inbox.attachment_sql import find_attachment, read_attachment
 from holdfast.kernel.errors import AttachmentNotFound
-from holdfast.kernel.ids import MessageId
+from holdfast.kernel.ids import MessageId, ReplyId
+from holdfast.outbox.post import ReplyState
 
 
 @visitor()
@@ -87,3 +90,57 @@ async def attachment(
         {"hash": wanted, "name": found.name, "media_type": found.media_type, "bytes": len(body)},
         f"wrote    {out}\nsent as  {found.name} ({found.media_type}, {len(body)} bytes)",
     )
+
+
+@visitor()
+async def replies(
+    runtime: Runtime,
+    *,
+    state: Annotated[ReplyState | None, typer.Option("--state", help="Only replies in this state.")] = None,
+    agent: OnlyAgent = None,
+    channel: Annotated[str | None, typer.Option("--channel", help="Only replies of this channel.")] = None,
+    after: AfterNumber = 0,
+    limit: Limit = 50,
+) -> Output:
+    """List replies to chat platforms, newest first.
+
+    \b
+    Examples:
+      holdfast replies
+      holdfast replies --state uncertain
+      holdfast replies --channel telegram --state failed --json
+    """
+    wanted = state.value if state else None
+    found = await runtime.replies.list(state=wanted, agent=agent, channel=channel, after=after, limit=limit)
+    view = replies_view(found, limit)
+    rows = (
+        (one.id, _state(one), one.address, one.attempt, when(one.due_at), one.reason or one.receipt)
+        for one in view.replies
+    )
+    return Output(view, TextTable(("reply", "state", "to", "attempt", "next try", "reason or receipt"), rows))
+
+
+def _state(one: OutgoingReply) -> str:
+    notes = [
+        "possible duplicate" if one.possible_duplicate else "",
+        "an unfinished draft may remain in the chat" if one.draft == "unknown" else "",
+    ]
+    noted = "; ".join(note for note in notes if note)
+    return f"{one.state} ({noted})" if noted else one.state
+
+
+@visitor(act="reply.resent", on="reply")
+async def resend(
+    runtime: Runtime,
+    reply: Annotated[str, typer.Argument(help="The id, as `holdfast replies --state uncertain` shows it.")],
+) -> Output:
+    """Send an uncertain or failed reply again.
+
+    If the platform already has the reply, it appears in the chat twice.
+
+    \b
+    Examples:
+      holdfast resend rep_01jd...
+    """
+    found = await runtime.replies.resend(ReplyId(reply))
+    return Output(reply_view(found), f"{reply} is {found.state}; a running `holdfast up` sends it.")
