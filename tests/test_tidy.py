@@ -129,7 +129,7 @@ EFFECTS = {
     ),
     *("glob", "io", "logging", "os", "pathlib", "platform", "shutil", "sys", "tempfile"),
     *("http", "httpx", "socket", "ssl", "starlette", "urllib.request", "uvicorn"),
-    *("aiosqlite", "apsw", "asyncpg", "sqlite3", "filelock", "platformdirs", "rich", "typer"),
+    *("aiosqlite", "apsw", "sqlite3", "filelock", "platformdirs", "psycopg", "rich", "typer"),
 }
 PURE = {"pathlib.PurePath", "pathlib.PurePosixPath", "pathlib.PureWindowsPath"}
 EFFECTFUL_BUILTINS = {"~open", "~print", "~input", "~breakpoint", "~exec", "~eval"}

@@ -700,6 +700,31 @@ async def test_a_person_who_stops_waiting_for_a_reply_is_told_where_to_ask_for_i
     assert (process.returncode, b"Traceback" in errors) == (130, False)
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="shows what a process has loaded")
+def test_the_libraries_of_the_model_are_loaded_when_it_is_ready(data):
+    with running(data, OPENAI_API_KEY="sk-of-nobody") as (process, ready):
+        loaded = Path(f"/proc/{process.pid}/maps").read_text()
+    assert "OpenAI" in str(ready) or "openai" in str(ready)
+    assert "pydantic_core" in loaded, "pydantic-ai"
+
+
+def test_the_server_runs_on_uvloop_if_it_is_asked_to(data):
+    with running(data, HOLDFAST_EVENT_LOOP="uvloop", HOLDFAST_TOKEN=TOKEN) as (process, ready):
+        loaded = Path(f"/proc/{process.pid}/maps").read_text() if Path("/proc/self/maps").exists() else "uvloop"
+        answer = httpx.post(
+            f"{ready['url']}/v1/messages",
+            json={"chat": "ada", "id": "1", "text": "hello"},
+            headers={"authorization": f"Bearer {TOKEN}"},
+            timeout=HANGS_S,
+        )
+    assert "uvloop" in loaded
+    assert answer.is_success, answer.text
+
+
+def test_an_event_loop_that_does_not_exist_is_refused(data):
+    refused(holdfast("sessions", "--data", data, HOLDFAST_EVENT_LOOP="libevent"), "config_invalid")
+
+
 # --- a terminal ------------------------------------------------------------------------------------
 
 

@@ -22,6 +22,7 @@ the locks have teeth expect Rule 2 to fail then.
 import asyncio
 import json
 import re
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -31,9 +32,9 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 
 from holdfast.kernel.errors import HoldfastError
-from holdfast.store.postgres.database import ONE_AFTER_ANOTHER, SETTINGS, _arguments, _plain_numbers
+from holdfast.store.postgres.database import ONE_AFTER_ANOTHER, SETTINGS
 from holdfast.store.postgres.dialect import translate
-from holdfast.store.script import Many, Query, Script, Statement
+from holdfast.store.script import Group, Many, Query, Script
 
 BLOCKED = "select cardinality(pg_blocking_pids($1)) > 0"
 COPY = "holdfast_kept_"
@@ -98,6 +99,7 @@ class Runner:
     _script: Any = None
     _task: "asyncio.Task[bool] | None" = None
     _answer: Any = None
+    _waiting: list[Query] = field(default_factory=list)
     _reruns: int = 0
 
     async def step(self, watch: Any) -> bool:
@@ -142,29 +144,35 @@ class Runner:
 
     async def _one_statement(self) -> bool:
         if self._script is None:
-            self._script, self._answer = self.party.script(), None
+            self._script, self._answer, self._waiting = self.party.script(), None, []
             await self.connection.execute("begin")
             if self.party.name:
                 await self.connection.execute(ONE_AFTER_ANOTHER, self.party.name)
                 self.trace.append(Step(None))
                 return False
+        if self._waiting:
+            self._answer.append(await self._run(self._waiting.pop(0)))
+            return False
         try:
             statement = self._script.send(self._answer)
         except StopIteration as end:
             await self.connection.execute("commit")
             self.result = repr(end.value)
             return True
-        self._answer = await self._run(statement)
+        if isinstance(statement, Group):  # the server runs its queries one by one
+            self._answer, self._waiting = [], list(statement.queries)
+        else:
+            self._answer = await self._run(statement)
         return False
 
-    async def _run(self, statement: Statement) -> list[tuple[Any, ...]]:
+    async def _run(self, statement: Query | Many) -> list[tuple[Any, ...]]:
         self.trace.append(step_of(statement.sql))
         sql, names = translate(self.rewrite(site_of(self._script, statement.sql), statement.sql))
         match statement:
             case Query(params=params):
-                return [tuple(record) for record in await self.connection.fetch(sql, *_arguments(names, params))]
+                return [tuple(record) for record in await self.connection.fetch(sql, *[params[name] for name in names])]
             case Many(rows=batch):
-                await self.connection.executemany(sql, [_arguments(names, params) for params in batch])
+                await self.connection.executemany(sql, [[params[name] for name in names] for params in batch])
         return []
 
 
@@ -179,6 +187,11 @@ def site_of(script: Any, sql: str) -> Site:
         for name, value in frame.f_globals.items():
             if value is sql:
                 return Site(module, name)
+    for module, loaded in sorted(sys.modules.items()):  # a query that another verb's module made
+        if module.startswith("holdfast.") and module.endswith("_sql"):
+            for name, value in vars(loaded).items():
+                if value is sql:
+                    return Site(module.rpartition(".")[2], name)
     return Site("", "")
 
 
@@ -366,7 +379,7 @@ async def open_stage(dsn: str, schema: str) -> AsyncIterator[Stage]:
             connection = await asyncpg.connect(dsn, server_settings=SETTINGS | {"search_path": schema})
             opened.append(connection)
         for connection in opened:
-            await _plain_numbers(connection)
+            await connection.set_type_codec("numeric", schema="pg_catalog", encoder=str, decoder=float)
         pids = [connection.get_server_pid() for connection in opened]
         yield Stage(opened[0], (opened[1], opened[2]), (pids[1], pids[2]))
     finally:

@@ -455,7 +455,7 @@ async def test_a_hint_reaches_the_other_node_and_not_the_one_that_gave_it(postgr
             assert not await database.changed()
         await db.hint()
         assert await heard(other)
-        await db._hints._listener.execute("select 1")  # its own hint, sent before this, has arrived with it
+        await db._hints._listener.fetch("select 1", timeout_s=10)  # its own hint, sent before this, has arrived with it
         assert not await db.changed()
 
 

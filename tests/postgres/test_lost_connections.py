@@ -8,11 +8,15 @@ import signal
 from collections import Counter
 
 import asyncpg  # type: ignore[import-untyped]
+import psycopg
 import pytest
+from psycopg import errors
 
 from holdfast.kernel.errors import Remedy, SessionMoved, StoreUnavailable
 from holdfast.store.postgres import PostgresDatabase
+from holdfast.store.postgres.connection import Connection
 from holdfast.store.postgres.database import RETRIES_MAX
+from holdfast.store.postgres.pool import Pool
 from holdfast.store.script import Call, many, one, rows, run
 from tests.postgres.test_engine import TINY, keys, put
 from tests.support.live import code_of, serve, until
@@ -151,33 +155,32 @@ async def test_a_server_that_crashes_and_recovers_is_unavailable_meanwhile():
 # --- injected, at each point of each path ----------------------------------------------------------
 
 LOST = [
-    asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"),
-    asyncpg.InterfaceError("cannot perform operation: another operation is in progress"),
-    asyncpg.InterfaceError("cannot call Connection.execute(): connection has been released back to the pool"),
-    asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"),
+    psycopg.OperationalError("server closed the connection unexpectedly"),
+    psycopg.InterfaceError("the connection is closed"),
+    errors.AdminShutdown("terminating connection due to administrator command"),
     ConnectionResetError(104, "Connection reset by peer"),
     TimeoutError(),
 ]
-POINTS = {
-    "acquire": (asyncpg.pool.Pool, "_acquire"),
-    "begin": (asyncpg.transaction.Transaction, "start"),
-    "name": (asyncpg.Connection, "execute"),
-    "statement": (asyncpg.Connection, "fetch"),
-    "batch": (asyncpg.Connection, "executemany"),
-    "commit": (asyncpg.transaction.Transaction, "_Transaction__commit"),
-    "release": (asyncpg.Connection, "_reset"),
-}
+# A write waits for the server where it needs rows and at its end; the begin, the name and the batch travel with these.
+POINTS = {"acquire": (Pool, "acquire", 1), "rows": (Connection, "sync", 1), "commit": (Connection, "sync", 2)}
 
 
 def fail_once(monkeypatch, point, error, *, after=False):
-    """Let the next call at the point fail, before its effect or after it."""
-    owner, method = POINTS[point]
+    """Let a call at the point fail, before its effect or after it. A connection that failed is closed."""
+    owner, method, nth = POINTS[point]
     real = getattr(owner, method)
+    calls = 0
 
     async def failing(self, *arguments, **options):
+        nonlocal calls
+        calls += 1
+        if calls < nth:
+            return await real(self, *arguments, **options)
         monkeypatch.setattr(owner, method, real)
         if after:
             await real(self, *arguments, **options)
+        if isinstance(self, Connection):
+            self.terminate()
         raise error
 
     monkeypatch.setattr(owner, method, failing)
@@ -193,7 +196,7 @@ def put_many(key):
 
 @pytest.mark.parametrize(
     ("point", "after"),
-    [(point, False) for point in POINTS] + [(point, True) for point in POINTS if point not in ("acquire", "release")],
+    [(point, False) for point in POINTS] + [(point, True) for point in POINTS if point != "acquire"],
 )
 async def test_a_connection_lost_at_any_point_of_a_write_is_unavailable(db, monkeypatch, point, after):
     for n, error in enumerate(LOST):
@@ -206,7 +209,7 @@ async def test_a_connection_lost_at_any_point_of_a_write_is_unavailable(db, monk
     assert await keys(db) == [f"{n}" for n in range(len(LOST))], "each repeated, none doubled"
 
 
-@pytest.mark.parametrize("point", ["acquire", "begin", "statement", "commit", "release"])
+@pytest.mark.parametrize("point", ["acquire", "rows"])
 async def test_a_connection_lost_at_any_point_of_a_read_is_unavailable(db, monkeypatch, point):
     for error in LOST:
         with monkeypatch.context() as patch:
@@ -216,17 +219,18 @@ async def test_a_connection_lost_at_any_point_of_a_read_is_unavailable(db, monke
         assert await keys(db) == []
 
 
-async def test_a_connection_lost_while_a_refusal_is_rolled_back_is_unavailable(db, monkeypatch):
+async def test_a_refusal_stands_even_if_the_connection_is_lost_before_its_rollback(db, monkeypatch):
     def refused():
         yield from put("a")()
+        yield from rows("select 1")
         raise SessionMoved("it has grown")
 
-    monkeypatch.setitem(POINTS, "rollback", (asyncpg.transaction.Transaction, "_Transaction__rollback"))
-    for error in LOST:
-        with monkeypatch.context() as patch:
-            fail_once(patch, "rollback", error)
-            with pytest.raises(StoreUnavailable):
-                await db.write(Call("refused", refused))
+    def lost(self, _sql):
+        self.terminate()
+
+    monkeypatch.setattr(Connection, "finish", lost)
+    with pytest.raises(SessionMoved):
+        await db.write(Call("refused", refused))
     assert await keys(db) == []
 
 
@@ -235,19 +239,19 @@ async def test_a_broken_connection_does_not_go_back_to_the_pool(postgres_server,
         ask = lambda: one("select pg_backend_pid()")  # noqa: E731
         before = await database.read(Call("pid", ask))
         with monkeypatch.context() as patch:
-            fail_once(patch, "begin", LOST[0])
+            fail_once(patch, "rows", LOST[0])
             with pytest.raises(StoreUnavailable):
                 await database.read(Call("pid", ask))
         assert await database.read(Call("pid", ask)) != before
 
 
-@pytest.mark.parametrize("point", ["name", "statement", "begin"])
-async def test_a_connection_lost_while_a_schema_is_made_is_unavailable(postgres_server, monkeypatch, point):
-    monkeypatch.setitem(POINTS, "statement", (asyncpg.Connection, "fetchval"))
+@pytest.mark.parametrize("nth", range(1, 9))
+async def test_a_connection_lost_while_a_schema_is_made_is_unavailable(postgres_server, monkeypatch, nth):
+    monkeypatch.setitem(POINTS, "statement", (psycopg.AsyncConnection, "execute", nth))
     for error in LOST:
         async with fresh_schema(postgres_server) as schema:
             with monkeypatch.context() as patch:
-                fail_once(patch, point, error)
+                fail_once(patch, "statement", error)
                 with pytest.raises(StoreUnavailable):
                     await PostgresDatabase.open(postgres_server.dsn, entropy=Dice(), schema=schema, migrations=TINY)
             async with postgres_database(postgres_server, schema=schema, migrations=TINY) as database:
@@ -255,10 +259,10 @@ async def test_a_connection_lost_while_a_schema_is_made_is_unavailable(postgres_
 
 
 async def test_a_connection_lost_while_hints_pass_is_unavailable(db, monkeypatch):
-    monkeypatch.setitem(POINTS, "listen", (asyncpg.Connection, "add_listener"))
+    monkeypatch.setitem(POINTS, "listen", (Connection, "listen", 1))
     for error in LOST:
         with monkeypatch.context() as patch:
-            fail_once(patch, "name", error)
+            fail_once(patch, "rows", error)
             with pytest.raises(StoreUnavailable):
                 await db.hint()
     for error in LOST:
@@ -269,29 +273,31 @@ async def test_a_connection_lost_while_hints_pass_is_unavailable(db, monkeypatch
     assert await db.changed(), "no connection listened until now"
 
 
-async def test_closing_a_database_whose_server_is_away_ends(postgres_server, monkeypatch):
-    monkeypatch.setitem(POINTS, "close", (asyncpg.pool.Pool, "close"))
-    for error in LOST:
-        async with postgres_database(postgres_server, migrations=TINY) as database:
-            with monkeypatch.context() as patch:
-                fail_once(patch, "close", error)
-                await database.close()
-            with pytest.raises(StoreUnavailable):
-                await keys(database)
+async def test_closing_a_database_whose_connections_do_not_come_back_ends(postgres_server, monkeypatch):
+    monkeypatch.setattr("holdfast.store.postgres.database.CLOSE_TIMEOUT_S", 0)
+    async with postgres_database(postgres_server, migrations=TINY) as database:
+        assert isinstance(database, PostgresDatabase)
+        lent = await database._pool.acquire()
+        await database.close()
+        assert lent.is_closed
+        database._pool.release(lent)
+        with pytest.raises(StoreUnavailable):
+            await keys(database)
 
 
-async def test_a_race_that_is_lost_on_a_lost_connection_is_unavailable_at_once(db, monkeypatch):
-    """The rollback of a lost race may fail as well; the script is not run again on a store that is away."""
+async def test_a_race_whose_rollback_is_lost_runs_again_on_another_connection(db, monkeypatch):
     runs = 0
 
     def script():
         nonlocal runs
         runs += 1
-        yield from put("a")()
+        yield from put("a" if runs == 1 else "b")()
+
+    def lost(self, _sql):
+        self.terminate()
 
     await db.write(Call("put", put("a")))
-    monkeypatch.setitem(POINTS, "rollback", (asyncpg.transaction.Transaction, "_Transaction__rollback"))
-    fail_once(monkeypatch, "rollback", LOST[0])
-    with pytest.raises(StoreUnavailable):
-        await db.write(Call("put", script))
-    assert runs == 1 < RETRIES_MAX
+    monkeypatch.setattr(Connection, "finish", lost)
+    await db.write(Call("put", script))
+    assert await keys(db) == ["a", "b"]
+    assert runs == 2 < RETRIES_MAX

@@ -144,7 +144,7 @@ async def test_one_slow_summariser_delays_no_other_session(tmp_path):
 # --- hard: the turn waits, the mailbox accepts -----------------------------------------------------
 
 
-async def test_at_the_hard_threshold_the_turn_waits_and_everything_that_arrives_is_in_the_first_context(tmp_path):
+async def test_at_the_hard_threshold_the_turn_waits_and_what_arrives_meanwhile_follows_in_order(tmp_path):
     model = brief(summaries=[stands_at(gate := Gate(), says("gist: one two"))])
     async with await Process.start(tmp_path, agents(model, compressing(soft=0.79))) as runtime:
         await soon(runtime.ask("c", f"one {LONG}"))

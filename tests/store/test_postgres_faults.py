@@ -1,7 +1,8 @@
 """Every error of PostgreSQL or its driver becomes an error that names who must act and quotes no data."""
 
-import asyncpg  # type: ignore[import-untyped]
+import psycopg
 import pytest
+from psycopg import errors
 
 from holdfast.kernel.errors import (
     ClaimLost,
@@ -15,8 +16,11 @@ from holdfast.kernel.errors import (
 from holdfast.store.postgres.faults import BY_SQLSTATE, RACES, fault, translated
 
 
-def server_error(code, **fields):
-    return asyncpg.PostgresError.new({"C": code, "M": "the server's words", "S": "ERROR", **fields})
+def server_error(code, words="the server's words"):
+    try:
+        return errors.lookup(code)(words)
+    except KeyError:
+        return type("Unknown", (psycopg.DatabaseError,), {"sqlstate": code})(words)
 
 
 @pytest.mark.parametrize(
@@ -57,21 +61,18 @@ def test_a_sqlstate_says_who_must_act(code, kind):
         (ConnectionRefusedError("refused"), StoreUnavailable),
         (FileNotFoundError("no such socket"), StoreUnavailable),
         (TimeoutError(), StoreUnavailable),
-        (asyncpg.InterfaceError("connection is closed"), StoreUnavailable),
-        (asyncpg.InterfaceError("pool is closing"), StoreUnavailable),
-        (asyncpg.InterfaceError("cannot perform operation: another operation is in progress"), StoreUnavailable),
-        (asyncpg.InterfaceError("cannot call Connection.fetch(): it has been released back"), StoreUnavailable),
-        (asyncpg.InterfaceError("cannot commit; the transaction is in error state"), StoreUnavailable),
-        (asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in"), StoreUnavailable),
-        (asyncpg.InternalClientError("got result for unknown protocol state 0"), StoreUnavailable),
-        (asyncpg.ConnectionDoesNotExistError("connection was closed in the middle"), StoreUnavailable),
+        (psycopg.OperationalError("the connection is closed"), StoreUnavailable),
+        (psycopg.OperationalError("consuming input failed: server closed the connection"), StoreUnavailable),
+        (psycopg.OperationalError("connection failed: FATAL:  the database system is starting up"), StoreUnavailable),
+        (psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already"), StoreUnavailable),
+        (psycopg.InterfaceError("cannot perform operation: another operation is in progress"), StoreUnavailable),
         (ConnectionResetError("reset"), StoreUnavailable),
-        (asyncpg.ClientConfigurationError("invalid DSN"), ConfigInvalid),
-        (asyncpg.DataError("invalid input for query argument $1: 'my cat'"), InvariantBroken),
-        (asyncpg.ProtocolError("unexpected message"), StoreUnavailable),
-        (asyncpg.InterfaceError("the server expects 2 arguments for this query, 1 was passed"), InvariantBroken),
-        (asyncpg.UnsupportedClientFeatureError("no encoder"), InvariantBroken),
-        (asyncpg.TargetServerAttributeNotMatched("none is writable"), ConfigInvalid),
+        (psycopg.ProgrammingError('invalid URI query parameter: "x"'), ConfigInvalid),
+        (psycopg.OperationalError('connection failed: FATAL:  database "x" does not exist'), ConfigInvalid),
+        (psycopg.OperationalError('FATAL:  password authentication failed for user "x"'), ConfigInvalid),
+        (psycopg.OperationalError('connection is bad: invalid port number: "99999"'), ConfigInvalid),
+        (psycopg.OperationalError("server is not in hot standby mode"), ConfigInvalid),
+        (psycopg.DataError("a value that cannot be encoded"), InvariantBroken),
     ],
 )
 def test_an_error_of_the_driver_says_who_must_act(error, kind):
@@ -99,8 +100,9 @@ def test_the_foreign_error_is_the_cause():
 @pytest.mark.parametrize(
     "error",
     [
-        server_error("23514", D="Failing row contains (my cat is called Byron)."),
-        asyncpg.DataError("invalid input for query argument $1: 'my cat is called Byron'"),
+        server_error("23514", "check failed\nDETAIL:  Failing row contains (my cat is called Byron)."),
+        server_error("22P02", 'invalid input syntax for type bigint: "my cat is called Byron"'),
+        psycopg.DataError("invalid input for query argument $1: 'my cat is called Byron'"),
     ],
 )
 def test_the_words_of_people_are_not_in_the_message(error):

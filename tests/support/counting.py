@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.store.database import Database
-from holdfast.store.script import Call, R, Script
+from holdfast.store.script import Call, Change, Group, Many, R, Script
 from holdfast.testing import ManualClock
 
 STEP_MS = 50
@@ -22,9 +22,10 @@ class Counted:
 
     def __init__(self) -> None:
         self.transactions: Counter[str] = Counter()
+        self.writes: Counter[str] = Counter()
         self.statements: Counter[str] = Counter()
         self.sql: Counter[str] = Counter()
-        self.locked = 0
+        self.looks: Counter[str] = Counter()  # at rows that the script waits for
 
     def __repr__(self) -> str:
         return f"{sum(self.transactions.values())} transactions {dict(self.transactions)}, {dict(self.statements)}"
@@ -39,8 +40,8 @@ class Counted:
 
     @property
     def round_trips(self) -> int:
-        """On PostgreSQL: a begin and a commit around the statements of each script, and a lock where it has one."""
-        return self.statement_count + 2 * self.transaction_count + self.locked
+        """On PostgreSQL: one for each look at rows, and one for the end of a write."""
+        return self.looks.total() + self.writes.total()
 
     def only(self, *verbs: str) -> "Counted":
         some = Counted()
@@ -66,6 +67,7 @@ class CountingDatabase:
             self.counted = Counted()
 
     async def write(self, call: Call[R]) -> R:
+        self.counted.writes[call.verb] += 1
         return await self._run(self.inner.write, call)
 
     async def read(self, call: Call[R]) -> R:
@@ -74,7 +76,6 @@ class CountingDatabase:
     async def _run(self, run: Any, call: Call[R]) -> R:
         counted = self.counted
         counted.transactions[call.verb] += 1
-        counted.locked += bool(call.lock)
         self.under_way += 1
         try:
             value: R = await run(Call(call.verb, partial(self._counting, counted, call), call.lock))
@@ -87,8 +88,10 @@ class CountingDatabase:
         try:
             statement = next(script)
             while True:
-                counted.statements[call.verb] += 1
-                counted.sql[" ".join(statement.sql.split())] += 1
+                for query in statement.queries if isinstance(statement, Group) else (statement,):
+                    counted.statements[call.verb] += 1
+                    counted.sql[" ".join(query.sql.split())] += 1
+                counted.looks[call.verb] += not isinstance(statement, Change | Many)
                 statement = script.send((yield statement))
         except StopIteration as done:
             value: R = done.value

@@ -14,8 +14,10 @@ from holdfast.api.errors import InternalError
 from holdfast.audit.action import ActorKind, By
 from holdfast.audit.actor import acting_as
 from holdfast.cli.output import INTERNAL, INTERRUPTED, OK, USAGE, WRONG, print_error
-from holdfast.kernel.errors import HoldfastError, InvalidUnicode, Remedy
+from holdfast.kernel.errors import ConfigInvalid, HoldfastError, InvalidUnicode, Remedy
+from holdfast.kernel.hardening import variables
 
+EVENT_LOOP = "HOLDFAST_EVENT_LOOP"
 Work = Callable[[], Coroutine[Any, Any, int]]
 
 
@@ -34,8 +36,9 @@ def refuse_argument(argument: str, *, as_json: bool) -> NoReturn:
 def outcome(work: Work, *, as_json: bool) -> int:
     """Run a command to its end. Returns its exit code."""
     try:
-        with acting_as(local_user()):
-            code = asyncio.run(work())
+        factory = loop_factory(variables().get(EVENT_LOOP, ""))
+        with acting_as(local_user()), asyncio.Runner(loop_factory=factory) as runner:
+            code = runner.run(work())
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -48,6 +51,21 @@ def outcome(work: Work, *, as_json: bool) -> int:
     except Exception as error:  # noqa: BLE001 - the top of every command
         return _failed(error, as_json=as_json)
     return code
+
+
+def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Makes the event loop of that name; None is Python's own. Raises `ConfigInvalid`."""
+    if name in ("", "asyncio"):
+        return None
+    if name != "uvloop":
+        raise ConfigInvalid(f"{EVENT_LOOP} is {name!r}; it must be asyncio or uvloop")
+    try:
+        import uvloop
+    except ModuleNotFoundError as error:
+        hint = f"Install holdfast[uvloop], or unset {EVENT_LOOP}."
+        raise ConfigInvalid(f"{EVENT_LOOP} is uvloop, which is not installed", hint=hint) from error
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 def _failed(error: Exception, *, as_json: bool) -> int:

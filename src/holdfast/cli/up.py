@@ -28,12 +28,13 @@ from holdfast.config import HOST, PORT, ServerTable
 from holdfast.config import Config as Settings
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.kernel import log
-from holdfast.kernel.errors import ConfigInvalid, StoreBroken
+from holdfast.kernel.errors import ConfigInvalid, HoldfastError, StoreBroken
 from holdfast.kernel.hardening import variables
 from holdfast.runtime.app import detect_agents, secure_folder
 
 if TYPE_CHECKING:
     from holdfast.api.server import HttpServer
+    from holdfast.turns.agents import Agents
 
 ESCAPED_BYTES_PER_BYTE = 6  # JSON may write any byte as \u00xx
 ENVELOPE_BYTES = 64 * 1024
@@ -67,7 +68,7 @@ async def up(
     --public-host and choose a token (HOLDFAST_TOKEN, or one created with `holdfast token new`).
 
     HOLDFAST_TOKEN sets the operator's token, 32 or more random characters. By default a token is generated and stored
-    in the data folder.
+    in the data folder. HOLDFAST_EVENT_LOOP=uvloop runs on uvloop, if holdfast[uvloop] is installed: it costs less CPU.
 
     \b
     Examples:
@@ -123,6 +124,7 @@ async def _serve(invocation: Invocation, listening: ServerTable, *, verbose: boo
             token = load_token(folder, variables().get("HOLDFAST_TOKEN"), runtime.entropy)
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
             await runtime.health()  # starts the check for damaged pages
+            await _load_models(crew.agents)
             life.server, url, code = await _server(runtime, token, listening, folder, limit)
             await runtime.db.write(note_settings(_described(settings, listening), by=acting()))
             status = StatusFile(folder, runtime, _say_json if as_json else _say)
@@ -136,6 +138,15 @@ async def _serve(invocation: Invocation, listening: ServerTable, *, verbose: boo
     if life.broken is not None:
         raise life.broken
     return OK
+
+
+async def _load_models(agents: "Agents") -> None:
+    """Load the libraries of the models, so that the first answer takes no longer than later ones."""
+    for model in agents.connected:
+        try:
+            await model.load()
+        except HoldfastError as error:  # other agents serve, and each request reports it
+            print_warning(str(error))
 
 
 async def _server(

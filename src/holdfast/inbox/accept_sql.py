@@ -31,7 +31,7 @@ from holdfast.sessions.command_rights import CommandPlace, Rank, judge
 from holdfast.sessions.command_rights_sql import are_own, given_now, giver
 from holdfast.sessions.system_messages import refused_text, status_text, stop_text, suggestion_text
 from holdfast.store.agent_lock_sql import share_agent
-from holdfast.store.script import Row, Script, one, run, verb
+from holdfast.store.script import Query, Row, Script, one, run, together, verb
 from holdfast.turns.approval_sql import decide_here, sender_as_actor
 from holdfast.turns.turn import NewReply
 
@@ -96,12 +96,11 @@ class Box:
 
 @verb
 def accept_message(arrival: Arrival, limits: Limits, secret: bytes, via: By = PROGRAM) -> Script[AcceptOutcome]:
-    box = yield from _mailbox(arrival)
+    box, found = yield from _mailbox(arrival, secret)
     if arrival.position is not None:
         yield from note_position(arrival.account, arrival.conversation, arrival.position, arrival.event_id)
-    known = yield from _known(arrival, secret)
-    if known is not None:
-        return known
+    if found is not None:
+        return _known(arrival, found, secret)
     if arrival.principal.startswith(AGENTS) and (yield from _is_forgotten(arrival)):
         return Unfit("its words were forgotten on their way")
     if box.now - box.window_at >= limits.window_ms:
@@ -122,23 +121,26 @@ def accept_message(arrival: Arrival, limits: Limits, secret: bytes, via: By = PR
     return Accepted(arrival.message, box.id, box.depth)
 
 
-def _mailbox(arrival: Arrival) -> Script[Box]:
+def _mailbox(arrival: Arrival, secret: bytes) -> Script[tuple[Box, Row | None]]:
+    """The mailbox, under lock, and the event if it is known."""
     address = str(arrival.address)
-    row = yield from one(FIND_MAILBOX, address=address)
-    if row is None:
+    boxes, known = yield from _look(arrival, secret)
+    if not boxes:
         yield from share_agent(arrival.address.agent)
         made = yield from one(NEW_ADDRESS, address=address, mailbox=arrival.new_mailbox)
         if made is not None:
             yield from run(NEW_MAILBOX, mailbox=arrival.new_mailbox, agent=arrival.address.agent, address=address)
-        row = yield from one(FIND_MAILBOX, address=address)
-        assert row is not None  # noqa: S101 - inserted above, or by the transaction this one waited for
-    return Box(*row)
+        boxes, known = yield from _look(arrival, secret)
+    (row,) = boxes  # inserted above, or by the transaction this one waited for
+    return Box(*row), known[0] if known else None
 
 
-def _known(arrival: Arrival, secret: bytes) -> Script[AcceptOutcome | None]:
-    row = yield from _find(arrival.account, arrival.conversation, arrival.event_id, secret)
-    if row is None:
-        return None
+def _look(arrival: Arrival, secret: bytes) -> Script[list[list[Row]]]:
+    event = _event(arrival.account, arrival.conversation, arrival.event_id, secret)
+    return (yield from together(Query(FIND_MAILBOX, {"address": str(arrival.address)}), event))
+
+
+def _known(arrival: Arrival, row: Row, secret: bytes) -> AcceptOutcome:
     known = bytes(row[1])  # empty for a forgotten message: no hash of its text remains
     if known and known != keyed(secret, arrival.body_hash):
         return Conflict(MessageId(row[0]))
@@ -157,20 +159,13 @@ def _is_forgotten(arrival: Arrival) -> Script[bool]:
 @verb
 def was_accepted(account: str, conversation: str, event_id: str, secret: bytes) -> Script[bool]:
     """Whether the event was ever stored in a mailbox; a refused event was not."""
-    row = yield from _find(account, conversation, event_id, secret)
-    return row is not None and row[2] != MessageState.REFUSED.value
+    (found,) = yield from together(_event(account, conversation, event_id, secret))
+    return bool(found) and found[0][2] != MessageState.REFUSED.value
 
 
-def _find(account: str, conversation: str, event_id: str, secret: bytes) -> Script[Row | None]:
-    return (
-        yield from one(
-            FIND_EVENT,
-            account=account,
-            conversation=conversation,
-            event_id=event_id,
-            hash=tombstone_hash(secret, account, conversation, event_id),
-        )
-    )
+def _event(account: str, conversation: str, event_id: str, secret: bytes) -> Query:
+    hash_ = tombstone_hash(secret, account, conversation, event_id)
+    return Query(FIND_EVENT, {"account": account, "conversation": conversation, "event_id": event_id, "hash": hash_})
 
 
 def _refusal(arrival: Arrival, box: Box, limits: Limits) -> MailboxFull | TooMany | Unfit | None:

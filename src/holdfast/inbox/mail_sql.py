@@ -6,7 +6,7 @@ from holdfast.inbox.message import Inbound, MessageKind, MessageState
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import Instant, MessageId, Principal, SessionId
 from holdfast.memory.naming import CallerDirectory
-from holdfast.store.script import Row, Script, one, rows, verb
+from holdfast.store.script import Query, Row, Script, together, verb
 from holdfast.turns.fence_sql import stands
 from holdfast.turns.turn_sql import read_turn
 
@@ -24,14 +24,25 @@ select message, seq, event_id, principal, channel, kind, human, hop, body, state
 
 @verb
 def read_mail(claim: Claim, *, limit: int) -> Script[Mail]:
-    row = yield from one(MAILBOX, mailbox=claim.mailbox)
+    boxes, waiting = yield from together(*mail_queries(claim, limit))
+    return (yield from mail_of(claim, boxes, waiting))
+
+
+def mail_queries(claim: Claim, limit: int) -> tuple[Query, Query]:
+    """The queries whose rows `mail_of` takes."""
+    waiting = Query(WAITING, {"mailbox": claim.mailbox, "limit": limit})
+    return Query(MAILBOX, {"mailbox": claim.mailbox}), waiting
+
+
+def mail_of(claim: Claim, boxes: list[Row], waiting: list[Row]) -> Script[Mail]:
+    """The mail of a mailbox from its rows. Raises `ClaimLost`."""
+    row = boxes[0] if boxes else None
     if row is None or not stands(claim, row[0]):
         raise ClaimLost(f"fence {claim.fence} is behind {row and row[0]}", mailbox=claim.mailbox)
     _, session, depth, unattended, open_turn, last_seq, owner, turns, epoch, state, now = row
     turn = None
     if open_turn is not None:
         turn = yield from read_turn(claim, SessionId(session), open_turn, last_seq)
-    waiting = yield from rows(WAITING, mailbox=claim.mailbox, limit=limit)
     return Mail(
         session=SessionId(session) if session else None,
         turn=turn,

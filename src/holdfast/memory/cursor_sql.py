@@ -11,7 +11,7 @@ import msgspec
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
 from holdfast.memory.naming import NamingInputs, PerAddress
-from holdfast.store.script import Columns, Row, Script, many, one, rows, run, verb
+from holdfast.store.script import Columns, Query, Row, Script, many, one, rows, run, verb
 from holdfast.turns.journal import Entry, Undone
 from holdfast.turns.journal_sql import chain, undos
 
@@ -110,16 +110,18 @@ def schedule(
     start: int,
     boundary: bool = False,
     newest: TurnSpan | None = None,
+    marks: dict[str, int] | None = None,
 ) -> Script[None]:
     """Make units of the pending turns.
 
     `start` is the initial position of the cursor of a provider that is new to this session. `newest` is the turn that
-    was just committed: if no other turn is pending, nothing is read.
+    was just committed: if no other turn is pending, nothing is read. `marks` are the rows of `marks_queries`, if they
+    were read.
     """
     taking = [policy for policy in policies if policy.turns]
     if not taking:
         return
-    known = yield from _marks(session)
+    known = (yield from _marks(session)) if marks is None else marks
     for policy in taking:
         scheduled = known.get(policy.provider, start)
         if newest is not None and newest.first_seq == scheduled + 1 and policy.every_turns == 1:
@@ -128,6 +130,11 @@ def schedule(
             pending = yield from pending_turns(session, policy, scheduled)
         if pending:
             yield from _make_units(session, agent, policy, pending, (scheduled, start), boundary=boundary)
+
+
+def marks_queries(stream: str, policies: Sequence[DeliveryPolicy]) -> tuple[Query, ...]:
+    """The query for the scheduled mark of each provider's cursor; it locks the cursors. None if nobody takes turns."""
+    return (Query(CURSORS, {"stream": stream}),) if any(policy.turns for policy in policies) else ()
 
 
 def _marks(stream: str) -> Script[dict[str, int]]:

@@ -27,8 +27,8 @@ select place, fence, cast(:now as int8) - doubted_at from lane
 TAKE = """
 update lane set owner = :node, claim = :name, fence = fence + 1
  where agent = :agent and provider = :provider and place = :place"""
-# The unsettled deliveries of a lane, in their order. With `place = :place`, PostgreSQL may read the primary key from its
-# beginning, past all that was ever delivered; only the index delivery_lane can answer this.
+# The unsettled deliveries of a lane, in their order. With `place = :place`, PostgreSQL may read the primary key from
+# its beginning, past all that was ever delivered; only the index delivery_lane can answer this.
 UNSETTLED = """
        delivery.agent = :agent and delivery.provider = :provider and delivery.place between :place and :place
    and delivery.state in ('scheduled', 'sending', 'uncertain')

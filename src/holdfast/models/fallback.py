@@ -48,6 +48,11 @@ class Fallback(Connected):
                 return
         raise _combined(failures)
 
+    async def load(self) -> None:
+        for model in self._models:
+            if isinstance(model, Connected):
+                await model.load()
+
     async def close(self) -> None:
         for model in self._models:
             if isinstance(model, Connected):

@@ -1,4 +1,4 @@
-"""A vendor's model whose libraries are loaded by the first request.
+"""A vendor's model whose libraries are loaded by the first request, or before `holdfast up` says that it is ready.
 
 pydantic-ai and the vendor's library take a second or more and tens of megabytes, so they are imported in a thread. The
 settings, the key and the presence of the libraries are checked before.
@@ -10,6 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from holdfast.kernel.tasks import Tasks
+from holdfast.models.prices import has_price
 from holdfast.models.settings import ModelSettings
 from holdfast.turns.model import Connected, ModelEvent, ModelRequest
 
@@ -63,4 +64,5 @@ class LazyModel(Connected):
     def _load(self) -> "PydanticModel":
         from holdfast.models.pydantic_model import PydanticModel  # noqa: PLC0415 - heavy, and an extra
 
+        has_price(self._settings)  # loads the price table
         return PydanticModel.open(self._settings, self._key)

@@ -41,6 +41,10 @@ class Query(NamedTuple):
     params: Params
 
 
+class Change(Query):
+    """One statement whose rows the script ignores; an engine need not wait for it before the next one."""
+
+
 class Many(NamedTuple):
     """One statement over many parameter rows; its result is an empty list."""
 
@@ -48,7 +52,13 @@ class Many(NamedTuple):
     rows: Sequence[Params]
 
 
-Statement: TypeAlias = Query | Many
+class Group(NamedTuple):
+    """Queries that do not depend on each other's rows; the result is a list of the rows of each."""
+
+    queries: tuple[Query, ...]
+
+
+Statement: TypeAlias = Query | Many | Group
 Script: TypeAlias = Generator[Statement, list[Row], R]
 
 
@@ -121,13 +131,18 @@ def one(sql: str, **params: Any) -> Script[Row | None]:  # noqa: ANN401
 
 def run(sql: str, **params: Any) -> Script[None]:  # noqa: ANN401
     """Yield one statement and ignore its rows."""
-    yield Query(sql, params)
+    yield Change(sql, params)
 
 
 def many(sql: str, batch: Sequence[Params]) -> Script[None]:
     """Yield one statement over many parameter rows; an empty batch yields nothing."""
     if batch:
         yield Many(sql, batch)
+
+
+def together(*queries: Query) -> Script[list[list[Row]]]:
+    """Yield queries at once and return the rows of each: one round trip instead of one for each query."""
+    return (yield Group(queries)) if queries else []  # type: ignore[return-value]  # a list of rows for each query
 
 
 def plain(text: str | None) -> str | None:

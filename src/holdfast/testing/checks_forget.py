@@ -104,7 +104,8 @@ def others_are_unchanged(traces: Traces) -> Found:
     deleted = {row["id"] for row in traces.after["session"] if row["state"] == "deleted"}
     now = {(row["session"], row["seq"]): row["body"] for row in traces.after["entry"]}
     theirs = _own_turns(traces)
-    words, turns = _words(traces, theirs), _made(traces)
+    words = _words(traces, theirs)
+    turns = _made(traces, words)
     for row in traces.before["entry"]:
         place = (row["session"], row["seq"])
         if row["session"] in deleted or now[place] == row["body"]:
@@ -140,9 +141,16 @@ def _words(traces: Traces, theirs: set[tuple[str, int]]) -> set[str]:
     return found
 
 
-def _made(traces: Traces) -> dict[tuple[str, int], set[str]]:
-    """The words of the agents, turn by turn, up to the time of the request."""
+def _made(traces: Traces, words: set[str]) -> dict[tuple[str, int], set[str]]:
+    """The words of the agents, turn by turn, up to the time of the request.
+
+    An entry that was written after `before` and blanked by the request may have held any of the words.
+    """
     found: dict[tuple[str, int], set[str]] = defaultdict(set)
+    known = {(row["session"], row["seq"]) for row in traces.before["entry"]}
+    for row in traces.after["entry"]:
+        if not row["body"] and (row["session"], row["seq"]) not in known:
+            found[row["session"], row["turn"]].update(words)
     for row in traces.before["entry"]:
         body, _ = _heard(row), found[row["session"], row["turn"]]
         if body is None or body.principal.startswith(AGENTS):
@@ -180,8 +188,10 @@ def no_hash_is_left(traces: Traces) -> Found:
     """I16: no row of the person has a hash of its text, and the units of providers have none."""
     since = traces.status.requested_at
     buried = {row["message"] for row in traces.after["tombstone"]}
+    before = {row["message"] for row in traces.before["inbound"]}
     for row in traces.after["inbound"]:
-        is_theirs = row["principal"] == traces.person and row["at"] <= since and row["message"] not in buried
+        is_earlier = row["at"] < since or row["message"] in before  # in the same millisecond it may be later
+        is_theirs = row["principal"] == traces.person and is_earlier and row["message"] not in buried
         if is_theirs and bytes(row["body_hash"]):
             yield f"message {row['message']} still has a hash of its text"
     for row in traces.after["tombstone"]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.mailbox import Claim, Mail
 from holdfast.store.script import Call, Script, run
 from holdfast.testing.mutant import Patch, arguments, mutant
 from holdfast.testing.watched import NodeDatabase
@@ -23,8 +23,8 @@ def context_outside_the_claim() -> Sequence[Patch]:
     """A worker starts with the context from before its claim, which lacks the message that opened the turn."""
     honest = work_sql._begin  # noqa: SLF001
 
-    def broken(claim: Claim, planner: Planner, known: KnownContexts) -> Script[Work | None]:
-        work = yield from honest(claim, planner, known)
+    def broken(claim: Claim, mail: Mail, planner: Planner, known: KnownContexts) -> Script[Work | None]:
+        work = yield from honest(claim, mail, planner, known)
         if work is None or work.turn is None or work.context is None:
             return work
         before = known(work.turn.session)

@@ -50,13 +50,17 @@ class Agents:
         self._bound[name] = self.bind(agent_name(name), agent) if self.bind else agent
         return self._bound[name]
 
-    async def close(self) -> None:
-        """Close the connections of all models."""
+    @property
+    def connected(self) -> list[Connected]:
+        """The models that have connections, each once."""
         kept = [agent for agent in (self.default, *self.listed.values()) if agent is not None]
         models = {id(model): model for agent in kept for model in (agent.model, agent.summariser)}
-        for model in models.values():
-            if isinstance(model, Connected):
-                await model.close()
+        return [model for model in models.values() if isinstance(model, Connected)]
+
+    async def close(self) -> None:
+        """Close the connections of all models."""
+        for model in self.connected:
+            await model.close()
 
     def policy(self, name: str) -> AgentPolicy:
         return self.get(name).policy

@@ -4,15 +4,17 @@ The cost depends on the entries after the summary, never on the length of the hi
 date instead of read again; each use checks it against the session's row.
 """
 
+from collections.abc import Sequence
+
 from holdfast.kernel.errors import SessionNotFound
 from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.sessions.compression import Summary
 from holdfast.sessions.summary_sql import newest_summary
-from holdfast.store.script import Row, Script, one, verb
+from holdfast.store.script import Query, Row, Script, together, verb
 from holdfast.turns.context import Context, ModelMessage
 from holdfast.turns.context_memo import ContextMemo
 from holdfast.turns.journal import Entry, effective
-from holdfast.turns.journal_sql import chain, entries, own_entries
+from holdfast.turns.journal_sql import chain, entries, entry_of, page_query
 
 SESSION = """
 select session.agent, session.last_seq, session.committed_seq, session.undo_count, session.summaries,
@@ -24,11 +26,23 @@ select session.agent, session.last_seq, session.committed_seq, session.undo_coun
 
 @verb
 def read_context(session: SessionId, known: Context | None = None) -> Script[Context]:
-    row = yield from one(SESSION, session=session)
+    found = yield from together(*context_queries(session, known))
+    return (yield from context_of(session, known, found))
+
+
+def context_queries(session: SessionId, known: Context | None) -> tuple[Query, ...]:
+    """The queries whose rows `context_of` takes: the session, and what was appended to a cached context."""
+    row = Query(SESSION, {"session": session})
+    return (row,) if known is None else (row, page_query(session, after=known.last_seq))
+
+
+def context_of(session: SessionId, known: Context | None, found: Sequence[list[Row]]) -> Script[Context]:
+    """The context of a session. Only a context that is not cached, or no longer valid, is read from its summary on."""
+    row = found[0][0] if found[0] else None
     if row is None or row[7] == "deleted":
         raise SessionNotFound(f"there is no session {session}", session=session)
     if known is not None and _grown_only(known, row):
-        return (yield from _brought_up_to_date(known, row))
+        return _brought_up_to_date(known, row, found[1])
     links = yield from chain(session)
     summary = yield from newest_summary(links)
     covered = summary.covers_through if summary else 0
@@ -45,11 +59,11 @@ def _grown_only(known: Context, row: Row) -> bool:
     return unchanged and bool(known.last_seq <= row[1])
 
 
-def _brought_up_to_date(known: Context, row: Row) -> Script[Context]:
+def _brought_up_to_date(known: Context, row: Row, appended: Sequence[Row]) -> Context:
     tail, memo = known.entries, known.memo
     if row[1] > known.last_seq:
         # Only the session itself can have grown; inherited entries cannot.
-        fresh = yield from own_entries(known.session, after=known.last_seq, upto=row[1])
+        fresh = [entry_of(known.session, one) for one in appended]
         tail = (*tail, *fresh)
         known.memo.tokens(known.entries)  # the memo belongs to these entries from here on
         memo = known.memo.extended(fresh, tail)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import SessionId
-from holdfast.store.script import Script, rows, run
+from holdfast.store.script import Query, Row, Script, run, together
 
 HOLD = """
 select id, fence, session_id, depth, unattended from mailbox where id in (:mailbox, :other) order by id /*lock*/"""
@@ -27,7 +27,17 @@ class Held:
 
 def hold(claim: Claim, *, session: SessionId | None = None, other: str = "") -> Script[Held]:
     """Lock the mailbox (and another, in id order) and verify the claim."""
-    found = yield from rows(HOLD, mailbox=claim.mailbox, other=other)
+    (found,) = yield from together(hold_query(claim, other=other))
+    return held_of(claim, found, session)
+
+
+def hold_query(claim: Claim, *, other: str = "") -> Query:
+    """The statement that locks; `held_of` takes its rows."""
+    return Query(HOLD, {"mailbox": claim.mailbox, "other": other})
+
+
+def held_of(claim: Claim, found: list[Row], session: SessionId | None) -> Held:
+    """The mailbox that was locked. Raises `ClaimLost`."""
     mine = next((row for row in found if row[0] == claim.mailbox), None)
     if mine is None or not stands(claim, mine[1]):
         raise ClaimLost(f"fence {claim.fence} is behind {mine and mine[1]}", mailbox=claim.mailbox)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.ids import Instant, SessionId
-from holdfast.store.script import Columns, Row, Script, many, one, rows
+from holdfast.store.script import Columns, Query, Row, Script, many, one, rows
 from holdfast.turns.journal import Body, Entry, Undone, body_tokens, decode_body, encode_body
 
 APPEND = """
@@ -105,6 +105,11 @@ def own_entries(session: SessionId, *, after: int, upto: int, limit: int = NO_LI
     """The entries of one session between two sequence numbers, without inherited ones."""
     page = yield from rows(PAGE, session=session, after=after, upto=upto, limit=limit)
     return [entry_of(session, row) for row in page]
+
+
+def page_query(session: SessionId, *, after: int) -> Query:
+    """The query for all entries of one session after a sequence number, without inherited ones."""
+    return Query(PAGE, {"session": session, "after": after, "upto": NO_LIMIT, "limit": NO_LIMIT})
 
 
 class EntryRow(NamedTuple):

@@ -71,6 +71,10 @@ class Model(Protocol):
 class Connected(ABC):
     """A model with connections, which the runtime closes. A later request opens new ones."""
 
+    async def load(self) -> None:
+        """Load what the first request would load, so that it takes no longer than later ones."""
+        return
+
     @abstractmethod
     async def close(self) -> None: ...
 

@@ -7,7 +7,7 @@ revoked. A shared chat stays shared.
 
 from holdfast.inbox.mailbox import Claim
 from holdfast.memory.visibility import is_agent
-from holdfast.store.script import Script, one, run
+from holdfast.store.script import Query, Row, Script, run
 from holdfast.turns.turn import TurnOpening
 
 # An earlier speaker who is another person under the current links can read the answers, so the chat is shared.
@@ -27,14 +27,20 @@ insert into linked_speaker (mailbox, principal) values (:mailbox, :person)
 on conflict (mailbox, principal) do nothing"""
 
 
-def attend(claim: Claim, opening: TurnOpening) -> Script[bool]:
-    """Record the speaker of a new turn, and return whether several people have spoken in the chat.
+def attend_query(claim: Claim, opening: TurnOpening) -> Query:
+    """The statement that records the speaker of a new turn; `attend` takes its rows. The caller holds the mailbox."""
+    return Query(ATTENDED, {"mailbox": claim.mailbox, "human": int(opening.human), "person": _person(opening)})
 
-    The caller holds the mailbox. An agent does not count as a speaker.
-    """
-    person = None if is_agent(opening.principal) else opening.principal
-    row = yield from one(ATTENDED, mailbox=claim.mailbox, human=int(opening.human), person=person)
-    first, shared = row or (None, 1)
+
+def attend(claim: Claim, opening: TurnOpening, found: list[Row]) -> Script[bool]:
+    """Keep a linked account that spoke, and return whether several people have spoken in the chat."""
+    person = _person(opening)
+    first, shared = found[0] if found else (None, 1)
     if person is not None and person != first and not shared:
         yield from run(LINKED_SPEAKER, mailbox=claim.mailbox, person=person)
     return bool(shared)
+
+
+def _person(opening: TurnOpening) -> str | None:
+    """The speaker of a turn; an agent does not count as one."""
+    return None if is_agent(opening.principal) else opening.principal

@@ -9,7 +9,7 @@ from holdfast.inbox.agent_chain import Chain, chain_of_turn, loaded, stored
 from holdfast.inbox.mailbox import Claim, SessionHead
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
-from holdfast.memory.cursor_sql import places_of, schedule
+from holdfast.memory.cursor_sql import marks_queries, places_of, schedule
 from holdfast.memory.delivery import TurnSpan
 from holdfast.memory.naming import CallerDirectory, NamingInputs
 from holdfast.outbox.agent_message_sql import send_messages
@@ -19,13 +19,13 @@ from holdfast.sessions.command_rights import NotAllowed
 from holdfast.sessions.command_rights_sql import given_by, giver, judge_turns
 from holdfast.sessions.finalisation_sql import reopen
 from holdfast.sessions.session_sql import PickedTurns, new_session, pick_turns, undo_turns
-from holdfast.store.script import Row, Script, one, plain, rows, run, verb
+from holdfast.store.script import Query, Row, Script, one, plain, rows, run, together, verb
 from holdfast.turns import approval_sql
 from holdfast.turns.context import calibrate
-from holdfast.turns.fence_sql import Held, hold, lighten
+from holdfast.turns.fence_sql import Held, held_of, hold, hold_query, lighten
 from holdfast.turns.journal import AnyBody, Recalled
 from holdfast.turns.journal_sql import append
-from holdfast.turns.speaker_sql import attend
+from holdfast.turns.speaker_sql import attend, attend_query
 from holdfast.turns.turn import (
     CLOSED,
     MESSAGE_STATES,
@@ -42,7 +42,8 @@ from holdfast.turns.turn import (
 SESSION = """
 select last_seq, turns, open_turn, token_ratio, title, parent_id, exists (select 1 from forget where swept_at is null),
        epoch, cast(:now as int8),
-       (select phase from turn where turn.session = session.id and turn.n = session.open_turn), state
+       (select phase from turn where turn.session = session.id and turn.n = session.open_turn),
+       (select approval from turn where turn.session = session.id and turn.n = session.open_turn), state
   from session where id = :session"""
 # Providers of an agent that may still hold words of a forgotten person.
 OWING = """
@@ -84,10 +85,13 @@ update turn
    set phase = :phase, last_seq = :last_seq, closed_at = :now, tokens_in = :tokens_in, tokens_out = :tokens_out,
        reason = :reason, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox),
        title = :title, places = :places
- where session = :session and n = :n returning approval"""
+ where session = :session and n = :n"""
 FINISH_MESSAGES = """
 update inbound set state = :state, reason = :reason, request = null
- where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' returning message, channel"""
+ where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn'"""
+CHANNELS = """
+select channel from inbound
+ where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' order by seq"""
 CLOSED_SESSION = """
 update session
    set last_seq = :last_seq, committed_seq = :last_seq, open_turn = null, active_at = :now, token_ratio = :ratio
@@ -110,11 +114,17 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
         last_seq = yield from undo_turns(opening.session, claim, again, by=opening.messages[0])
         opening = replace(opening, chain=(yield from _repeated_chain(opening)))
     head = SessionHead(last_seq=last_seq, turns=turns, epoch=row[7], is_open=True, now=row[8])
-    return (yield from insert_turn(claim, opening, head))
+    turn, _ = yield from insert_turn(claim, opening, head)
+    return turn
 
 
-def insert_turn(claim: Claim, opening: TurnOpening, head: SessionHead) -> Script[Turn]:
-    """Open a turn at the end of the live session. The caller holds the mailbox in this transaction."""
+def insert_turn(
+    claim: Claim, opening: TurnOpening, head: SessionHead, beside: Sequence[Query] = ()
+) -> Script[tuple[Turn, list[list[Row]]]]:
+    """Open a turn at the end of the live session. The caller holds the mailbox in this transaction.
+
+    Returns the turn, and the rows of the queries in `beside`, which see it.
+    """
     n, first_seq = head.turns + 1, head.last_seq + 1
     last_seq = yield from append(opening.session, n, head.last_seq, opening.entries, claim)
     yield from run(
@@ -132,10 +142,12 @@ def insert_turn(claim: Claim, opening: TurnOpening, head: SessionHead) -> Script
         repo=_paths(opening.where)[1],
         chain=stored(opening.chain),
     )
-    hop = yield from _take(claim, opening.messages, opening.session, n)
     yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
-    shared = yield from attend(claim, opening)
-    return Turn(
+    taking = _take_queries(claim, opening.messages, opening.session, n)
+    attended, *found = yield from together(attend_query(claim, opening), *taking, *beside)
+    hop = _hop(opening.messages, found[: len(taking)])
+    shared = yield from attend(claim, opening, attended)
+    turn = Turn(
         session=opening.session,
         n=n,
         phase=Phase.THINKING,
@@ -151,6 +163,7 @@ def insert_turn(claim: Claim, opening: TurnOpening, head: SessionHead) -> Script
         chain=opening.chain,
         shared=shared,
     )
+    return turn, found[len(taking) :]
 
 
 def _repeated_chain(opening: TurnOpening) -> Script[Chain]:
@@ -194,24 +207,40 @@ def _repeated_opening(claim: Claim, opening: TurnOpening, n: int) -> Script[Turn
     return turn
 
 
-def _take(claim: Claim, messages: Sequence[MessageId], session: SessionId, turn: int) -> Script[int]:
-    """Make waiting messages part of a turn; return the largest number of agents that one of them has passed."""
+def _take_queries(claim: Claim, messages: Sequence[MessageId], session: SessionId, turn: int) -> list[Query]:
+    """The statements that make waiting messages part of a turn; `_hop` takes their rows."""
+    return [
+        Query(TAKE, {"message": message, "mailbox": claim.mailbox, "session": session, "turn": turn})
+        for message in messages
+    ]
+
+
+def _hop(messages: Sequence[MessageId], taken: Sequence[list[Row]]) -> int:
+    """The largest number of agents that one of the messages has passed."""
     hop = 0
-    for message in messages:
-        taken = yield from one(TAKE, message=message, mailbox=claim.mailbox, session=session, turn=turn)
-        if taken is None:
+    for message, found in zip(messages, taken, strict=True):
+        if not found:
             raise InvariantBroken(f"message {message} is no longer waiting", message=message)
-        hop = max(hop, taken[0])
+        hop = max(hop, found[0][0])
     return hop
 
 
 def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script[Turn]:
-    row = yield from one(READ_TURN, session=session, n=n)
+    found = yield from together(*_turn_queries(claim, session, n))
+    return (yield from _turn_of(session, n, last_seq, found))
+
+
+def _turn_queries(claim: Claim, session: SessionId, n: int) -> tuple[Query, Query]:
+    """The queries whose rows `_turn_of` takes."""
+    return Query(READ_TURN, {"session": session, "n": n}), Query(TURN_MESSAGES, {"mailbox": claim.mailbox})
+
+
+def _turn_of(session: SessionId, n: int, last_seq: int, found: Sequence[list[Row]]) -> Script[Turn]:
+    row, messages = found[0][0] if found[0] else None, found[1]
     if row is None:
         raise InvariantBroken(f"the open turn {n} of {session} has no row", session=session)
     phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval, directory, *more = row
     repo, chain, shared = more
-    messages = yield from rows(TURN_MESSAGES, mailbox=claim.mailbox)
     awaited = (yield from approval_sql.read_approval(ApprovalId(approval))) if phase == Phase.AWAITING.value else None
     return Turn(
         session=session,
@@ -259,14 +288,13 @@ def _require_resumed(claim: Claim, turn: Turn, current: Turn) -> Script[None]:
 
 @verb
 def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
-    yield from hold(claim, session=turn.session)
-    row = yield from one(SESSION, session=turn.session)
+    _, row, found = yield from _hold_all(claim, turn.session, *_turn_queries(claim, turn.session, turn.n))
     if row is None or row[2] != turn.n:
         raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
+    current = yield from _turn_of(turn.session, turn.n, row[0], found)
     if row[0] != turn.last_seq:
         yield from _require_mine(claim, turn, row[0], turn.last_seq + len(step.entries))
-        return (yield from read_turn(claim, turn.session, turn.n, row[0]))
-    current = yield from read_turn(claim, turn.session, turn.n, row[0])
+        return current
     if step.ask is not None and current.phase is Phase.AWAITING:
         return current  # an earlier call asked, but its result was lost; the claim is valid, so no other worker asked
     phase = advance(current.phase, step.event)
@@ -276,7 +304,7 @@ def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
     last_seq = yield from append(turn.session, turn.n, row[0], bodies, claim)
     yield from run(STEPPED, session=turn.session, n=turn.n, phase=phase.value, last_seq=last_seq)
     yield from run(GROWN, session=turn.session, last_seq=last_seq)
-    yield from _take(claim, step.messages, turn.session, turn.n)
+    _hop(step.messages, (yield from together(*_take_queries(claim, step.messages, turn.session, turn.n))))
     yield from send_messages(claim, current, step.outgoing)
     asked = (yield from approval_sql.ask(claim, current, step.ask)) if step.ask is not None else None
     messages = current.messages + step.messages
@@ -309,8 +337,8 @@ def commit_turn(
     claim: Claim, turn: Turn, commit: TurnCommit, keeps: Callable[[int], bool] = lambda _: True
 ) -> Script[Committed]:
     """End a turn. `keeps` decides by the number of messages that are left whether the claim stays."""
-    held = yield from hold(claim, session=turn.session)
-    row = yield from one(SESSION, session=turn.session)
+    queries = (Query(CHANNELS, {"mailbox": claim.mailbox}), *marks_queries(turn.session, commit.policies))
+    held, row, (channels, *cursors) = yield from _hold_all(claim, turn.session, *queries)
     if row is None or row[2] != turn.n:
         return (yield from _repeated_commit(claim, turn, held))
     if row[0] != turn.last_seq:
@@ -319,7 +347,7 @@ def commit_turn(
     reason = plain(commit.reason)
     last_seq = yield from append(turn.session, turn.n, row[0], commit.entries, claim)
     title, places = row[4], places_of(commit.policies, _naming(claim, turn, row))
-    closed = yield from one(
+    yield from run(
         CLOSE_TURN,
         session=turn.session,
         n=turn.n,
@@ -333,8 +361,8 @@ def commit_turn(
         title=title,
         places=places,
     )
-    finished = yield from rows(FINISH_MESSAGES, mailbox=claim.mailbox, state=MESSAGE_STATES[phase].value, reason=reason)
-    channel = finished[-1][1] if finished else "http"
+    yield from run(FINISH_MESSAGES, mailbox=claim.mailbox, state=MESSAGE_STATES[phase].value, reason=reason)
+    channel = channels[-1][0] if channels else "http"
     for reply in commit.replies:
         yield from insert_reply(
             reply,
@@ -347,15 +375,24 @@ def commit_turn(
         )
     ratio = calibrate(row[3], commit.usage.tokens_in, commit.usage.estimated_in)
     yield from run(CLOSED_SESSION, session=turn.session, last_seq=last_seq, ratio=ratio)
-    if closed is not None and closed[0] is not None:
+    if row[10] is not None:
         yield from approval_sql.close(claim.mailbox, turn.session, turn.n)
-    left = held.depth - len(finished)
+    left = held.depth - len(channels)
     released = not keeps(left)
-    yield from lighten(claim, len(finished), release=released)
+    yield from lighten(claim, len(channels), release=released)
     directory, repo = _paths(turn.where)
     newest = TurnSpan(turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, directory, repo)
-    yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest)
+    marks: dict[str, int] = dict(cursors[0]) if cursors else {}
+    yield from schedule(
+        turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest, marks=marks
+    )
     return Committed(left, released)
+
+
+def _hold_all(claim: Claim, session: SessionId, *beside: Query) -> Script[tuple[Held, Row | None, list[list[Row]]]]:
+    """Lock the mailbox of a live session; returns it, the session, and the rows of each query in `beside`."""
+    held, sessions, *found = yield from together(hold_query(claim), Query(SESSION, {"session": session}), *beside)
+    return held_of(claim, held, session), sessions[0] if sessions else None, found
 
 
 def _naming(claim: Claim, turn: Turn, row: Row) -> NamingInputs:

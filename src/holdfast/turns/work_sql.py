@@ -4,15 +4,15 @@ Each is one transaction. They are made of the verbs that also exist alone, and g
 another.
 """
 
-from holdfast.inbox.mail_sql import read_mail
-from holdfast.inbox.mailbox import Claim, SessionHead
+from holdfast.inbox.mail_sql import mail_of, mail_queries, read_mail
+from holdfast.inbox.mailbox import Claim, Mail
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import NodeId
 from holdfast.sessions.command_rights import NotAllowed
 from holdfast.store.node_sql import claim_mailboxes, release_claim
-from holdfast.store.script import Script, claim_name, one, verb
+from holdfast.store.script import Script, claim_name, one, together, verb
 from holdfast.turns.context import Context
-from holdfast.turns.context_sql import read_context
+from holdfast.turns.context_sql import context_of, context_queries, read_context
 from holdfast.turns.turn import Step, Turn, TurnCommit, TurnOpening
 from holdfast.turns.turn_sql import TURN_FENCE, append_step, commit_turn, insert_turn, open_turn
 from holdfast.turns.work import EndedTurn, KnownContexts, Planner, Work
@@ -24,10 +24,14 @@ def claim_work(
 ) -> Script[tuple[Work, ...]]:
     """Claim ready mailboxes and open the next turn of each. Without a planner the mailboxes are only claimed."""
     claims = yield from claim_mailboxes(node, name=name, limit=limit)
+    if planner is None:
+        return tuple(Work(claim=claim) for claim in claims)
+    asked = [query for claim in claims for query in mail_queries(claim, planner.mail_max(claim))]
+    found = yield from together(*asked)
     work = []
-    for claim in claims:
-        begun = None if planner is None else (yield from _begin(claim, planner, known))
-        work.append(begun or Work(claim=claim))
+    for claim, boxes, waiting in zip(claims, found[::2], found[1::2], strict=True):
+        mail = yield from mail_of(claim, boxes, waiting)
+        work.append((yield from _begin(claim, mail, planner, known)) or Work(claim=claim))
     return tuple(work)
 
 
@@ -46,18 +50,20 @@ def end_turn(
     committed = yield from commit_turn(claim, turn, commit, lambda left: planner is not None and left > 0)
     if committed.released:
         return EndedTurn(committed)
-    work = None if planner is None else (yield from _begin(claim, planner, known))
+    work = None
+    if planner is not None:
+        mail = yield from read_mail(claim, limit=planner.mail_max(claim))
+        work = yield from _begin(claim, mail, planner, known)
     if work is None:  # this call is repeated, and its first result was lost
         yield from release_claim(claim)
     return EndedTurn(committed, work)
 
 
-def _begin(claim: Claim, planner: Planner, known: KnownContexts) -> Script[Work | None]:
-    """Read the mail and open the turn that the planner asks for; None if the claim was already released.
+def _begin(claim: Claim, mail: Mail, planner: Planner, known: KnownContexts) -> Script[Work | None]:
+    """Open the turn that the planner asks for; None if the claim was already released.
 
     A turn that this claim has opened before is returned as opened: the result of an earlier call was lost.
     """
-    mail = yield from read_mail(claim, limit=planner.mail_max(claim))
     if not mail.is_owned:
         return None
     turn = mail.turn
@@ -69,16 +75,20 @@ def _begin(claim: Claim, planner: Planner, known: KnownContexts) -> Script[Work 
         opening = planner.opening(claim, mail)
         if opening is None:
             return Work(claim=claim, mail=mail)
-        turn = yield from _open(claim, opening, mail.head)
+        if mail.head is not None and mail.head.is_open:
+            cached = known(opening.session)
+            queries = context_queries(opening.session, cached)
+            turn, found = yield from insert_turn(claim, opening, mail.head, queries)
+            context = yield from context_of(opening.session, cached, found)
+            return Work(claim=claim, mail=mail, turn=turn, context=context)
+        turn = yield from _open(claim, opening)
     context = yield from read_context(turn.session, known(turn.session))
     return Work(claim=claim, mail=mail, turn=turn, context=context)
 
 
-def _open(claim: Claim, opening: TurnOpening, head: SessionHead | None) -> Script[Turn]:
-    """Open a turn in a transaction that holds the claim."""
-    if head is not None and head.is_open:
-        return (yield from insert_turn(claim, opening, head))
-    opened = yield from open_turn(claim, opening)  # begins or reopens the session
+def _open(claim: Claim, opening: TurnOpening) -> Script[Turn]:
+    """Open a turn whose session begins or opens again with it."""
+    opened = yield from open_turn(claim, opening)
     if isinstance(opened, NotAllowed):
         raise InvariantBroken(f"plain messages of {claim.mailbox} were refused as a command ({opened.code})")
     return opened

@@ -17,6 +17,7 @@ from holdfast.kernel.dates import tells_time
 from holdfast.memory.delivery import Delivered, Erasure, MemoryNote, Op, Outcome, Parcel, Refused
 from holdfast.memory.visibility import is_group, person_scope
 from holdfast.providers.local import postings
+from holdfast.providers.local.ranking import stems_of
 from holdfast.providers.local.scene import SCENE_LINES_MAX, line_id, position_of, scene_of
 from holdfast.providers.local.scopes import IndexScope, LineScopes, count_lines, discount_lines, line_scopes, numbers_of
 from holdfast.providers.local.tokenizer import stems, words
@@ -91,6 +92,7 @@ def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
         return wrong
     if parcel.op is Op.ERASE and parcel.erasure is not None:
         erase(db, parcel.erasure)
+        stems_of.cache_clear()
     db.execute(
         "insert into unit (delivery, agent, session, principal) values (?, ?, ?, ?)",
         (parcel.id, *(_owner(parcel) if parcel.op is not Op.ERASE else ("", "", ""))),

@@ -198,6 +198,12 @@ def strongest(scores: Mapping[int, float], most: int) -> list[int]:
     return found
 
 
+@lru_cache(maxsize=1_024)  # the candidates of a query, and the lines that wait for their postings
+def stems_of(stems: str) -> frozenset[str]:
+    """The stems of a line as a set. An erasure empties the cache."""
+    return frozenset(stems.split())
+
+
 def line_scores(
     lines: Collection[IndexedLine],
     question: ParsedQuestion,
@@ -207,12 +213,16 @@ def line_scores(
 ) -> dict[int, float]:
     """The score of each line's own words, by line id (bm25). `found` is the number of lines with a term."""
     gains = {term: weight * _rarity(found.get(term, 0), total) for term, weight in question.terms.items()}
-    matched = [(line, gains.keys() & line.stems.split()) for line in lines]
-    mean = max(1.0, sum(line.size for line, terms in matched if terms) / (sum(1 for _, terms in matched if terms) or 1))
-    scores = {line.id: sum(gains[term] for term in terms) for line, terms in matched}
+    asked = frozenset(gains)
+    matched = [(line, asked & stems_of(line.stems)) for line in lines]
+    sizes = [line.size for line, terms in matched if terms]
+    mean = max(1.0, sum(sizes) / (len(sizes) or 1))
+    scores = {line.id: sum(map(gains.__getitem__, terms)) for line, terms in matched}
     for pair in question.phrases:
         together = f" {pair[0]} {pair[1]} "
-        holders = [line.id for line, terms in matched if pair[0] in terms and together in line.stems]
+        holders = [
+            line.id for line, terms in matched if pair[0] in terms and pair[1] in terms and together in line.stems
+        ]
         gain = weights.phrase * _rarity(len(holders), total)
         for line in holders:
             scores[line] += gain

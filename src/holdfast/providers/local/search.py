@@ -35,6 +35,7 @@ from holdfast.providers.local.ranking import (
     line_scores,
     read_question,
     spread_scores,
+    stems_of,
     with_scenes,
 )
 from holdfast.providers.local.scopes import AskedScopes, asked_scopes
@@ -113,8 +114,9 @@ class IndexSearch:
             visible = self._visible(set().union(*lines.values()))
             lengths |= {term: len(some & visible) for term, some in lines.items() if len(some) == lengths[term]}
             lines = {term: some & visible for term, some in lines.items()}
+        terms = frozenset(lines)
         for line in fresh:
-            for term in lines.keys() & line.stems.split():
+            for term in terms & stems_of(line.stems):
                 lines[term].add(line.id)
                 lengths[term] += 1
         return {

@@ -1,4 +1,4 @@
-"""Scripts on PostgreSQL, through asyncpg (the optional extra `postgres`)."""
+"""Scripts on PostgreSQL, through psycopg and libpq (the optional extra `postgres`)."""
 
 from holdfast.store.postgres.database import PostgresDatabase as PostgresDatabase
 from holdfast.store.postgres.migrate import Migration as Migration

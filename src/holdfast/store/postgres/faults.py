@@ -1,15 +1,12 @@
-"""Translates asyncpg's errors. No other module interprets errors of PostgreSQL.
+"""Translates psycopg's errors. No other module interprets errors of PostgreSQL.
 
 Rule 1: a race is not a fault. `RACES` pass through unchanged, and the engine runs the script again.
 Rule 2: every other error becomes a `HoldfastError` that says who must act, with the original as its
         cause. An unexpected error is a bug of Holdfast: `InvariantBroken`.
 Rule 3: error messages contain no user content. A DETAIL line quotes column values, and an error about a
-        value (SQLSTATE class 22, also used by asyncpg for arguments) quotes it: our message omits both.
-
-Rule 4: a lost, broken or closed connection is `StoreUnavailable`, whichever class the driver raises.
-        A terminated backend reaches the caller as SQLSTATE 57P01, as an `OSError`, as an `InterfaceError`
-        ("connection is closed", "another operation is in progress") or as an `InternalClientError` ("cannot
-        switch to state 12"), depending on how far asyncpg had read the server's last message.
+        value (SQLSTATE class 22) quotes it: our message omits both.
+Rule 4: a lost, broken or closed connection is `StoreUnavailable`. It is an error without SQLSTATE, an `OSError`, or one
+        of the classes 08 and 57.
 
 This module cannot tell whether a lost connection had committed. Verbs are idempotent, so the caller repeats them.
 """
@@ -17,7 +14,8 @@ This module cannot tell whether a lost connection had committed. Verbs are idemp
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import asyncpg  # type: ignore[import-untyped]
+import psycopg
+from psycopg import errors
 
 from holdfast.kernel.errors import (
     ConfigInvalid,
@@ -31,12 +29,13 @@ from holdfast.kernel.errors import (
 
 # A concurrent transaction interfered, or a migration made a prepared statement stale; the script runs again.
 RACES = (
-    asyncpg.UniqueViolationError,
-    asyncpg.SerializationError,
-    asyncpg.DeadlockDetectedError,
-    asyncpg.InvalidCachedStatementError,
-    asyncpg.OutdatedSchemaCacheError,
+    errors.UniqueViolation,
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.FeatureNotSupported,  # "cached plan must not change result type"
+    errors.InvalidSqlStatementName,
 )
+STALE = (errors.FeatureNotSupported, errors.InvalidSqlStatementName)  # its connection is replaced
 
 # By SQLSTATE, or by its class (the first two characters) if all codes of the class mean the same.
 BY_SQLSTATE: dict[str, type[HoldfastError]] = {
@@ -66,13 +65,24 @@ HINTS: dict[type[HoldfastError], str] = {
 }
 
 QUOTING_CLASS = "22"
+# libpq reports a refused connection as a sentence without SQLSTATE. These are about the address or the role.
+CONFIGURATION_WORDS = (
+    "does not exist",
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "not permitted to log in",
+    "permission denied for database",
+    "unrecognized configuration parameter",
+    "invalid ",  # a port, an option of the address, an authorisation
+    "does not support SSL",
+    "certificate",
+    "session is not read-only",
+    "session is read-only",
+    "hot standby mode",
+)
 
-# The driver's errors about a statement or its arguments are bugs of Holdfast; all others are about the connection.
-ABOUT_A_STATEMENT = (asyncpg.DataError, asyncpg.UnsupportedClientFeatureError, asyncpg.UnsupportedServerFeatureError)
-ARGUMENT_WORDS = ("the server expects", "the number of query arguments")  # asyncpg has no class for this
-
-# After one of these errors the connection's state is unknown, so it is not returned to the pool.
-DRIVER_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+DRIVER_ERRORS = (psycopg.Error, OSError)  # a TimeoutError is an OSError
 
 
 @contextmanager
@@ -82,7 +92,7 @@ def translated(verb: str) -> Iterator[None]:
         yield
     except RACES:
         raise
-    except (asyncpg.PostgresError, *DRIVER_ERRORS) as error:  # a TimeoutError is an OSError
+    except DRIVER_ERRORS as error:
         raise fault(verb, error) from error
 
 
@@ -94,28 +104,25 @@ def fault(verb: str, error: Exception) -> HoldfastError:
 
 def _kind(error: Exception) -> type[HoldfastError]:
     match error:
-        case asyncpg.PostgresError():
-            code = error.sqlstate or ""
+        case psycopg.Error(sqlstate=str(code)):
             return BY_SQLSTATE.get(code) or BY_SQLSTATE.get(code[:2]) or InvariantBroken
-        case asyncpg.ClientConfigurationError() | asyncpg.TargetServerAttributeNotMatched():
+        case psycopg.OperationalError() if any(words in str(error) for words in CONFIGURATION_WORDS):
             return ConfigInvalid
-        case _ if _is_about_a_statement(error):
-            return InvariantBroken
-        case asyncpg.InterfaceError() | asyncpg.InternalClientError() | OSError():
+        case psycopg.OperationalError() | psycopg.InterfaceError() | OSError():
             return StoreUnavailable
+        case psycopg.ProgrammingError():  # an address that libpq cannot read
+            return ConfigInvalid
     return InvariantBroken
-
-
-def _is_about_a_statement(error: Exception) -> bool:
-    return isinstance(error, ABOUT_A_STATEMENT) or str(error).startswith(ARGUMENT_WORDS)
 
 
 def _words(error: Exception) -> str:
     match error:
-        case asyncpg.PostgresError() if (error.sqlstate or "").startswith(QUOTING_CLASS):
-            return f"a value does not fit its type ({error.sqlstate})"
-        case asyncpg.PostgresError():
-            return f"{error.args[0]} ({error.sqlstate})"
+        case psycopg.Error(sqlstate=str(code)) if code.startswith(QUOTING_CLASS):
+            return f"a value does not fit its type ({code})"
+        case psycopg.Error(sqlstate=str(code)):
+            return f"{error.diag.message_primary or type(error).__name__} ({code})"
+        case psycopg.DataError():
+            return "a value does not fit its type"
         case TimeoutError():
             return "PostgreSQL did not answer in time"
-    return str(error) or type(error).__name__
+    return str(error).strip() or type(error).__name__

@@ -9,30 +9,24 @@ It starts no tasks: a caller awaits `send` where a delay is acceptable, and the 
 """
 
 import asyncio
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
 
-import asyncpg  # type: ignore[import-untyped]
-
-from holdfast.store.postgres.faults import DRIVER_ERRORS
+from holdfast.store.postgres.connection import Connection
+from holdfast.store.postgres.pool import Pool
 
 HINT_GAP_S = 0.050  # at most one NOTIFY per node in this interval
-
-
-class Connect(Protocol):
-    async def __call__(self) -> Any:  # noqa: ANN401 - asyncpg has no types
-        """Open a connection outside the pool."""
-        ...
+TIMEOUT_S = 10.0
 
 
 class Hints:
     """Sends and receives the hints of one node on the channel of a schema."""
 
-    def __init__(self, channel: str, node: str, pool: Any, connect: Connect) -> None:  # noqa: ANN401
+    def __init__(self, channel: str, node: str, pool: Pool, connect: Callable[[], Awaitable[Connection]]) -> None:
         self._channel = channel
         self._node = node
         self._pool = pool
         self._connect = connect
-        self._listener: Any = None
+        self._listener: Connection | None = None
         self._connecting = asyncio.Lock()  # two callers of `heard` must not open two connections
         self._heard = False
         self._wanted = False
@@ -51,7 +45,7 @@ class Hints:
         try:
             while self._wanted:
                 self._wanted = False
-                await self._pool.execute("select pg_notify($1, $2)", self._channel, self._node)
+                await self._notify()
                 await asyncio.sleep(HINT_GAP_S)
         finally:
             self._sending = False
@@ -59,7 +53,7 @@ class Hints:
     async def heard(self) -> bool:
         """Whether another node sent a hint since the last call, or a hint may have been missed."""
         async with self._connecting:
-            if self._listener is None or self._listener.is_closed():
+            if self._listener is None or self._listener.is_closed:
                 await self._listen()
                 self._heard = True  # no connection was listening until now
         heard, self._heard = self._heard, False
@@ -69,15 +63,22 @@ class Hints:
         if self._listener is not None:
             self._listener.terminate()  # no work is in progress on it, so no graceful close is needed
 
+    async def _notify(self) -> None:
+        connection = await self._pool.acquire()
+        try:
+            await connection.fetch("select pg_notify($1, $2)", (self._channel, self._node), timeout_s=TIMEOUT_S)
+        finally:
+            self._pool.release(connection)
+
     async def _listen(self) -> None:
         listener = await self._connect()
         try:
-            await listener.add_listener(self._channel, self._on_notify)
-        except (asyncpg.PostgresError, *DRIVER_ERRORS, asyncio.CancelledError):
+            await listener.listen(self._channel, self._on_notify)
+        except BaseException:
             listener.terminate()
             raise
         self._listener = listener
 
-    def _on_notify(self, _connection: object, _pid: int, _channel: str, node: str) -> None:
-        if node != self._node:
+    def _on_notify(self, node: bytes) -> None:
+        if node != self._node.encode():
             self._heard = True

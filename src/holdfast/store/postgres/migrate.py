@@ -15,15 +15,25 @@ ranges (`due_at <= :now`) and gives every row of a statement the same time. With
 start time, which errs towards treating a lease as alive.
 """
 
+import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, LiteralString, TypeAlias
+
+import psycopg
 
 from holdfast.kernel.errors import ConfigInvalid, StoreNewer, StorePathInvalid
 from holdfast.store.postgres.dialect import translate_schema
 from holdfast.store.schema import read_steps
+from holdfast.store.script import Row
 
+Session: TypeAlias = psycopg.AsyncConnection[Row]
+
+CONNECT_TIMEOUT_S = 10
+TIMEOUT_S = 600
+PREPARE = "select set_config('search_path', %s, false), set_config('lock_timeout', %s, false)"
 SCHEMA_CHARS_MAX = 48  # PostgreSQL truncates names at 63; the hint channel and tests add a suffix
 VERSION_KEY = "schema_version"
 
@@ -39,13 +49,13 @@ _TABLE_STEP = re.compile(
 # Tables of an extension are ignored: an operator may install extensions in any schema.
 RELATIONS = """
 select cast(relname as text) from pg_class c
- where relnamespace = (select oid from pg_namespace where nspname = $1) and relkind <> 'i' and relkind <> 'I'
+ where relnamespace = (select oid from pg_namespace where nspname = %s) and relkind <> 'i' and relkind <> 'I'
    and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and deptype = 'e')
 """
 FUNCTIONS = """
 select exists (
     select from pg_proc p
-     where pronamespace = (select oid from pg_namespace where nspname = $1)
+     where pronamespace = (select oid from pg_namespace where nspname = %s)
        and not exists (
            select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and deptype = 'e'))
 """
@@ -53,7 +63,7 @@ COLUMNS = """
 select cast(attname as text) from pg_attribute
  where attnum > 0 and not attisdropped
    and attrelid = (select c.oid from pg_class c join pg_namespace n on n.oid = relnamespace
-                    where nspname = $1 and relname = 'holdfast_meta')
+                    where nspname = %s and relname = 'holdfast_meta')
 """
 FOREIGN_HINT = "Give Holdfast a database in which no other program has a schema of this name, or rename that schema."
 PRELUDE = """
@@ -62,7 +72,7 @@ create function holdfast_now() returns int8 language sql stable parallel safe
     as $$ select floor(extract(epoch from statement_timestamp()) * 1000)::int8 $$;
 """
 SET_VERSION = """
-insert into holdfast_meta (key, value) values ($1, $2)
+insert into holdfast_meta (key, value) values (%s, %s)
 on conflict (key) do update set value = excluded.value
 """
 
@@ -87,58 +97,59 @@ def checked_schema(name: str) -> str:
     return name
 
 
-async def migrate(connection: Any, schema: str, migrations: tuple[Migration, ...]) -> int:  # noqa: ANN401
-    """Apply the missing versions and return their number. Raises `StoreNewer` and `StorePathInvalid`.
-
-    `connection` is an asyncpg connection with `schema` as its search path and a lock timeout longer than a migration.
-    """
+async def migrate(dsn: str, schema: str, migrations: tuple[Migration, ...]) -> int:
+    """Apply the missing versions and return their number. Raises `StoreNewer` and `StorePathInvalid`."""
     applied = 0
-    while await _apply_next(connection, schema, migrations):
-        applied += 1
+    async with asyncio.timeout(TIMEOUT_S):
+        session = await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+        async with session:
+            await session.execute(PREPARE, (schema, f"{TIMEOUT_S}s"))
+            while await _apply_next(session, schema, migrations):
+                applied += 1
     return applied
 
 
-async def _apply_next(connection: Any, schema: str, migrations: tuple[Migration, ...]) -> bool:  # noqa: ANN401
-    async with connection.transaction():
+async def _apply_next(session: Session, schema: str, migrations: tuple[Migration, ...]) -> bool:
+    async with session.transaction():
         # A separate statement, so that the next one sees what the previous lock holder committed.
-        await connection.execute("select pg_advisory_xact_lock(hashtextextended($1, 0))", f"holdfast:{schema}")
-        version = await _version(connection, schema)
+        await session.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"holdfast:{schema}",))
+        version = await _version(session, schema)
         if version is None:
-            await _create_base(connection, schema)
+            await _create_base(session, schema)
             return True
         if version > len(migrations):
             raise StoreNewer(
                 f"schema {schema} has version {version}; this Holdfast knows {len(migrations)}",
                 version=version,
             )
-        await _check_tables(connection, schema, version, migrations)
+        await _check_tables(session, schema, version, migrations)
         if version == len(migrations):
             return False
         following = migrations[version]
-        # Without arguments asyncpg sends the text unchanged, so one call runs all its statements.
-        await connection.execute(translate_schema(following.sql))
-        await connection.execute(SET_VERSION, VERSION_KEY, str(following.version))
+        # Without parameters psycopg sends the text unchanged, so one call runs all its statements.
+        await session.execute(translate_schema(following.sql).encode())
+        await session.execute(SET_VERSION, (VERSION_KEY, str(following.version)))
         return True
 
 
-async def _version(connection: Any, schema: str) -> int | None:  # noqa: ANN401
+async def _version(session: Session, schema: str) -> int | None:
     """The version of a Holdfast schema, or None for an empty one. Raises `StorePathInvalid` for any other."""
-    found = await _relations(connection, schema)
+    found = await _relations(session, schema)
     if "holdfast_meta" not in found:
-        if found or await connection.fetchval(FUNCTIONS, schema):
+        if found or await _value(session, FUNCTIONS, schema):
             raise _foreign(schema, "holds tables or functions, and none of them is Holdfast's")
         return None
-    columns = {name for (name,) in await connection.fetch(COLUMNS, schema)}
+    columns = {name for (name,) in await _rows(session, COLUMNS, schema)}
     if not {"key", "value"} <= columns:
         raise _foreign(schema, "has a table holdfast_meta that Holdfast did not make")
-    value = await connection.fetchval("select cast(value as text) from holdfast_meta where key = $1", VERSION_KEY)
+    value = await _value(session, "select cast(value as text) from holdfast_meta where key = %s", VERSION_KEY)
     if value is None or not (value.isascii() and value.isdigit()):
         raise _foreign(schema, "has a table holdfast_meta without the version of a Holdfast schema")
     return int(value)
 
 
-async def _check_tables(connection: Any, schema: str, version: int, migrations: tuple[Migration, ...]) -> None:  # noqa: ANN401
-    found = await _relations(connection, schema)
+async def _check_tables(session: Session, schema: str, version: int, migrations: tuple[Migration, ...]) -> None:
+    found = await _relations(session, schema)
     present = tables_after(migrations[:version])
     if missing := sorted(present - found):
         raise _foreign(schema, f"says it has version {version} and lacks {', '.join(missing)}")
@@ -162,17 +173,26 @@ def made_by(migrations: tuple[Migration, ...]) -> set[str]:
     return {name for step in steps for name in (step["made"], step["new"]) if name}
 
 
-async def _relations(connection: Any, schema: str) -> set[str]:  # noqa: ANN401
-    return {name for (name,) in await connection.fetch(RELATIONS, schema)}
+async def _relations(session: Session, schema: str) -> set[str]:
+    return {name for (name,) in await _rows(session, RELATIONS, schema)}
 
 
 def _foreign(schema: str, why: str) -> StorePathInvalid:
     return StorePathInvalid(f"the schema {schema} of this database {why}; it was left untouched", hint=FOREIGN_HINT)
 
 
-async def _create_base(connection: Any, schema: str) -> None:  # noqa: ANN401
+async def _create_base(session: Session, schema: str) -> None:
     # `create schema if not exists` requires the privilege even if the schema exists.
-    if not await connection.fetchval("select exists (select from pg_namespace where nspname = $1)", schema):
-        await connection.execute(f"create schema {schema}")
-    await connection.execute(PRELUDE)
-    await connection.execute(SET_VERSION, VERSION_KEY, "0")
+    if not await _value(session, "select exists (select from pg_namespace where nspname = %s)", schema):
+        await session.execute(f"create schema {schema}".encode())
+    await session.execute(PRELUDE.encode())
+    await session.execute(SET_VERSION, (VERSION_KEY, "0"))
+
+
+async def _rows(session: Session, sql: LiteralString, *params: str) -> Sequence[Row]:
+    return await (await session.execute(sql, params)).fetchall()
+
+
+async def _value(session: Session, sql: LiteralString, *params: str) -> Any:  # noqa: ANN401
+    found = await _rows(session, sql, *params)
+    return found[0][0] if found else None

@@ -18,7 +18,7 @@ import apsw
 
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import HoldfastError
-from holdfast.store.script import Call, Many, Row
+from holdfast.store.script import Call, Group, Many, Query, Row
 from holdfast.store.sqlite.faults import STORAGE_FAULTS, broken_by, translate
 
 Probe: TypeAlias = Callable[[str, str], None]  # called with the verb and the statement about to run
@@ -106,23 +106,28 @@ def drive(cursor: apsw.Cursor, call: Call[Any], clock: Clock, probe: Probe | Non
     """Send a script the rows of each statement it yields, until it returns."""
     send = iter(call.script()).send
     now = clock.now()
-    rows: list[Row] | None = None
+    rows: list[Any] | None = None
     try:
         while True:
             statement = send(rows)  # type: ignore[arg-type]  # None starts a generator
-            if probe:
-                probe(call.verb, statement.sql)
-            # Each statement has its own parameter dict, so the time can be added to it.
-            if isinstance(statement, Many):
-                for params in statement.rows:
-                    params["now"] = now
-                cursor.executemany(statement.sql, statement.rows).fetchall()
-                rows = []
-            else:
-                statement.params["now"] = now
-                rows = cursor.execute(statement.sql, statement.params).fetchall()
+            queries = statement.queries if isinstance(statement, Group) else (statement,)
+            answers = [_answer(cursor, call.verb, query, now, probe) for query in queries]
+            rows = answers if isinstance(statement, Group) else answers[0]
     except StopIteration as returned:
         return returned.value
+
+
+def _answer(cursor: apsw.Cursor, verb: str, statement: Query | Many, now: int, probe: Probe | None) -> list[Row]:
+    if probe:
+        probe(verb, statement.sql)
+    # Each statement has its own parameter dict, so the time can be added to it.
+    if isinstance(statement, Many):
+        for params in statement.rows:
+            params["now"] = now
+        cursor.executemany(statement.sql, statement.rows).fetchall()
+        return []
+    statement.params["now"] = now
+    return cursor.execute(statement.sql, statement.params).fetchall()
 
 
 def _run_bare(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | None) -> tuple[Outcome, bool]:
