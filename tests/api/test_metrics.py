@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import connect
 
-from holdfast.api.metrics import Metrics, Present, Sources
+from holdfast.api.metrics import Metrics, Present
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event
 from holdfast.runtime.views import Health
@@ -85,20 +85,21 @@ def test_each_event_counts_where_it_belongs(event, sample):
     assert samples(metrics.render(present()).decode())[sample] >= 1
 
 
-def present(**more):
+def present(channels=None, **more):
     empty: dict[str, Any] = {"messages_waiting": {}, "oldest_ready_at": None, "deliveries": {}, "replies": {}}
-    return Present(Gauges(at=Instant(10_000), **{**empty, **more}), Health(ok=True, at=Instant(0)))
+    gauges = Gauges(at=Instant(10_000), **{**empty, **more})
+    return Present(gauges, Health(ok=True, at=Instant(0)), channels or {})
 
 
 def test_what_waits_is_shown_with_its_age():
-    sources = Sources(wal_bytes=lambda: 42, channels=lambda: {("ada", "telegram"): True, ("bob", "slack"): False})
     shown = present(
+        channels={("ada", "telegram"): True, ("bob", "slack"): False},
         messages_waiting={"ada": 3},
         oldest_ready_at=Instant(7_500),
         deliveries={("local", "parked"): 1},
         replies={("telegram", "pending"): 2},
     )
-    found = samples(Metrics("1", sources).render(shown).decode())
+    found = samples(Metrics("1", lambda: 42).render(shown).decode())
     assert found["holdfast_messages_waiting", ("agent", "ada")] == 3
     assert found["holdfast_oldest_waiting_seconds",] == 2.5
     assert found["holdfast_deliveries_open", ("provider", "local"), ("state", "parked")] == 1

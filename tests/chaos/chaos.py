@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from operator import eq
 from pathlib import Path
 
-from holdfast.api.shapes.replies import ON_ITS_WAY
+from holdfast.api.shapes.monitoring import ON_ITS_WAY
 from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import open_runtime
 from holdfast.store.database import Database

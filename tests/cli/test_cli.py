@@ -26,7 +26,7 @@ from holdfast.api.auth.operator_token import Token
 from holdfast.api.server import bind
 from holdfast.cli.chat import TerminalChat
 from holdfast.cli.commands import ALIASES, PANELS, app
-from holdfast.cli.up import Start, _announce
+from holdfast.cli.up import _announce
 from holdfast.config import HOST, PORT
 from holdfast.kernel.ids import MessageId
 from holdfast.runtime.app import make_agents, open_runtime
@@ -627,10 +627,11 @@ def test_up_tells_people_what_to_do_next(data, config, hints):
 
 
 def test_up_shows_the_token_and_a_link_that_lets_in_on_a_terminal_only(tmp_path, monkeypatch, capsys):
-    start = Start("http://127.0.0.1:7420", Token("5ecret" * 6, tmp_path / "token"), "1code", "practice", "main")
+    token = Token("5ecret" * 6, tmp_path / "token")
+    known = {"url": "http://127.0.0.1:7420", "code": "1code", "model": "practice", "agent": "main"}
     for is_terminal in (True, False):
         monkeypatch.setattr("sys.stdout.isatty", lambda is_terminal=is_terminal: is_terminal)
-        _announce(tmp_path, start, as_json=False)
+        _announce(tmp_path, token, as_json=False, **known)
         said = capsys.readouterr().out
         assert [word in said for word in ("5ecret", "http://127.0.0.1:7420/#code=1code")] == [is_terminal] * 2
 

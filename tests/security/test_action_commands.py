@@ -15,8 +15,8 @@ import holdfast
 from holdfast.audit.action import BY_NAME, Act, ActorKind, By
 from holdfast.audit.action_sql import FIELDS
 from holdfast.audit.actor import acting_as
-from holdfast.cli.actor import local_user
 from holdfast.cli.commands import app
+from holdfast.cli.running import local_user
 from holdfast.turns.policy import AgentPolicy
 from tests.security.test_actions import MALLORY, furnish, requests
 

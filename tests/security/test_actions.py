@@ -11,7 +11,7 @@ import pytest_asyncio
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.routes.table import ENDPOINTS
-from holdfast.cli.actor import local_user
+from holdfast.cli.running import local_user
 from holdfast.kernel.ids import TokenId
 from tests.support.driver import confirmed
 from tests.support.live import code_of, serve

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from holdfast.cli.actor import local_user
+from holdfast.cli.running import local_user
 from holdfast.kernel.errors import EncryptionUnavailable
 from holdfast.runtime.app import open_runtime
 from holdfast.sessions.history_sql import list_sessions

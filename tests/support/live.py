@@ -12,7 +12,6 @@ import httpx
 from holdfast.api.app import HttpApp, Setup, make_app
 from holdfast.api.auth.guard import Names
 from holdfast.api.limits.server_limits import ServerLimits
-from holdfast.api.routes.webhooks import NoHooks
 from holdfast.api.server import HttpServer, bind, url_of
 from holdfast.inbox.channel import Webhooks
 from holdfast.kernel.clock import Clock
@@ -93,11 +92,9 @@ async def serve(
             token=TOKEN,
             version="0",
             body_bytes_max=BODY_BYTES_MAX,
-            clock=clock or runtime.clock,
-            entropy=runtime.entropy,
-            tasks=runtime.tasks,
+            clock=clock,
             names=names or Names(),
-            hooks=hooks or NoHooks(),
+            hooks=hooks,
             limits=limits or ServerLimits(),
         )
         app = make_app(wrap(runtime), setup)

@@ -1,41 +1,30 @@
 """The ASGI application: guard, route, handler. Every error is answered as JSON of one shape."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.api import openapi
+from holdfast.api import errors, openapi
 from holdfast.api.auth.access_token import Scope as TokenScope
 from holdfast.api.auth.actor import actor_of, is_refusal, subject_of
 from holdfast.api.auth.caller import Caller, Keyring
-from holdfast.api.auth.cookie import clear_cookie
 from holdfast.api.auth.guard import Guard, Names
-from holdfast.api.auth.logins import Logins
+from holdfast.api.auth.logins import Logins, clear_cookie
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import Endpoint, HttpCall, Settings, answer
-from holdfast.api.errors import (
-    AuthRequired,
-    InternalError,
-    LoginEnded,
-    MethodNotAllowed,
-    NotFound,
-    SlowReader,
-    headers_of,
-    status_of,
-)
 from holdfast.api.limits.admission import Admission, Requester
 from holdfast.api.limits.connections import Connections, is_loopback
 from holdfast.api.limits.server_limits import ServerLimits
-from holdfast.api.metrics import Metrics, Sources
+from holdfast.api.metrics import Metrics
 from holdfast.api.request import check_content_type, decode, read_body, read_query
 from holdfast.api.routes.table import ENDPOINTS
-from holdfast.api.routes.webhooks import NoHooks
 from holdfast.api.shapes.shapes import error_view
 from holdfast.api.streams.event_stream import EventStream
 from holdfast.api.streams.websocket import Sockets
@@ -44,9 +33,7 @@ from holdfast.audit.actor import acting_as
 from holdfast.inbox.channel import Webhooks
 from holdfast.kernel import log
 from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError, RobotRefused
-from holdfast.kernel.tasks import Tasks
 from holdfast.runtime.runtime import Runtime
 
 HEALTH, READY = "/healthz", "/readyz"
@@ -59,43 +46,32 @@ class Setup:
     token: str
     version: str
     body_bytes_max: int
-    clock: Clock
-    entropy: Entropy
-    tasks: Tasks
     names: Names = field(default_factory=Names)
     limits: ServerLimits = field(default_factory=ServerLimits)
-    hooks: Webhooks = field(default_factory=NoHooks)
-    sources: Sources = field(default_factory=Sources)
+    clock: Clock | None = None  # None: the runtime's
+    hooks: Webhooks | None = None  # None: the channels of the runtime
+    wal_bytes: Callable[[], int | None] = lambda: None
 
 
-def make_app(runtime: Runtime, setup: Setup, endpoints: Iterable[Endpoint] = ENDPOINTS) -> "HttpApp":
+def make_app(runtime: Runtime, setup: Setup) -> "HttpApp":
     """Build the ASGI application of a runtime."""
-    every = tuple(endpoints)
-    logins = Logins(setup.token, runtime.db, setup.clock, setup.entropy)
-    guard = Guard(Keyring(setup.token, runtime.db, setup.clock), logins, setup.clock, setup.names)
-    metrics = Metrics(setup.version, setup.sources)
+    clock = setup.clock or runtime.clock
+    logins = Logins(setup.token, runtime.db, clock, runtime.entropy)
+    guard = Guard(Keyring(setup.token, runtime.db, clock), logins, clock, setup.names)
+    metrics = Metrics(setup.version, setup.wal_bytes)
     runtime.tap(metrics.hear, deltas=False)
     settings = Settings(
         body_bytes_max=setup.body_bytes_max,
-        tasks=setup.tasks,
+        tasks=runtime.tasks,
         metrics=metrics,
         logins=logins,
-        hooks=setup.hooks,
-        admission=Admission(setup.limits, setup.clock, body_bytes_max=setup.body_bytes_max),
+        hooks=setup.hooks or runtime.channel_registry,
+        document=msgspec.json.encode(openapi.document(ENDPOINTS, setup.version)),
+        admission=Admission(setup.limits, clock, body_bytes_max=setup.body_bytes_max),
     )
     connections = Connections(setup.limits, guard.is_trusted, metrics.dropped)
     metrics.count_held(settings.admission.bodies, connections)
-    document = answer(openapi.document(every, setup.version)).body
-
-    async def get_document(_call: HttpCall) -> Response:
-        return Response(document, media_type="application/json")
-
-    table = (*every, replace(openapi.get_document, handler=get_document))
-    handlings = [_Handling(one, runtime, settings, guard) for one in table]
-    routes = [Route(one.path, handling, methods=[one.method]) for one, handling in zip(table, handlings, strict=True)]
-    router = Router(routes, redirect_slashes=False)
-    sockets = Sockets(guard, settings, partial(viewer_for, runtime, settings.admission))
-    return HttpApp(router, guard, settings, public=_Public(table), sockets=sockets, connections=connections)
+    return HttpApp(runtime, settings, guard, connections)
 
 
 class _Handling:
@@ -123,11 +99,6 @@ class _Handling:
                 await self._runtime.actions.refuse(self._endpoint.act, subject_of(request), error.code)
             raise
 
-    def _refuse_robots(self, caller: Caller) -> None:
-        act = self._endpoint.act
-        if caller.token.robot and act is not None and act not in FOR_PROGRAMS:
-            raise RobotRefused(f"{act.stored} is for people, and this token is a program's")
-
     async def _respond(self, request: Request) -> Response:
         endpoint, settings = self._endpoint, self._settings
         viewer = Viewer(self._runtime, None) if endpoint.is_open else self._viewer(request)
@@ -145,9 +116,11 @@ class _Handling:
     def _viewer(self, request: Request) -> Viewer:
         """The viewer of an authenticated caller. Raises the error of the first right that the caller lacks."""
         caller: Caller = request.scope["caller"]
+        act = self._endpoint.act
         if isinstance(self._endpoint.scope, TokenScope):
             caller.require(self._endpoint.scope)
-        self._refuse_robots(caller)
+        if caller.token.robot and act is not None and act not in FOR_PROGRAMS:
+            raise RobotRefused(f"{act.stored} is for people, and this token is a program's")
         self._guard.check_cookie_use(caller, request.scope)
         return viewer_for(self._runtime, self._settings.admission, caller, self._guard.client_of(request.scope))
 
@@ -171,21 +144,14 @@ class _Public:
 
 
 class HttpApp:
-    def __init__(
-        self,
-        router: Router,
-        guard: Guard,
-        settings: Settings,
-        *,
-        public: _Public,
-        sockets: Sockets,
-        connections: Connections,
-    ) -> None:
-        self._router = router
-        self._sockets = sockets
+    def __init__(self, runtime: Runtime, settings: Settings, guard: Guard, connections: Connections) -> None:
+        table = (*ENDPOINTS, openapi.get_document)
+        routes = [Route(one.path, _Handling(one, runtime, settings, guard), methods=[one.method]) for one in table]
+        self._router = Router(routes, redirect_slashes=False)
+        self._sockets = Sockets(guard, settings, partial(viewer_for, runtime, settings.admission))
         self._guard = guard
         self._settings = settings
-        self._public = public
+        self._public = _Public(table)
         self.logins = settings.logins
         self.connections = connections
 
@@ -197,24 +163,30 @@ class HttpApp:
         if scope["type"] == "websocket":
             await self._sockets.serve(scope, receive, send)
             return
-        sending = _Sending(send)
+        has_begun = False
+
+        async def begin_to_send(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
         try:
             who = await self._check(scope)
             scope["app"] = self  # makes the router raise errors instead of answering them in plain text
             with self._settings.admission.open(who) as opened:
                 scope["opened"] = opened
-                await self._router(scope, receive, sending)
-        except (ClientDisconnect, SlowReader):
+                await self._router(scope, receive, begin_to_send)
+        except (ClientDisconnect, errors.SlowReader):
             return  # the client is gone; accepted messages are durable, and anything else was not acknowledged
         except Exception as error:
-            if sending.started:
+            if has_begun:
                 raise
             problem = _problem(error, scope)
             self._settings.metrics.refused(problem.code)
-            extra = _allowed(self._router, scope) if isinstance(problem, MethodNotAllowed) else {}
-            if isinstance(problem, LoginEnded):
+            extra = _allowed(self._router, scope) if isinstance(problem, errors.MethodNotAllowed) else {}
+            if isinstance(problem, errors.LoginEnded):
                 extra = {"Set-Cookie": clear_cookie(self._guard.cookie_name(scope))}
-            response = answer(error_view(problem), status_of(problem), {**headers_of(problem), **extra})
+            response = answer(error_view(problem), errors.status_of(problem), {**errors.headers_of(problem), **extra})
             await response(scope, receive, send)
 
     async def _check(self, scope: Scope) -> Requester:
@@ -229,33 +201,21 @@ class HttpApp:
             return Requester.of(client, None, is_operator=is_check and is_loopback(client))
         caller = await self._guard.identify(scope)
         if caller is None:
-            raise AuthRequired("this route needs a bearer token")
+            raise errors.AuthRequired("this route needs a bearer token")
         scope["caller"] = caller
         return Requester.of(client, caller, is_operator=scope["path"] == READY and is_loopback(client))
-
-
-class _Sending:
-    """Records whether the response has started."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.started = False
-
-    async def __call__(self, message: Message) -> None:
-        self.started = True
-        await self._send(message)
 
 
 def _problem(error: Exception, scope: Scope) -> HoldfastError:
     """The error to answer with. An unexpected error is logged here, once, and answered without details."""
     if isinstance(error, HTTPException):
         if error.status_code == 405:
-            return MethodNotAllowed(f"{scope['path'][:200]} does not take {scope['method']}")
-        return NotFound(f"there is no route {scope['path'][:200]}")
-    if isinstance(error, HoldfastError) and status_of(error) != 500:
+            return errors.MethodNotAllowed(f"{scope['path'][:200]} does not take {scope['method']}")
+        return errors.NotFound(f"there is no route {scope['path'][:200]}")
+    if isinstance(error, HoldfastError) and errors.status_of(error) != 500:
         return error
     log.error("http.failed", failure=error, method=scope["method"])
-    return InternalError("the request failed; it is not known to have had an effect")
+    return errors.InternalError("the request failed; it is not known to have had an effect")
 
 
 def _allowed(router: Router, scope: Scope) -> dict[str, str]:

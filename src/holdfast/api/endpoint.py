@@ -43,6 +43,7 @@ class Settings:
     logins: Logins
     hooks: Webhooks
     admission: Admission
+    document: bytes  # the OpenAPI document
     request_lock: KeyedLock = field(default_factory=KeyedLock)
 
 

@@ -10,7 +10,6 @@ RETRY_SOON_S = 1
 class NotFound(HoldfastError):
     """The route does not exist."""
 
-    code = "not_found"
     remedy = Remedy.CORRECT
     hint = "See GET /openapi.json for all routes."
 
@@ -18,7 +17,6 @@ class NotFound(HoldfastError):
 class MethodNotAllowed(HoldfastError):
     """The route does not support this HTTP method."""
 
-    code = "method_not_allowed"
     remedy = Remedy.CORRECT
     hint = "See GET /openapi.json for the methods of each route."
 
@@ -26,21 +24,18 @@ class MethodNotAllowed(HoldfastError):
 class InvalidHttp(InvalidInput):
     """The request is not well-formed HTTP, or its head is too large."""
 
-    code = "invalid_http"
     hint = "Send one well-formed request at a time, with a head of at most 64 KiB."
 
 
 class UnsupportedParameter(InvalidInput):
     """The request uses a parameter of OpenAI's API that Holdfast does not support."""
 
-    code = "unsupported_parameter"
     hint = "Remove the parameter that the message names."
 
 
 class AuthRequired(HoldfastError):
     """The request has no valid token."""
 
-    code = "auth_required"
     remedy = Remedy.CORRECT
     hint = (
         "Send `Authorization: Bearer <token>`. The operator's token is in HOLDFAST_TOKEN, or in the file `token` of "
@@ -51,27 +46,22 @@ class AuthRequired(HoldfastError):
 class TokenExpired(AuthRequired):
     """The token has expired."""
 
-    code = "token_expired"
     hint = "Create a new token with `holdfast token new`, or ask the operator for one."
 
 
 class LoginEnded(AuthRequired):
     """The browser login was ended, or this server does not know it."""
 
-    code = "login_ended"
     hint = "Log in again with a token or with the link that `holdfast up` prints."
 
 
 class LoginExpired(LoginEnded):
     """The browser login is too old, or was idle for too long."""
 
-    code = "login_expired"
-
 
 class TooManyAttempts(HoldfastError):
     """This client sent too many requests with a wrong token."""
 
-    code = "too_many_attempts"
     remedy = Remedy.RETRY
     hint = "Wait one minute, and check which program uses an outdated token."
 
@@ -79,7 +69,6 @@ class TooManyAttempts(HoldfastError):
 class TokenInUrl(HoldfastError):
     """The URL contains a token, which ends up in logs and browser histories."""
 
-    code = "token_in_url"
     remedy = Remedy.CORRECT
     hint = "Send the token in the header `Authorization: Bearer <token>`. If this URL was logged, revoke the token."
 
@@ -87,7 +76,6 @@ class TokenInUrl(HoldfastError):
 class HostNotAllowed(HoldfastError):
     """The Host header names a host that this server does not serve (protection against DNS rebinding)."""
 
-    code = "host_not_allowed"
     remedy = Remedy.CORRECT
     hint = "Use http://127.0.0.1:<port> or http://localhost:<port>, or name the host with --public-host."
 
@@ -95,7 +83,6 @@ class HostNotAllowed(HoldfastError):
 class OriginNotAllowed(HoldfastError):
     """The request was made by a web page of another origin."""
 
-    code = "origin_not_allowed"
     remedy = Remedy.CORRECT
     hint = "Open the page that this server delivers, or use a program with a token instead of a browser."
 
@@ -103,7 +90,6 @@ class OriginNotAllowed(HoldfastError):
 class CsrfTokenMissing(HoldfastError):
     """A browser request that changes data has no valid CSRF token."""
 
-    code = "csrf_token_missing"
     remedy = Remedy.CORRECT
     hint = "Send the header X-Holdfast-CSRF with the value that GET /v1/me returns, or use a bearer token."
 
@@ -111,7 +97,6 @@ class CsrfTokenMissing(HoldfastError):
 class TooManyConnections(HoldfastError):
     """The server has reached its maximum number of open connections."""
 
-    code = "too_many_connections"
     remedy = Remedy.RETRY
     hint = "Close unused connections and try again later, or raise connections_max in [server.limits]."
 
@@ -119,7 +104,6 @@ class TooManyConnections(HoldfastError):
 class TooManyRequests(HoldfastError):
     """The client or token has reached its maximum number of concurrent requests."""
 
-    code = "too_many_requests"
     remedy = Remedy.RETRY
     hint = "Wait for a response before sending more; see client_requests_max and token_requests_max in [server.limits]."
 
@@ -127,7 +111,6 @@ class TooManyRequests(HoldfastError):
 class TooManyBytes(HoldfastError):
     """The client or token is uploading the maximum number of bytes at once."""
 
-    code = "too_many_bytes"
     remedy = Remedy.RETRY
     hint = "Send fewer large requests at once; see client_body_bytes_max and token_body_bytes_max in [server.limits]."
 
@@ -135,7 +118,6 @@ class TooManyBytes(HoldfastError):
 class ByteRateExceeded(HoldfastError):
     """The client or token has uploaded the maximum number of bytes within a minute."""
 
-    code = "byte_rate_exceeded"
     remedy = Remedy.RETRY
     hint = (
         "Retry after the time in Retry-After; see client_bytes_per_minute and token_bytes_per_minute in "
@@ -146,7 +128,6 @@ class ByteRateExceeded(HoldfastError):
 class TooManyChats(HoldfastError):
     """The client or token has started the maximum number of new chats within an hour."""
 
-    code = "too_many_chats"
     remedy = Remedy.RETRY
     hint = "Continue in an existing chat, or raise client_chats_per_hour and token_chats_per_hour in [server.limits]."
 
@@ -154,7 +135,6 @@ class TooManyChats(HoldfastError):
 class BodyMemoryFull(HoldfastError):
     """The server holds the maximum number of request bytes in memory."""
 
-    code = "body_memory_full"
     remedy = Remedy.RETRY
     hint = "Retry after the time in Retry-After, or raise body_bytes_max in [server.limits]."
 
@@ -162,7 +142,6 @@ class BodyMemoryFull(HoldfastError):
 class SlowReader(HoldfastError):
     """The client does not read the data that it is sent, so the connection was closed."""
 
-    code = "slow_reader"
     remedy = Remedy.CORRECT
     hint = "Nothing is lost: reconnect and request the message by its id."
 
@@ -170,7 +149,6 @@ class SlowReader(HoldfastError):
 class RequestTimeout(HoldfastError):
     """The body of the request did not arrive in time."""
 
-    code = "request_timeout"
     remedy = Remedy.RETRY
     hint = "Send the request again."
 
@@ -178,7 +156,6 @@ class RequestTimeout(HoldfastError):
 class InternalError(HoldfastError):
     """An unexpected error occurred in Holdfast."""
 
-    code = "internal_error"
     remedy = Remedy.REPORT
     hint = "Find the event http.failed in holdfast.log in the data folder, and please report it."
 
@@ -186,7 +163,6 @@ class InternalError(HoldfastError):
 class PublicBindRefused(HoldfastError):
     """Holdfast does not listen on a public address without a chosen token and a public host name."""
 
-    code = "public_bind_refused"
     remedy = Remedy.CORRECT
     hint = "Use --host 127.0.0.1 behind a reverse proxy, or set HOLDFAST_TOKEN and name this server with --public-host."
 
@@ -194,7 +170,6 @@ class PublicBindRefused(HoldfastError):
 class TokenTooShort(HoldfastError):
     """The operator's token has fewer than 32 characters and could be guessed."""
 
-    code = "token_too_short"
     remedy = Remedy.CORRECT
     hint = (
         "Set HOLDFAST_TOKEN to 32 or more random characters (`openssl rand -hex 32`), or unset it and delete the file "
@@ -205,63 +180,37 @@ class TokenTooShort(HoldfastError):
 class TokenTooWeak(TokenTooShort):
     """The operator's token consists of a few repeated characters and could be guessed."""
 
-    code = "token_too_weak"
-
 
 class PortInUse(HoldfastError):
     """Another program is listening on the port."""
 
-    code = "port_in_use"
     remedy = Remedy.REPAIR
     hint = "Choose another port with --port, or stop the other program."
 
 
-STATUS_BY_CODE: Mapping[str, int] = {
-    "auth_required": 401,
-    "bad_signature": 401,
-    "login_ended": 401,
-    "login_expired": 401,
-    "token_expired": 401,
-    "csrf_token_missing": 403,
-    "origin_not_allowed": 403,
-    "scope_required": 403,
-    "token_bound": 403,
-    "robot_refused": 403,
-    "not_found": 404,
-    "address_not_found": 404,
-    "agent_not_found": 404,
-    "attachment_not_found": 404,
-    "delivery_not_found": 404,
-    "finalisation_not_found": 404,
-    "forget_not_found": 404,
-    "message_not_found": 404,
-    "pairing_not_found": 404,
-    "approval_not_found": 404,
-    "reply_not_found": 404,
-    "session_not_found": 404,
-    "token_not_found": 404,
-    "method_not_allowed": 405,
-    "request_timeout": 408,
-    "address_taken": 409,
-    "approval_changed": 409,
-    "approval_digest_needed": 409,
-    "idempotency_conflict": 409,
-    "identity_conflict": 409,
-    "operation_busy": 409,
-    "session_live": 409,
-    "session_moved": 409,
-    "message_too_large": 413,
-    "unsupported_media_type": 415,
-    "memory_write_blocked": 422,
-    "mailbox_full": 429,
-    "rate_limited": 429,
-    "byte_rate_exceeded": 429,
-    "too_many_bytes": 429,
-    "too_many_chats": 429,
-    "too_many_requests": 429,
-    "refused": 429,
-    "too_many_attempts": 429,
+CODES_BY_STATUS: Mapping[int, tuple[str, ...]] = {
+    401: ("auth_required", "bad_signature", "login_ended", "login_expired", "token_expired"),
+    403: ("csrf_token_missing", "origin_not_allowed", "scope_required", "token_bound", "robot_refused"),
+    404: (
+        *("not_found", "address_not_found", "agent_not_found", "attachment_not_found", "delivery_not_found"),
+        *("finalisation_not_found", "forget_not_found", "message_not_found", "pairing_not_found", "approval_not_found"),
+        *("reply_not_found", "session_not_found", "token_not_found"),
+    ),
+    405: ("method_not_allowed",),
+    408: ("request_timeout",),
+    409: (
+        *("address_taken", "approval_changed", "approval_digest_needed", "idempotency_conflict", "identity_conflict"),
+        *("operation_busy", "session_live", "session_moved"),
+    ),
+    413: ("message_too_large",),
+    415: ("unsupported_media_type",),
+    422: ("memory_write_blocked",),
+    429: (
+        *("mailbox_full", "rate_limited", "byte_rate_exceeded", "too_many_bytes", "too_many_chats"),
+        *("too_many_requests", "refused", "too_many_attempts"),
+    ),
 }
+STATUS_BY_CODE = {code: status for status, codes in CODES_BY_STATUS.items() for code in codes}
 STATUS_BY_REMEDY: Mapping[Remedy, int] = {
     Remedy.CORRECT: 400,
     Remedy.RETRY: 503,

@@ -5,13 +5,14 @@ Rule 2: labels are agents, providers, channels, states and codes. No text that a
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from holdfast.api.limits.body_memory import BodyMemory
 from holdfast.api.limits.connections import Connections
+from holdfast.api.limits.usage import BodyMemory
 from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel import log
 from holdfast.kernel.notifier import Event
@@ -23,26 +24,21 @@ ACCEPT_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 TURN_ENDS = {"turn.answered": "answered", "turn.failed": "failed", "turn.interrupted": "interrupted"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """Metrics that only the running process can supply."""
-
-    wal_bytes: Callable[[], int | None] = lambda: None
-    channels: Callable[[], Mapping[tuple[str, str], bool]] = dict  # by (agent, channel): whether it is connected
-    servers: Callable[[], Sequence[ToolServerStatus]] = tuple  # MCP servers
-
-
 @dataclass(frozen=True, slots=True)
 class Present:
     """The values that a scrape shows beside the counters."""
 
     gauges: Gauges
     health: Health
+    channels: Mapping[tuple[str, str], bool] = field(
+        default_factory=dict
+    )  # by (agent, channel): whether it is connected
+    servers: Sequence[ToolServerStatus] = ()  # MCP servers
 
 
 class Metrics:
-    def __init__(self, version: str, sources: Sources | None = None) -> None:
-        self._sources = sources or Sources()
+    def __init__(self, version: str, wal_bytes: Callable[[], int | None] = lambda: None) -> None:
+        self._wal_bytes = wal_bytes
         self._present: Present | None = None
         self.registry = CollectorRegistry()
         self._messages = self._counter("messages", "Messages by what became of them", "outcome")
@@ -65,7 +61,7 @@ class Metrics:
         self.sockets = Gauge("holdfast_websockets", "Open WebSocket connections", registry=self.registry)
         build = Gauge("holdfast_build_info", "The running version", ["version"], registry=self.registry)
         build.labels(version).set(1)
-        self.registry.register(_Now(self))
+        self.registry.register(self)
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"holdfast_{name}", what, labels, registry=self.registry)
@@ -108,46 +104,34 @@ class Metrics:
         self._present = present
         return generate_latest(self.registry)
 
-    def now(self) -> Iterable[Metric]:
-        """The gauges of the current scrape."""
+    def collect(self) -> Iterable[Metric]:
+        """The gauges of the current scrape, for the registry."""
         if self._present is None:
             return
         gauges, health = self._present.gauges, self._present.health
-        yield _gauge("up", "Whether a real write succeeded just now", [((), float(health.ok))])
-        waiting = [((agent,), float(count)) for agent, count in gauges.messages_waiting.items()]
+        yield _gauge("up", "Whether a real write succeeded just now", {(): health.ok})
+        waiting = {(agent,): count for agent, count in gauges.messages_waiting.items()}
         yield _gauge("messages_waiting", "Messages that are not answered yet", waiting, "agent")
         oldest = gauges.at - gauges.oldest_ready_at if gauges.oldest_ready_at is not None else 0
         yield _gauge(
-            "oldest_waiting_seconds", "How long the mailbox that waits longest has waited", [((), oldest / 1000)]
+            "oldest_waiting_seconds", "How long the mailbox that waits longest has waited", {(): oldest / 1000}
         )
-        open_ = [(key, float(count)) for key, count in gauges.deliveries.items()]
-        yield _gauge("deliveries_open", "Deliveries that have not ended well", open_, "provider", "state")
-        replies = [(key, float(count)) for key, count in gauges.replies.items()]
-        yield _gauge("replies_open", "Replies that have not been delivered", replies, "channel", "state")
-        connected = [(key, float(is_up)) for key, is_up in self._sources.channels().items()]
-        yield _gauge("channel_up", "Whether the channel is connected to its platform", connected, "agent", "channel")
-        yield from _servers(self._sources.servers())
-        wal_bytes = self._sources.wal_bytes()
+        yield _gauge("deliveries_open", "Deliveries that have not ended well", gauges.deliveries, "provider", "state")
+        yield _gauge("replies_open", "Replies that have not been delivered", gauges.replies, "channel", "state")
+        channels = self._present.channels
+        yield _gauge("channel_up", "Whether the channel is connected to its platform", channels, "agent", "channel")
+        yield from _servers(self._present.servers)
+        wal_bytes = self._wal_bytes()
         if wal_bytes is not None:
-            yield _gauge("wal_bytes", "Size of the store's write-ahead log", [((), float(wal_bytes))])
+            yield _gauge("wal_bytes", "Size of the store's write-ahead log", {(): wal_bytes})
         troubles = CounterMetricFamily("holdfast_troubles", "Warnings and errors in the log", labels=["event"])
         for event, count in log.troubles().items():
             troubles.add_metric([event], count)
         yield troubles
 
 
-class _Now:
-    """The collector that the registry calls for gauges."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics.now()
-
-
 def _servers(found: Sequence[ToolServerStatus]) -> Iterable[Metric]:
-    up = [((one.agent, one.server), float(one.state is ConnectionState.UP)) for one in found]
+    up = {(one.agent, one.server): one.state is ConnectionState.UP for one in found}
     yield _gauge("mcp_up", "Whether the MCP server is connected", up, "agent", "server")
     restarts = CounterMetricFamily(
         "holdfast_mcp_restarts", "Connections to an MCP server after the first one", labels=["agent", "server"]
@@ -157,8 +141,9 @@ def _servers(found: Sequence[ToolServerStatus]) -> Iterable[Metric]:
     yield restarts
 
 
-def _gauge(name: str, what: str, samples: Iterable[tuple[tuple[str, ...], float]], *labels: str) -> GaugeMetricFamily:
+def _gauge(name: str, what: str, samples: Mapping[Any, float], *labels: str) -> GaugeMetricFamily:
+    """A gauge with a number for each tuple of label values."""
     family = GaugeMetricFamily(f"holdfast_{name}", what, labels=labels)
-    for values, number in samples:
-        family.add_metric(values, number)
+    for values, number in samples.items():
+        family.add_metric(values, float(number))
     return family

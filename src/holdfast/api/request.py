@@ -1,38 +1,47 @@
-"""Request parsing: a body of limited size in strict UTF-8 JSON, and a query with known parameters only."""
+"""Request parsing: a body of limited size in strict UTF-8 JSON, a query with known parameters only, and the origin.
+
+The origin of a message is a human, or a program that passes on an agent's reply (D12).
+Rule 1: a message sent with a robot's token comes from a program. So does a message with a hop above zero, with any
+        token.
+Rule 2: a token with the scope `admin` may use every command, like a named operator.
+Rule 3: a program that passes a reply on sends the `hop` that came with it, so a loop of agents ends at `hops_max`.
+"""
 
 import asyncio
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec import Meta
 from starlette.requests import Request
 
-from holdfast.api.endpoint import NAMES, Param
+from holdfast.api.auth.access_token import Scope
+from holdfast.api.auth.caller import Caller
+from holdfast.api.endpoint import NAMES, HttpCall, Param
 from holdfast.api.errors import RequestTimeout
 from holdfast.api.limits.admission import OpenRequest
 from holdfast.inbox.address import PART_CHARS_MAX, agent_name, check_part
+from holdfast.inbox.message import Origin
 from holdfast.kernel.errors import InvalidInput, InvalidJson, InvalidUnicode, MessageTooLarge
 from holdfast.kernel.json_check import check_json
 from holdfast.kernel.media_type import check_json_type
+from holdfast.sessions.command_rights import Rank
 
 BODY_WAIT_MS = 30_000
 NUMBER_DIGITS_MAX = 15
 FIELDS_MAX = 16
+HOP_HEADER = "X-Holdfast-Hop"
+Hop = Annotated[int, Meta(ge=0, le=10**15 - 1)]
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 T = TypeVar("T")
 
 
-def has_body(request: Request) -> bool:
-    """Whether the head announces a body."""
-    return "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
-
-
 def check_content_type(request: Request) -> None:
     """Raises `UnsupportedMediaType` if the head announces a body that is not JSON in UTF-8."""
-    if has_body(request):
+    if "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0":
         check_json_type(", ".join(request.headers.getlist("content-type")))
 
 
@@ -152,3 +161,14 @@ def whole_number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX):
         raise InvalidInput(f"{name} must be a whole number, not {text[:80]!r}")
     return int(text)
+
+
+def origin_of(call: HttpCall) -> Origin:
+    """The origin of a request. Raises `InvalidInput` if the hop header is not a number."""
+    told = call.request.headers.get(HOP_HEADER)
+    return origin_by(call.caller, 0 if told is None else whole_number(f"the header {HOP_HEADER}", told))
+
+
+def origin_by(caller: Caller, hop: int) -> Origin:
+    rank = Rank.OPERATOR if caller.token.may(Scope.ADMIN) else Rank.MEMBER
+    return Origin(human=not caller.token.robot and hop == 0, hop=hop, token=caller.token.id, rank=rank)

@@ -27,6 +27,8 @@ TEXT_CHARS_MAX = 300  # of a subject, a label or an origin
 REFUSALS_MAX = 20  # refused attempts of one actor that get a row each, per hour
 HOUR_MS = 3_600_000
 NO_DIGEST = b"\0" * 32  # before the first action
+# The columns of an action, in the order that its digest covers.
+COLUMNS = ("n", "at", "verb", "actor_kind", "actor", "label", "origin", "subject", "outcome", "code", "count", "detail")
 
 
 class ActorKind(Enum):
@@ -148,16 +150,16 @@ def has_row(count: int) -> bool:
     return count <= REFUSALS_MAX or count & (count - 1) == 0
 
 
+def columns_of(action: Action) -> dict[str, str | int]:
+    """The row of an action without its digest. The detail is encoded deterministically, for the digest."""
+    by, detail = action.by, msgspec.json.encode(action.detail, order="sorted").decode()
+    told: list[str | int] = [action.n, action.at, action.verb, by.kind.value, by.id, by.label, by.origin]
+    told += [action.subject, action.outcome.value, action.code, action.count, detail]
+    return dict(zip(COLUMNS, told, strict=True))
+
+
 def digest_of(action: Action, before: bytes) -> bytes:
-    by = action.by
-    told = [action.n, action.at, action.verb, by.kind.value, by.id, by.label, by.origin, action.subject]
-    told += [action.outcome.value, action.code, action.count, encode_detail(action.detail)]
-    return hashlib.sha256(before + msgspec.json.encode(told)).digest()
-
-
-def encode_detail(detail: Mapping[str, object]) -> str:
-    """Encode the detail deterministically, for the store and the digest."""
-    return msgspec.json.encode(detail, order="sorted").decode()
+    return hashlib.sha256(before + msgspec.json.encode(list(columns_of(action).values()))).digest()
 
 
 def broken_link(actions: Iterable[Action], *, n: int = 0, digest: bytes = NO_DIGEST) -> str | None:

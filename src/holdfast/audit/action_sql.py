@@ -19,8 +19,8 @@ from holdfast.audit.action import (
     ActionFilter,
     ActionOutcome,
     By,
+    columns_of,
     digest_of,
-    encode_detail,
     has_row,
     short,
 )
@@ -32,7 +32,7 @@ NEW_HEAD = "insert into action_head (id, n, digest) values (1, 0, :digest) on co
 CHAIN = "update action_head set digest = :digest where id = 1"
 ADD = """
 insert into action (n, at, verb, actor_kind, actor, label, origin, subject, outcome, code, count, detail, digest)
-values (:n, :at, :verb, :kind, :actor, :label, :origin, :subject, :outcome, :code, :count, :detail, :digest)"""
+values (:n, :at, :verb, :actor_kind, :actor, :label, :origin, :subject, :outcome, :code, :count, :detail, :digest)"""
 REFUSED = """
 insert into refusal (actor, hour, n) values (:actor, cast(:now as int8) / :hour_ms, 1)
 on conflict (actor, hour) do update set n = refusal.n + 1 returning n"""
@@ -112,22 +112,7 @@ def _append(
         detail=detail or {},
     )
     digest = digest_of(action, before)
-    yield from run(
-        ADD,
-        n=action.n,
-        at=action.at,
-        verb=action.verb,
-        kind=kept.kind.value,
-        actor=kept.id,
-        label=kept.label,
-        origin=kept.origin,
-        subject=action.subject,
-        outcome=outcome.value,
-        code=code,
-        count=count,
-        detail=encode_detail(action.detail),
-        digest=digest,
-    )
+    yield from run(ADD, **columns_of(action), digest=digest)
     yield from run(CHAIN, digest=digest)
 
 

@@ -1,30 +1,34 @@
-"""`holdfast audit`: verify from the records that compression kept its promises."""
+"""`holdfast audit`: verify from the records that compression kept its promises. `audit actions`: the audit trail."""
 
-from collections.abc import Iterator, Mapping
+import csv
+import io
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 import typer
 
-from holdfast.api.shapes.audit import audit_view
-from holdfast.cli.actions import actions
+from holdfast.api.shapes.audit import action_view, actions_view, audit_view
+from holdfast.audit.action import COLUMNS, NO_DIGEST, Action, ActionFilter, act_named, broken_link, columns_of
+from holdfast.audit.action_sql import list_actions, read_last_action
 from holdfast.cli.command import Runtime, visitor
-from holdfast.cli.output import CONTRADICTION, OK, Heading, Output, Part, TextTable
+from holdfast.cli.options import AfterNumber, Limit
+from holdfast.cli.output import CONTRADICTION, OK, Heading, Output, Part, TextTable, when, write_new
 from holdfast.kernel.errors import InvalidInput
-from holdfast.sessions.compression_audit import Audit
+from holdfast.kernel.ids import Instant
+from holdfast.sessions.compression_audit import Audit, SessionFacts
 from holdfast.sessions.history_sql import list_operations, list_session_facts
-
-if TYPE_CHECKING:
-    from holdfast.sessions.compression_audit import SessionFacts
-    from holdfast.store.database import Database
+from holdfast.store.database import Database
 
 audit_app = typer.Typer(name="audit", invoke_without_command=True, rich_markup_mode=None, add_completion=False)
-audit_app.command()(actions)
-
-PAGE = 50
+SESSIONS_PAGE = 50
 OPERATIONS_PAGE = 10_000  # the number of operations that come with the facts of a session
+ACTIONS_PAGE = 1_000
+UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @audit_app.callback()
@@ -45,7 +49,7 @@ async def audit(
     """
     judged = Audit()
     after = ""
-    while page := await runtime.db.read(list_session_facts(after=after, limit=PAGE)):
+    while page := await runtime.db.read(list_session_facts(after=after, limit=SESSIONS_PAGE)):
         for facts in page:
             judged.add(await _whole(runtime.db, facts))
         after = page[-1].session.id
@@ -66,7 +70,7 @@ async def audit(
     return Output(audit_view(report), *text, code=OK if report.ok else CONTRADICTION)
 
 
-async def _whole(db: "Database", facts: "SessionFacts") -> "SessionFacts":
+async def _whole(db: Database, facts: SessionFacts) -> SessionFacts:
     """The facts with all operations of the session."""
     operations = list(facts.operations)
     while operations and len(operations) % OPERATIONS_PAGE == 0:
@@ -88,3 +92,119 @@ def log_lines(file: Path) -> Iterator[Mapping[str, object]]:
                     continue
     except OSError as error:
         raise InvalidInput(f"the log {file} cannot be read: {error.strerror}") from error
+
+
+@audit_app.command()
+@visitor()
+async def actions(
+    runtime: Runtime,
+    *,
+    since: Annotated[
+        str, typer.Option("--since", help="Only acts since this time: 30m, 12h, 7d, or a date such as 2026-11-17.")
+    ] = "",
+    actor: Annotated[
+        str, typer.Option("--actor", help="Only acts of this actor: a token's id, operator, a principal, a user.")
+    ] = "",
+    verb: Annotated[str | None, typer.Option("--verb", help="Only acts of this kind, such as token.created.")] = None,
+    subject: Annotated[str, typer.Option("--subject", help="Only acts on this id.")] = "",
+    after: AfterNumber = 0,
+    limit: Limit = 50,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", help="Write all matching acts to this new file, oldest first: .csv or JSON lines."),
+    ] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Check that no row was changed, removed or added.")] = False,
+) -> Output:
+    """List who did what, when and from where, newest first.
+
+    The audit trail has every privileged act and every refused attempt: tokens, logins, access, links, approvals,
+    deletions, erasures, changes of notes by an operator, replays, settings. With --verify the exit code is 3 if the
+    trail was tampered with. Store the printed digest on another machine, to detect a
+    trail that was replaced as a whole.
+
+    \b
+    Examples:
+      holdfast audit actions
+      holdfast audit actions --since 7d --verb token.created --json
+      holdfast audit actions --export actions.csv
+      holdfast audit actions --verify
+    """
+    start = _since(since, runtime.clock.now())
+    wanted = ActionFilter(actor=actor, act=act_named(verb), subject=subject, since=start)
+    if verify:
+        return await _verify(runtime.db)
+    if export is not None:
+        rows = [one async for one in _pages(runtime.db, wanted)]
+        write_new(export, _encoded(rows, as_csv=export.suffix.lower() == ".csv"), option="--export")
+        return Output({"file": str(export), "actions": len(rows)}, f"{len(rows)} acts were written to {export}.")
+    found = list(await runtime.db.read(list_actions(wanted, after=after, limit=limit)))
+    cells = (
+        (
+            when(one.at),
+            one.verb,
+            f"{one.by.id} ({one.by.label})" if one.by.label else one.by.id,
+            one.subject,
+            one.outcome.value if not one.code else f"{one.outcome.value}: {one.code}",
+            one.count if one.count > 1 else "",
+            one.by.origin,
+        )
+        for one in found
+    )
+    table = TextTable(("when", "act", "who", "what", "outcome", "times", "from"), cells)
+    return Output(actions_view(found, limit), table)
+
+
+def _since(text: str, now: int) -> Instant:
+    """Raises `InvalidInput`."""
+    if not text:
+        return Instant(0)
+    if found := re.fullmatch(r"(\d{1,6})([mhd])", text):
+        return Instant(now - int(found[1]) * UNITS_MS[found[2]])
+    try:
+        start = datetime.fromisoformat(text)
+    except ValueError as error:
+        why = f"--since {text[:40]!r}: use 30m, 12h, 7d, or a date such as 2026-11-17"
+        raise InvalidInput(why, since=text[:40]) from error
+    return Instant(int((start if start.tzinfo else start.replace(tzinfo=UTC)).timestamp() * 1000))
+
+
+async def _pages(db: Database, wanted: ActionFilter) -> AsyncIterator[Action]:
+    """All matching acts, oldest first."""
+    after = 0
+    while page := await db.read(list_actions(wanted, after=after, limit=ACTIONS_PAGE, oldest_first=True)):
+        for action in page:
+            yield action
+        after = page[-1].n
+
+
+async def _verify(db: Database) -> Output:
+    first = await db.read(read_last_action())
+    n, digest, wrong = 0, NO_DIGEST, None
+    while wrong is None and (page := await db.read(list_actions(after=n, limit=ACTIONS_PAGE, oldest_first=True))):
+        wrong = broken_link(page, n=n, digest=digest)
+        n, digest = page[-1].n, page[-1].digest
+    last = await db.read(read_last_action())  # acts may have been added meanwhile
+    if wrong is None and not (first[0] <= n <= last[0] and dict([first, last]).get(n, digest) == digest):
+        wrong = f"the trail ends at action {n}, but its head is action {last[0]}"
+    view = {"ok": wrong is None, "actions": n, "digest": digest.hex(), "wrong": wrong}
+    if wrong is not None:
+        return Output(view, f"The trail is not intact: {wrong}.", code=CONTRADICTION)
+    return Output(view, f"{n} acts, all intact; the newest digest is {digest.hex()}")
+
+
+def _encoded(rows: list[Action], *, as_csv: bool) -> bytes:
+    text = io.StringIO()
+    if as_csv:
+        csv.writer(text).writerows([COLUMNS, *map(_cells, rows)])
+    else:
+        text.writelines(msgspec.json.encode(action_view(one)).decode() + "\n" for one in rows)
+    return text.getvalue().encode()
+
+
+def _cells(one: Action) -> list[str | int]:
+    return [_inert(cell) for cell in {**columns_of(one), "at": when(one.at)}.values()]
+
+
+def _inert(cell: str | int) -> str | int:
+    """A cell that no spreadsheet evaluates as a formula: senders choose their own names."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in {"=", "+", "-", "@"} else cell

@@ -8,7 +8,6 @@ import asyncio
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.api.shapes.shapes import message_view
 from holdfast.cli.command import Invocation, Runtime, command
@@ -19,10 +18,8 @@ from holdfast.cli.running import exit_code
 from holdfast.cli.signals import on_signal
 from holdfast.inbox.message import Accepted, accepted_message
 from holdfast.kernel.errors import HoldfastError
-
-if TYPE_CHECKING:
-    from holdfast.kernel.ids import MessageId
-    from holdfast.kernel.notifier import Feed
+from holdfast.kernel.ids import MessageId
+from holdfast.kernel.notifier import Feed
 
 HISTORY_ENTRIES = 20
 LEAVE = frozenset({"/quit", "/exit"})
@@ -55,14 +52,9 @@ async def chat(invocation: Invocation, agent: AgentName = None, chat: Chat = "te
 class AcceptedLine:
     """A durable line, with the events since before it was accepted."""
 
-    message: "MessageId"
+    message: MessageId
     behind: int
-    feed: "Feed"
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedLine:
-    error: HoldfastError
+    feed: Feed
 
 
 def here() -> Path | None:
@@ -81,7 +73,7 @@ class TerminalChat:
         self._as_json = as_json
         self._directory = here()
         self._is_prompting = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
-        self._turns: asyncio.Queue[AcceptedLine | RefusedLine | None] = asyncio.Queue()
+        self._turns: asyncio.Queue[AcceptedLine | HoldfastError | None] = asyncio.Queue()
         self._pending = 0
         self._stopped = False
         self._is_leaving = False
@@ -106,7 +98,7 @@ class TerminalChat:
 
     # --- input
 
-    async def listen(self, keyboard: "Keyboard") -> None:
+    async def listen(self, keyboard: Keyboard) -> None:
         """Accept every line as it arrives; the end of the input ends the conversation."""
         self._prompt()
         try:
@@ -115,7 +107,7 @@ class TerminalChat:
         finally:
             self._turns.put_nowait(None)
 
-    async def _hear(self, keyboard: "Keyboard") -> bool:
+    async def _hear(self, keyboard: Keyboard) -> bool:
         """Accept one line. Returns whether there may be another."""
         try:
             line = await keyboard.next_line()
@@ -129,7 +121,7 @@ class TerminalChat:
             if not sys.stdin.isatty():
                 self.refused = self.refused or error
             self._pending += 1
-            self._turns.put_nowait(RefusedLine(error))
+            self._turns.put_nowait(error)
         return True
 
     async def _send(self, text: str) -> None:
@@ -153,15 +145,14 @@ class TerminalChat:
         if self._pending and not self._stopped:
             self._stopped = True
             self._runtime.tasks.start(self._stop(), name="stop")
-        elif self._is_leaving and self._patience is not None:
-            self._patience.reschedule(0)
-            self._patience = None
+        elif self._is_leaving:
+            self.hang_up()
         else:
             self._is_leaving = True
             self._turns.put_nowait(None)
 
     def hang_up(self) -> None:
-        """The terminal is gone: leave at once. Accepted lines are durable, and an open turn is resumed later."""
+        """Leave at once, as when the terminal is gone. Accepted lines are durable; an open turn is resumed later."""
         self._is_leaving = True
         if self._patience is not None:
             self._patience.reschedule(0)
@@ -173,7 +164,7 @@ class TerminalChat:
             await self._runtime.accept(self._chat, "/stop", agent=self._agent)
         except HoldfastError as error:
             self._pending += 1
-            self._turns.put_nowait(RefusedLine(error))
+            self._turns.put_nowait(error)
 
     # --- replies
 
@@ -191,8 +182,8 @@ class TerminalChat:
 
     async def _print_all(self) -> None:
         while (item := await self._turns.get()) is not None:
-            if isinstance(item, RefusedLine):
-                print_error(item.error, as_json=self._as_json)
+            if isinstance(item, HoldfastError):
+                print_error(item, as_json=self._as_json)
             elif self._as_json:
                 await self._print_whole(item)
             else:

@@ -1,12 +1,28 @@
-"""Every command, with its place and its line of `holdfast --help`. A test compares the lines with the commands."""
+"""The root of all commands: the table of commands with their places and their lines of `holdfast --help`.
 
-from typing import Annotated
+The root loads a command when it is used. `holdfast --help` is printed from the table and imports no command. A test
+compares the lines with the commands.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple, cast
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from holdfast.cli.command_group import CommandGroup, Listed, Panels
+from holdfast.kernel.errors import HoldfastError, Remedy
 
-PANELS: Panels = {
+
+class Listed(NamedTuple):
+    """A command of the table: where it is defined (`module:name` in this package), and its line of the list."""
+
+    place: str
+    summary: str
+
+
+PANELS: Mapping[str, Mapping[str, Listed]] = {
     "Run": {
         "init": Listed("init:init", "Write a commented holdfast.toml."),
         "config": Listed("configuration:config_app", "Check the configuration."),
@@ -25,18 +41,18 @@ PANELS: Panels = {
         "compress": Listed("sessions:compress", "Summarise the older history of a session now."),
     },
     "Look": {
-        "trace": Listed("trace:trace", "Show what happened to a message."),
-        "attachment": Listed("attachment:attachment", "Save an attachment of a message to a file."),
+        "trace": Listed("messages:trace", "Show what happened to a message."),
+        "attachment": Listed("messages:attachment", "Save an attachment of a message to a file."),
         "sessions": Listed("sessions:sessions", "List sessions, newest first."),
         "show": Listed("sessions:show", "Show the journal of a session, or a snapshot."),
         "context": Listed("sessions:context", "Show the context that the model would receive."),
-        "replies": Listed("replies:replies", "List replies to chat platforms, newest first."),
+        "replies": Listed("messages:replies", "List replies to chat platforms, newest first."),
         "deliveries": Listed("deliveries:deliveries", "List deliveries to memory providers, newest first."),
-        "extractions": Listed("extractions:extractions", "List memory extractions of ended sessions."),
-        "channels": Listed("connections:channels", "Show which bots are connected, and errors."),
-        "tools": Listed("connections:tools", "Show which MCP servers are connected, and errors."),
+        "extractions": Listed("deliveries:extractions", "List memory extractions of ended sessions."),
+        "channels": Listed("status:channels", "Show which bots are connected, and errors."),
+        "tools": Listed("status:tools", "Show which MCP servers are connected, and errors."),
         "spend": Listed("spend:spend", "Show the costs of models by agent, model and task."),
-        "health": Listed("health:health", "Test a write, and whether a process is serving."),
+        "health": Listed("status:health", "Test a write, and whether a process is serving."),
         "log": Listed("logs:log", "Print the log, oldest line first."),
         "audit": Listed("audit:audit_app", "Verify that compression lost nothing."),
     },
@@ -49,18 +65,18 @@ PANELS: Panels = {
     "Access": {
         "token": Listed("token:token", "Manage access tokens for the HTTP API."),
         "logins": Listed("logins:logins", "Manage browser logins."),
-        "pairs": Listed("pairing:pairs", "List access requests, newest first."),
-        "pair": Listed("pairing:pair", "Grant or deny an access request."),
-        "unpair": Listed("pairing:unpair", "Revoke a sender's access."),
-        "links": Listed("identity:links", "List linked accounts."),
-        "link": Listed("identity:link", "Link an account to a person."),
-        "unlink": Listed("identity:unlink", "Remove the link of an account."),
-        "move": Listed("identity:move", "Give a conversation a new address."),
+        "pairs": Listed("access:pairs", "List access requests, newest first."),
+        "pair": Listed("access:pair", "Grant or deny an access request."),
+        "unpair": Listed("access:unpair", "Revoke a sender's access."),
+        "links": Listed("access:links", "List linked accounts."),
+        "link": Listed("access:link", "Link an account to a person."),
+        "unlink": Listed("access:unlink", "Remove the link of an account."),
+        "move": Listed("access:move", "Give a conversation a new address."),
     },
     "Repair": {
-        "resend": Listed("replies:resend", "Send an uncertain or failed reply again."),
+        "resend": Listed("messages:resend", "Send an uncertain or failed reply again."),
         "replay": Listed("deliveries:replay", "Retry a parked delivery."),
-        "retry-extraction": Listed("extractions:retry_extraction", "Retry a failed memory extraction."),
+        "retry-extraction": Listed("deliveries:retry_extraction", "Retry a failed memory extraction."),
         "backfill": Listed("deliveries:backfill", "Deliver past conversations to a memory provider."),
         "rebuild": Listed("deliveries:rebuild", "Rebuild the index of a memory provider."),
     },
@@ -70,15 +86,89 @@ PANELS: Panels = {
     },
 }
 ALIASES = {"finalisations": "extractions", "refinish": "retry-extraction", "forget-status": "forgetting"}
+# Some releases of typer contain a copy of click with classes of its own.
+USAGE_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[1])
+ARGUMENTS = "holdfast.arguments"
 
 
-class HoldfastGroup(CommandGroup):
-    panels = PANELS
-    aliases = ALIASES
+class InvalidUsage(HoldfastError):
+    """The command line names an unknown command or option, or an option has an invalid value."""
+
+    remedy = Remedy.CORRECT
+    hint = "Add --help to the command to see its arguments and options."
+
+
+class LazyCommands(Mapping[str, Any]):
+    """Commands by name, each imported on first use. An alias is hidden and runs the command that it stands for."""
+
+    def __init__(self) -> None:
+        self._listed = {name: (panel, one) for panel, group in PANELS.items() for name, one in group.items()}
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a click command, of whichever click typer uses
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name)
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._listed, *ALIASES])
+
+    def __len__(self) -> int:
+        return len(self._listed) + len(ALIASES)
+
+    def _load(self, name: str) -> Any:  # noqa: ANN401
+        panel, listed = self._listed[ALIASES.get(name, name)]
+        module, _, attribute = listed.place.partition(":")
+        found = getattr(import_module(f"holdfast.cli.{module}"), attribute)
+        if not isinstance(found, typer.Typer):
+            single = typer.Typer(rich_markup_mode=None, add_completion=False)
+            single.command(name)(found)
+            found = single
+        command: Any = get_command(found)
+        command.hidden, command.rich_help_panel = name in ALIASES, panel
+        return command
+
+
+class CommandGroup(TyperGroup):
+    """Lists the commands by panel, and reports usage errors as JSON with `--json`."""
+
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401
+        super().__init__(**attributes)
+        self.commands = cast("Any", LazyCommands())
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002
+        return [name for group in PANELS.values() for name in group]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+        width = max(map(len, self.list_commands(ctx)))
+        for panel, group in PANELS.items():
+            with formatter.section(panel):
+                formatter.write_dl([(name.ljust(width), one.summary) for name, one in group.items()])
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:  # noqa: ANN401
+        given = list(args)  # parsing consumes the list itself
+        context = super().make_context(info_name, args, *more, **extra)
+        context.meta[ARGUMENTS] = given
+        return context
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
+        try:
+            return super().invoke(ctx)
+        except USAGE_ERROR as error:
+            if "--json" in ctx.meta.get(ARGUMENTS, ()):
+                from holdfast.api.shapes.shapes import error_view
+                from holdfast.cli.output import print_json
+
+                print_json(error_view(InvalidUsage(_message(error))))
+            raise
+
+
+def _message(error: Any) -> str:  # noqa: ANN401
+    return str(error.format_message())
 
 
 app = typer.Typer(
-    cls=HoldfastGroup,
+    cls=CommandGroup,
     help="Holdfast: a session-and-memory runtime for agents that loses nothing it has acknowledged.",
     epilog="Exit codes: 0 success, 1 an error that you can fix, 2 wrong usage, 3 the audit found a contradiction, "
     "4 a tool call waits for approval, 70 a bug in Holdfast.",

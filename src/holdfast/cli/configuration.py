@@ -14,11 +14,10 @@ from holdfast.api.shapes.shapes import error_view
 from holdfast.cli.command import Invocation, command, command_group
 from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, print_error, print_json
 from holdfast.config import FILE
-from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.errors import ConfigInvalid, HoldfastError
 from holdfast.kernel.hardening import variables
 
 if TYPE_CHECKING:
-    from holdfast.kernel.errors import ConfigInvalid
     from holdfast.runtime.inspection import Inspection
 
 CONNECT_WAIT_S = 10.0
@@ -109,7 +108,7 @@ async def _token_notes(folder: Path) -> list[str]:
     return [unconfirmed_text(one.id, one.label) for one in tokens if one.revoked_at is None and one.is_unconfirmed]
 
 
-async def explain(error: "ConfigInvalid", invocation: Invocation) -> int:
+async def explain(error: ConfigInvalid, invocation: Invocation) -> int:
     """Print every error of a configuration that could not be run. Raises `error` if the configuration is valid."""
     problems = (await _inspected(invocation)).problems
     if not problems:

@@ -1,15 +1,13 @@
 """`holdfast forget`: erase a person or a session, here and at memory providers. `forgetting` shows the progress."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from holdfast.api.shapes.forget import forget_view
+from holdfast.api.shapes.memory import forget_view
 from holdfast.cli.command import Invocation, Runtime, command, visitor
 from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, when
-
-if TYPE_CHECKING:
-    from holdfast.memory.forget import Forgetting
+from holdfast.memory.forget import Forgetting
 
 
 def _question(session: str | None, person: str | None, agent: str | None) -> str:
@@ -61,7 +59,7 @@ async def forgetting(
     return _shown(await runtime.forget_status(id))
 
 
-def _shown(found: "Forgetting") -> Output:
+def _shown(found: Forgetting) -> Output:
     view = forget_view(found)
     parked = any(part.state == "parked" for part in view.parts)
     counts = ", ".join(f"{count} {what}" for what, count in sorted(view.blanked.items()) if count)

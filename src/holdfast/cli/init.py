@@ -88,11 +88,6 @@ def _spare(file: Path) -> Path:
     return next(place for name in names if not (place := file.with_name(name)).exists())
 
 
-def text_for(audience: InitAudience) -> str:
-    """The template with the sharing of memories for this audience."""
-    return TEMPLATE.replace('\nsharing = "person"\n', f'\nsharing = "{SHARING[audience]}"\n')
-
-
 def write(file: Path, *, force: bool, audience: InitAudience = InitAudience.SEVERAL) -> Path | None:
     """Write the file. Returns the new path of the file that it replaced. Raises `ConfigInvalid`, `StoreFull`."""
     kept = None
@@ -103,7 +98,7 @@ def write(file: Path, *, force: bool, audience: InitAudience = InitAudience.SEVE
             file.replace(kept)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as opened:
-            opened.write(text_for(audience))
+            opened.write(TEMPLATE.replace('\nsharing = "person"\n', f'\nsharing = "{SHARING[audience]}"\n'))
     except FileExistsError as error:
         fix = "it was not changed; edit it, or replace it with --force"
         raise ConfigInvalid(f"{file} exists already: {fix}", file=str(file)) from error

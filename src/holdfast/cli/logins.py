@@ -1,21 +1,17 @@
 """`holdfast logins`: list and end browser logins. A login ends within a second in every running server."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from holdfast.api.auth.login import LoginEnd
+from holdfast.api.auth.login import Login, LoginEnd
 from holdfast.api.auth.login_sql import end_logins, list_logins
 from holdfast.audit.actor import acting
 from holdfast.cli.command import Invocation, Runtime, command, command_group, visitor
 from holdfast.cli.output import Output, TextTable, when
 from holdfast.inbox.address import check_part
 from holdfast.kernel.errors import InvalidInput, LoginNotFound
-from holdfast.kernel.ids import LoginId, TokenId
-
-if TYPE_CHECKING:
-    from holdfast.api.auth.login import Login
-    from holdfast.kernel.ids import Instant
+from holdfast.kernel.ids import Instant, LoginId, TokenId
 
 logins = command_group("logins", "Manage browser logins.")
 
@@ -79,12 +75,12 @@ async def end(
     return Output({"ended": list(ended)}, f"Ended {len(ended)} {'login' if len(ended) == 1 else 'logins'}.")
 
 
-def _state(one: "Login", now: "Instant") -> str:
+def _state(one: Login, now: Instant) -> str:
     over = one.end(now)
     return "open" if over is None else over.value
 
 
-def _view(one: "Login", now: "Instant") -> dict[str, object]:
+def _view(one: Login, now: Instant) -> dict[str, object]:
     return {
         "login": one.id,
         "token": one.token,

@@ -1,22 +1,13 @@
 """`holdfast memory`: the notes of an agent, their history, and undo. `holdfast recall`: what a turn would recall."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from holdfast.api.shapes.memory import memories_view
+from holdfast.cli import memory_views as views
 from holdfast.cli.command import Invocation, Runtime, command, command_group, visitor
-from holdfast.cli.memory_views import (
-    ImportedEntry,
-    history_table,
-    history_view,
-    memory_text,
-    memory_view,
-    outcome_text,
-    review_table,
-    review_views,
-)
 from holdfast.cli.options import AgentName, Limit, home_of
 from holdfast.cli.output import OK, WRONG, Output, TextTable, when
 from holdfast.inbox.address import agent_name
@@ -24,10 +15,7 @@ from holdfast.kernel.errors import InvalidInput, MemoryWriteBlocked
 from holdfast.kernel.ids import make_id
 from holdfast.memory.delivery import Delivered
 from holdfast.memory.files.hermes import import_hermes
-from holdfast.memory.notes import MemoryBatch, MemoryUndo, MemoryVerb, NotApplied, NoteChange, Target
-
-if TYPE_CHECKING:
-    from holdfast.memory.notes import MemoryOutcome
+from holdfast.memory.notes import MemoryBatch, MemoryOutcome, MemoryUndo, MemoryVerb, NotApplied, NoteChange, Target
 
 Shared = Annotated[
     bool, typer.Option("--shared", help="Share the note with everyone who talks to the agent (the default).")
@@ -58,7 +46,7 @@ async def show(runtime: Runtime, agent: AgentName = None, about: About = "") -> 
       holdfast memory show --about ada --json
     """
     held = await runtime.memory(agent_name(agent or runtime.default_agent), about)
-    return Output(memory_view(held), *memory_text(held))
+    return Output(views.memory_view(held), *views.memory_text(held))
 
 
 @memory.command()
@@ -184,7 +172,7 @@ async def history(
       holdfast memory history --json
     """
     found = await runtime.memory_history(agent_name(agent or runtime.default_agent), about, after=after, limit=limit)
-    return Output(history_view(found), history_table(found))
+    return Output(views.history_view(found), views.history_table(found))
 
 
 @memory.command()
@@ -221,7 +209,7 @@ async def import_(
       holdfast memory import ~/.hermes
     """
     found = import_hermes(home_of(folder), agent_name(agent or runtime.default_agent), subject=about)
-    done = [ImportedEntry.of(one.file, one.n, await runtime.apply_memory(one.batch)) for one in found]
+    done = [views.ImportedEntry.of(one.file, one.n, await runtime.apply_memory(one.batch)) for one in found]
     rows = ((one.file, one.entry, one.state, one.reason) for one in done)
     table = TextTable(("file", "entry", "state", "reason"), rows)
     return Output({"entries": done}, table, code=OK if all(one.state != "refused" for one in done) else WRONG)
@@ -262,7 +250,9 @@ async def review(runtime: Runtime, agent: AgentName = None) -> Output:
       holdfast memory review --json
     """
     found = await runtime.review_notes(agent)
-    return Output({"notes": review_views(found)}, review_table(found) if found else "There are no notes to review.")
+    return Output(
+        {"notes": views.review_views(found)}, views.review_table(found) if found else "There are no notes to review."
+    )
 
 
 @memory.command()
@@ -286,12 +276,12 @@ async def revoke(
       holdfast memory revoke --chat agent:main:telegram:group:-1001234567890
     """
     done = await runtime.revoke_notes(agent, author=author, chat=chat.removeprefix("chat:"))
-    view = {"removed": done.removed, "unattributed": review_views(done.unattributed)}
+    view = {"removed": done.removed, "unattributed": views.review_views(done.unattributed)}
     text = f"{'1 note was' if done.removed == 1 else f'{done.removed} notes were'} removed."
     if not done.unattributed:
         return Output(view, text)
     more = "These notes come from several people and have no single author; --chat removes them:"
-    return Output(view, text, more, review_table(done.unattributed))
+    return Output(view, text, more, views.review_table(done.unattributed))
 
 
 @visitor(config=True)
@@ -339,9 +329,9 @@ async def _change(
         return _shown(await (runtime.apply_memory(batch) if to is None else runtime.move_memory(batch, to)))
 
 
-def _shown(outcome: "MemoryOutcome") -> Output:
+def _shown(outcome: MemoryOutcome) -> Output:
     """Raises `InvalidInput` or `MemoryWriteBlocked` for a change that was not applied."""
     if isinstance(outcome, NotApplied):
         kind = MemoryWriteBlocked if outcome.code == "blocked" else InvalidInput
         raise kind(f"{outcome.code}: {outcome.reason}", reason=outcome.code)
-    return Output({"changes": list(outcome.seqs), "repeated": outcome.repeated}, outcome_text(outcome))
+    return Output({"changes": list(outcome.seqs), "repeated": outcome.repeated}, views.outcome_text(outcome))

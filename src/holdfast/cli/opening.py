@@ -13,15 +13,7 @@ from holdfast.config import FILE, Config, load_config
 from holdfast.config.secrets import secret_files, secret_variables
 from holdfast.kernel.errors import HoldfastError, Remedy, StoreBroken, StoreOwned, StorePathInvalid
 from holdfast.kernel.hardening import conceal
-from holdfast.runtime.app import (
-    DetectedAgents,
-    check_folder,
-    detect_agents,
-    has_store,
-    is_served,
-    make_agents,
-    open_runtime,
-)
+from holdfast.runtime import app
 from holdfast.runtime.runtime import Runtime
 
 
@@ -34,7 +26,7 @@ class Invocation:
     @cached_property
     def folder(self) -> Path:
         if self.data is not None:
-            check_folder(self.data)
+            app.check_folder(self.data)
             return home_of(self.data)
         from platformdirs import user_data_path
 
@@ -52,7 +44,7 @@ class Invocation:
 
     @property
     def is_served(self) -> bool:
-        return is_served(self.folder)
+        return app.is_served(self.folder)
 
     @asynccontextmanager
     async def visiting(self, *, make: bool = False, act: str = "", on: str = "") -> AsyncIterator[Runtime]:
@@ -62,12 +54,12 @@ class Invocation:
         refusal.
         """
         folder = self.folder
-        if not make and folder.is_dir() and not has_store(folder):
+        if not make and folder.is_dir() and not app.has_store(folder):
             raise StorePathInvalid(f"{folder} contains no Holdfast data", path=str(folder))
         if not make and not folder.exists():
             raise StorePathInvalid(f"the folder {folder} does not exist", path=str(folder))
-        agents = make_agents(listed=self.settings.agents, lenient=True)
-        async with await open_runtime(folder, agents=agents, serve=False) as runtime:
+        agents = app.make_agents(listed=self.settings.agents, lenient=True)
+        async with await app.open_runtime(folder, agents=agents, serve=False) as runtime:
             try:
                 yield runtime
             except HoldfastError as error:
@@ -76,10 +68,12 @@ class Invocation:
                 raise
 
     @asynccontextmanager
-    async def serving(self, crew: DetectedAgents, on_broken: Callable[[StoreBroken], None]) -> AsyncIterator[Runtime]:
+    async def serving(
+        self, crew: app.DetectedAgents, on_broken: Callable[[StoreBroken], None]
+    ) -> AsyncIterator[Runtime]:
         """Open the store and run its loops and channels. Raises `StoreOwned` while another process serves it."""
         connect = self.settings.file.parent if self.settings.file is not None else self.folder
-        async with await open_runtime(
+        async with await app.open_runtime(
             self.folder, agents=crew.agents, on_broken=on_broken, connect=connect, hidden=self._hidden
         ) as runtime:
             yield runtime
@@ -87,14 +81,14 @@ class Invocation:
     @asynccontextmanager
     async def serving_or_visiting(self) -> AsyncIterator[tuple[Runtime, bool]]:
         """The runtime, and whether it serves. If another process serves the folder, that process also owns the log."""
-        agents = (await detect_agents(self.settings.agents)).agents
+        agents = (await app.detect_agents(self.settings.agents)).agents
         with ExitStack() as logging:
             logging.enter_context(logging_to(to_file(self.folder)))
             try:
-                runtime, is_serving = await open_runtime(self.folder, agents=agents, hidden=self._hidden), True
+                runtime, is_serving = await app.open_runtime(self.folder, agents=agents, hidden=self._hidden), True
             except StoreOwned:
                 logging.close()
-                runtime, is_serving = await open_runtime(self.folder, agents=agents, serve=False), False
+                runtime, is_serving = await app.open_runtime(self.folder, agents=agents, serve=False), False
             async with runtime:
                 yield runtime, is_serving
 

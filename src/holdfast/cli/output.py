@@ -1,20 +1,23 @@
-"""What a command prints: JSON for programs, tables and text for people, and errors in one form.
+"""What a command prints: JSON for programs, tables and text for people, errors in one form, and the files it writes.
 
 Headings and tables are styled only on a terminal. Control characters in text are escaped, so that no message can steer
 the terminal it is shown on.
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
 from holdfast.api.shapes.shapes import Delivery, error_view
-from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.disk_space import is_out_of_space, unwritable
+from holdfast.kernel.errors import HoldfastError, InvalidInput
 from holdfast.kernel.ids import Instant
 
 UTF_8 = frozenset({"utf-8", "utf8"})
@@ -89,6 +92,25 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> No
     widths = [max(len(line[n]) for line in [list(headings), *cells]) for n in range(len(headings))]
     for line in [list(headings), *cells]:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def write_new(file: Path, body: bytes, *, option: str) -> None:
+    """Write a file that must not exist yet, readable by its owner only. `option` named the file.
+
+    Raises `InvalidInput` if the file exists or cannot be written, and `StoreFull`.
+    """
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as opened:
+            opened.write(body)
+    except FileExistsError as error:
+        why = "the file exists already and was not changed; name another file"
+        raise InvalidInput(f"{option} {file}: {why}", file=str(file)) from error
+    except OSError as error:
+        if is_out_of_space(error):
+            file.unlink(missing_ok=True)  # an incomplete file is useless
+            raise unwritable(f"{option} {file}", error) from error
+        raise InvalidInput(f"{option} {file}: the file cannot be written: {error.strerror}", file=str(file)) from error
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
@@ -10,6 +11,8 @@ from typing import Any, NoReturn
 import typer
 
 from holdfast.api.errors import InternalError
+from holdfast.audit.action import ActorKind, By
+from holdfast.audit.actor import acting_as
 from holdfast.cli.output import INTERNAL, INTERRUPTED, OK, USAGE, WRONG, print_error
 from holdfast.kernel.errors import ConfigInvalid, HoldfastError, InvalidUnicode, Remedy
 from holdfast.kernel.hardening import variables
@@ -21,7 +24,6 @@ Work = Callable[[], Coroutine[Any, Any, int]]
 class NoRoom(HoldfastError):
     """The disk has no space left for the output of the command."""
 
-    code = "no_room"
     remedy = Remedy.REPAIR
     hint = "Free disk space or redirect the output, then check whether the command took effect."
 
@@ -33,9 +35,6 @@ def refuse_argument(argument: str, *, as_json: bool) -> NoReturn:
 
 def outcome(work: Work, *, as_json: bool) -> int:
     """Run a command to its end. Returns its exit code."""
-    from holdfast.audit.actor import acting_as
-    from holdfast.cli.actor import local_user
-
     try:
         factory = loop_factory(variables().get(EVENT_LOOP, ""))
         with acting_as(local_user()), asyncio.Runner(loop_factory=factory) as runner:
@@ -86,3 +85,21 @@ def _failed(error: Exception, *, as_json: bool) -> int:
 
 def exit_code(error: HoldfastError) -> int:
     return INTERNAL if error.remedy is Remedy.REPORT or error.code == "store_broken" else WRONG
+
+
+def local_user() -> By:
+    """The actor of a command for the audit trail: the user of the process, and the user who called `sudo`."""
+    behind = os.environ.get("SUDO_USER", "")
+    label = f"sudo by {behind}" if behind else ""
+    return By(kind=ActorKind.USER, id=_name(), label=label, origin=f"command line, process {os.getpid()}")
+
+
+def _name() -> str:
+    if sys.platform != "win32":
+        import pwd
+
+        try:
+            return pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:  # a container may run as a user without a name
+            return f"uid {os.getuid()}"
+    return os.environ.get("USERNAME", "user")

@@ -1,28 +1,17 @@
 """`holdfast sessions`, `show`, `context` and `compress`: sessions, their journal and their context."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from holdfast.api.shapes.shapes import (
-    JournalEntry,
-    SessionView,
-    context_view,
-    entries_view,
-    operation_view,
-    sessions_view,
-    snapshot_view,
-)
+from holdfast.api.shapes import shapes
 from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.options import Limit, OnlyAgent, SessionArgument
 from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, when
 from holdfast.inbox.address import check_part
 from holdfast.kernel.ids import SessionId
-from holdfast.sessions.compression import snapshot_name
+from holdfast.sessions.compression import Operation, snapshot_name
 from holdfast.sessions.history_sql import list_operations, read_snapshot
-
-if TYPE_CHECKING:
-    from holdfast.sessions.compression import Operation
 
 LOOK_EVERY_MS = 1_000
 
@@ -45,7 +34,7 @@ async def sessions(
       holdfast sessions --agent main --chat family --json
     """
     found = await runtime.sessions(agent=agent, chat=chat, after=after, limit=limit)
-    view = sessions_view(found)
+    view = shapes.sessions_view(found)
     rows = (
         (one.id, one.agent, one.chat, _state(one), one.turns, one.summaries, when(one.opened_at), one.title)
         for one in view.sessions
@@ -54,7 +43,7 @@ async def sessions(
     return Output(view, TextTable(headings, rows))
 
 
-def _state(session: SessionView) -> str:
+def _state(session: shapes.SessionView) -> str:
     return f"{session.state}, live" if session.live else session.state
 
 
@@ -79,13 +68,13 @@ async def show(
     parent, dot, number = session.rpartition(".snapshot.")
     if dot and number.isascii() and number.isdigit() and len(number) < 10:
         return await _snapshot(runtime, parent, int(number))
-    view = entries_view(await runtime.history(SessionId(session), after=after, limit=limit))
+    view = shapes.entries_view(await runtime.history(SessionId(session), after=after, limit=limit))
     more = [f"There may be more: --after {view.entries[-1].seq}"] if len(view.entries) == limit else []
     return Output(view, *map(_entry, view.entries), *more)
 
 
 async def _snapshot(runtime: Runtime, session: str, n: int) -> Output:
-    view = snapshot_view(*await runtime.db.read(read_snapshot(SessionId(session), n)))
+    view = shapes.snapshot_view(*await runtime.db.read(read_snapshot(SessionId(session), n)))
     return Output(
         view,
         Heading(f"{view.snapshot}: entries {view.covers_from} to {view.covers_through}"),
@@ -95,7 +84,7 @@ async def _snapshot(runtime: Runtime, session: str, n: int) -> Output:
     )
 
 
-def _entry(entry: JournalEntry) -> str:
+def _entry(entry: shapes.JournalEntry) -> str:
     calls = " ".join(f"{call.name}({call.arguments})" for call in entry.calls)
     sender = f"{entry.sender}:" if entry.sender else None
     text = " ".join(filter(None, [sender, entry.tool, entry.text, f"calls {calls}" if calls else ""]))
@@ -115,7 +104,7 @@ async def context(runtime: Runtime, session: SessionArgument) -> Output:
       holdfast context ses_01k...
       holdfast context ses_01k... --json
     """
-    view = context_view(await runtime.prompt(SessionId(check_part("session", session))))
+    view = shapes.context_view(await runtime.prompt(SessionId(check_part("session", session))))
     heading = Heading(f"about {view.tokens} tokens; the summary covers entries up to {view.covers_through}")
     return Output(view, heading, *(f"{message.role:<9} {message.content}" for message in view.messages))
 
@@ -136,10 +125,10 @@ async def compress(runtime: Runtime, session: SessionArgument) -> Output:
         text = f"compressed into {snapshot_name(ended.session, int(str(detail['summary'])))}; the session is the same"
     else:
         text = f"{ended.outcome}: {detail.get('reason', 'no reason was recorded')}"
-    return Output(operation_view(ended), text, code=OK if ended.outcome in {"done", "nothing"} else WRONG)
+    return Output(shapes.operation_view(ended), text, code=OK if ended.outcome in {"done", "nothing"} else WRONG)
 
 
-async def _compressed(runtime: Runtime, session: SessionId) -> "Operation":
+async def _compressed(runtime: Runtime, session: SessionId) -> Operation:
     """Start a compression and wait until it ends."""
     feed = runtime.events()
     operation = await runtime.begin_compression(session)

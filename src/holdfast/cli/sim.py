@@ -11,25 +11,23 @@ from holdfast.cli.output import Heading, Output, Part, TextTable, is_terminal, p
 if TYPE_CHECKING:
     from holdfast.testing.history import Verdict
 
-Histories = Annotated[int, typer.Option("--histories", min=1, help="The number of random histories.")]
-Seed = Annotated[
-    int, typer.Option("--seed", min=0, help="The seed of the first history; each further one has the next number.")
-]
-Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Worker processes.", show_default="one per core")]
-Mutants = Annotated[
-    bool, typer.Option("--mutants/--no-mutants", help="Also run the mutants, each of which breaks one guarantee.")
-]
-Replay = Annotated[int | None, typer.Option("--replay", metavar="SEED", help="Print the events of one history.")]
-
 STEPS = 20  # lines of progress in a log file
 
 
 def sim(  # noqa: PLR0917 - each is an option of the command line
-    histories: Histories = 200,
-    seed: Seed = 1,
-    jobs: Jobs = None,
-    mutants: Mutants = True,
-    replay: Replay = None,
+    histories: Annotated[int, typer.Option("--histories", min=1, help="The number of random histories.")] = 200,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="The seed of the first history; each further one has the next number.")
+    ] = 1,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Worker processes.", show_default="one per core")
+    ] = None,
+    mutants: Annotated[
+        bool, typer.Option("--mutants/--no-mutants", help="Also run the mutants, each of which breaks one guarantee.")
+    ] = True,
+    replay: Annotated[
+        int | None, typer.Option("--replay", metavar="SEED", help="Print the events of one history.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Simulate crashes and verify that nothing is lost.

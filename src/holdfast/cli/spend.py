@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.api.shapes.spend import spending_view
+from holdfast.api.shapes.monitoring import spending_view
 from holdfast.cli.command import Runtime, visitor
 from holdfast.cli.options import OnlyAgent
 from holdfast.cli.output import Output, TextTable

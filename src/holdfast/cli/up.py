@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,7 @@ import typer
 from msgspec import structs
 
 from holdfast.api.auth.access_token_sql import list_tokens
-from holdfast.api.auth.operator_token import load_token
+from holdfast.api.auth.operator_token import Token, load_token
 from holdfast.api.errors import PublicBindRefused
 from holdfast.audit.action_sql import note_settings
 from holdfast.audit.actor import acting
@@ -24,20 +23,17 @@ from holdfast.cli.configuration import explain
 from holdfast.cli.logs import FILE, logging_to, to_file
 from holdfast.cli.output import OK, print_json, print_warning, visible
 from holdfast.cli.signals import on_signal
-from holdfast.cli.status_file import StatusFile
-from holdfast.config import HOST, PORT
+from holdfast.cli.status import StatusFile
+from holdfast.config import HOST, PORT, ServerTable
+from holdfast.config import Config as Settings
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.kernel import log
-from holdfast.kernel.errors import ConfigInvalid, HoldfastError
+from holdfast.kernel.errors import ConfigInvalid, HoldfastError, StoreBroken
 from holdfast.kernel.hardening import variables
 from holdfast.runtime.app import detect_agents, secure_folder
 
 if TYPE_CHECKING:
-    from holdfast.api.auth.operator_token import Token
     from holdfast.api.server import HttpServer
-    from holdfast.config import Config as Settings
-    from holdfast.config import ServerTable
-    from holdfast.kernel.errors import StoreBroken
     from holdfast.turns.agents import Agents
 
 ESCAPED_BYTES_PER_BYTE = 6  # JSON may write any byte as \u00xx
@@ -106,18 +102,18 @@ class ServerLifetime:
         if self.server is not None:
             self.server.stop()
 
-    def break_off(self, error: "StoreBroken") -> None:
+    def break_off(self, error: StoreBroken) -> None:
         log.error("store.broken", why=str(error))
         self.broken = error
         self.end()
 
 
-async def _serve(invocation: Invocation, listening: "ServerTable", *, verbose: bool) -> int:
+async def _serve(invocation: Invocation, listening: ServerTable, *, verbose: bool) -> int:
     folder, settings, as_json = invocation.folder, invocation.settings, invocation.as_json
     crew = await detect_agents(settings.agents)
     life, loop = ServerLifetime(), asyncio.get_running_loop()
 
-    def on_broken(error: "StoreBroken") -> None:  # on the writer's thread
+    def on_broken(error: StoreBroken) -> None:  # on the writer's thread
         loop.call_soon_threadsafe(life.break_off, error)
 
     with logging_to(logging.StreamHandler() if verbose else to_file(folder)):
@@ -134,7 +130,8 @@ async def _serve(invocation: Invocation, listening: "ServerTable", *, verbose: b
             status = StatusFile(folder, runtime, _say_json if as_json else _say)
             with on_signal(life.end), closing(status):  # the process may be stopped as soon as it prints `ready`
                 status.keep()  # `holdfast channels` finds the file once the process is ready
-                _announce(folder, Start(url, token, code, crew.sentence, runtime.default_agent), as_json=as_json)
+                known = {"url": url, "model": crew.sentence, "agent": runtime.default_agent}
+                _announce(folder, token, code=code, as_json=as_json, **known)
                 status.open()
                 if life.broken is None:
                     await life.server.run_until_stopped()
@@ -153,14 +150,13 @@ async def _load_models(agents: "Agents") -> None:
 
 
 async def _server(
-    runtime: Runtime, token: "Token", listening: "ServerTable", folder: Path, limit: int
+    runtime: Runtime, token: Token, listening: ServerTable, folder: Path, limit: int
 ) -> "tuple[HttpServer, str, str]":
     """The server, its URL, and a one-time login code."""
     import holdfast
     from holdfast.api.app import Setup, make_app
     from holdfast.api.auth.guard import Names
-    from holdfast.api.limits.open_files import fitted
-    from holdfast.api.metrics import Sources
+    from holdfast.api.limits.connections import fitted
     from holdfast.api.server import HttpServer, address_of, bind, url_of
 
     names = Names(listening.public_hosts, listening.trusted_proxies)
@@ -174,24 +170,16 @@ async def _server(
             token=token.value,
             version=holdfast.__version__,
             body_bytes_max=limit,
-            clock=runtime.clock,
-            entropy=runtime.entropy,
-            tasks=runtime.tasks,
             names=names,
             limits=fitted(listening.limits),
-            hooks=runtime.channel_registry,
-            sources=Sources(
-                wal_bytes=lambda: _size_of(folder / WAL),
-                channels=runtime.channel_registry.connected,
-                servers=runtime.tool_servers,
-            ),
+            wal_bytes=lambda: _size_of(folder / WAL),
         ),
     )
     server = HttpServer(app, socket, runtime.clock, frame_bytes_max=limit)
     return server, url_of(socket), app.logins.new_code()
 
 
-async def _check_public(runtime: Runtime, token: "Token", listening: "ServerTable") -> None:
+async def _check_public(runtime: Runtime, token: Token, listening: ServerTable) -> None:
     """A public server needs a chosen token and a public host name. Raises `PublicBindRefused`."""
     now = runtime.clock.now()
     made = any(one.revoked_at is None and not one.has_expired(now) for one in await runtime.db.read(list_tokens()))
@@ -201,7 +189,7 @@ async def _check_public(runtime: Runtime, token: "Token", listening: "ServerTabl
         raise PublicBindRefused(f"{listening.host} is reachable from other machines, but --public-host is missing")
 
 
-def _described(settings: "Settings", listening: "ServerTable") -> str:
+def _described(settings: Settings, listening: ServerTable) -> str:
     """The settings for the audit trail: the checksum of the file, which contains no secrets, and the address."""
     file = "no file" if settings.file is None else hashlib.sha256(settings.file.read_bytes()).hexdigest()
     names = " ".join((*listening.public_hosts, *listening.trusted_proxies))
@@ -215,17 +203,6 @@ def _size_of(file: Path) -> int | None:
         return None
 
 
-@dataclass(frozen=True)
-class Start:
-    """The facts that are printed when the server is ready."""
-
-    url: str
-    token: "Token"
-    code: str  # for one login
-    model: str  # a sentence
-    agent: str  # the default agent
-
-
 def _say(one: ChannelStatus | ToolServerStatus) -> None:
     print(visible(one.sentence), flush=True)
 
@@ -235,9 +212,8 @@ def _say_json(one: ChannelStatus | ToolServerStatus) -> None:
     print_json({"event": event, **msgspec.to_builtins(one)})
 
 
-def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
+def _announce(folder: Path, token: Token, *, url: str, code: str, model: str, agent: str, as_json: bool) -> None:
     """Print the address. The last line begins with `ready`, for which scripts may wait. Secrets need a terminal."""
-    url, token = start.url, start.token
     kept = str(token.file) if token.file else None
     if as_json:
         print_json(
@@ -247,19 +223,19 @@ def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
                 "data": str(folder),
                 "pid": os.getpid(),
                 "token_file": kept,
-                "model": start.model,
-                "agent": start.agent,
+                "model": model,
+                "agent": agent,
             }
         )
         return
     bearer = f"$(cat '{token.file}')" if token.file else "$HOLDFAST_TOKEN"
     shown = f"{token.value} (kept in {kept})" if sys.stdout.isatty() else f"in {kept}"
-    browser = f"{url}/#code={start.code}" if sys.stdout.isatty() else f"{url}/ (log in with the token)"
-    named, to = ("", "") if start.agent == "main" else (f'"agent": "{start.agent}", ', f" --agent {start.agent}")
+    browser = f"{url}/#code={code}" if sys.stdout.isatty() else f"{url}/ (log in with the token)"
+    named, to = ("", "") if agent == "main" else (f'"agent": "{agent}", ', f" --agent {agent}")
     lines = [
         f"data     {folder}",
         f"token    {shown if kept else 'from HOLDFAST_TOKEN'}",
-        f"model    {start.model}",
+        f"model    {model}",
         f"log      {folder / FILE}",
         "",
         f"chat     {browser}",

@@ -109,13 +109,11 @@ def _server(file: Path, table: object) -> ServerTable:
         read = msgspec.convert(table, ServerTable, strict=True)
     except msgspec.ValidationError as error:
         raise translated(file, "server", table, ServerTable, str(error)) from error
-    if read.host.lower() != "localhost" and not _is_address(read.host.strip("[]")):
-        raise wrong(
-            file,
-            "server.host",
-            read.host,
-            "use an IP address such as 127.0.0.1, because a name may resolve to another machine",
-        )
+    try:
+        ipaddress.ip_address("127.0.0.1" if read.host.lower() == "localhost" else read.host.strip("[]"))
+    except ValueError as error:
+        fix = "use an IP address such as 127.0.0.1, because a name may resolve to another machine"
+        raise wrong(file, "server.host", read.host, fix) from error
     for host in read.public_hosts:
         if not HOST_NAME.fullmatch(host):
             raise wrong(file, "server.public_hosts", host, "use the host name alone, such as chat.example.org")
@@ -129,14 +127,6 @@ def _server(file: Path, table: object) -> ServerTable:
     if fault is not None:
         raise wrong(file, f"server.limits.{fault[0]}", getattr(read.limits, fault[0]), fault[1])
     return read
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _agent(file: Path, name: str, table: object) -> AgentPolicy:

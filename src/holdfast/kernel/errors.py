@@ -1,9 +1,11 @@
 """Every error that Holdfast raises. Its remedy says whether to retry, or who must act: caller, operator or maintainers.
 
-An expected outcome is a returned value (`Duplicate`, `MailboxFull`), not an error. `code` is stable because scripts
-compare it. The docstring of a class is one sentence for operators; docs/reference/errors.md is generated from them.
+An expected outcome is a returned value (`Duplicate`, `MailboxFull`), not an error. `code` is the name of the class in
+snake case unless the class sets another. It is stable because scripts compare it: a class that is renamed keeps its
+code. The docstring of a class is one sentence for operators; docs/reference/errors.md is generated from them.
 """
 
+import re
 from enum import Enum
 from typing import ClassVar
 
@@ -24,6 +26,10 @@ class HoldfastError(Exception):
     remedy: ClassVar[Remedy] = Remedy.REPORT
     hint: str = "Please report this."
 
+    def __init_subclass__(cls) -> None:
+        if "code" not in vars(cls):
+            cls.code = re.sub(r"\B(?=[A-Z])", "_", cls.__name__).lower()
+
     def __init__(self, what: str, /, **context: object) -> None:
         """A `hint` in the context replaces the hint of the class."""
         super().__init__(what)
@@ -43,7 +49,6 @@ def _vendor_of(error: HoldfastError) -> VendorError:
 class StoreUnavailable(HoldfastError):
     """The store did not respond. Nothing was lost, and the call may be repeated."""
 
-    code = "store_unavailable"
     remedy = Remedy.RETRY
     hint = "Check that the database is reachable. Accepted messages are kept and will be processed."
 
@@ -51,7 +56,6 @@ class StoreUnavailable(HoldfastError):
 class ClaimLost(HoldfastError):
     """A newer claim holds the mailbox or the epoch, so this worker's result is discarded."""
 
-    code = "claim_lost"
     remedy = Remedy.RETRY
     hint = "No action is needed: the newer claim resumes the turn."
 
@@ -59,7 +63,6 @@ class ClaimLost(HoldfastError):
 class NodeLost(HoldfastError):
     """Other nodes considered this node dead, so its claims are void."""
 
-    code = "node_lost"
     remedy = Remedy.RETRY
     hint = "No action is needed: the node registers again. If this recurs, check the host for long pauses."
 
@@ -67,7 +70,6 @@ class NodeLost(HoldfastError):
 class SummaryStale(HoldfastError):
     """The session changed while its summary was being written, so the summary is discarded."""
 
-    code = "summary_stale"
     remedy = Remedy.RETRY
     hint = "No action is needed: compression starts again from the current history."
 
@@ -75,7 +77,6 @@ class SummaryStale(HoldfastError):
 class SessionMoved(HoldfastError):
     """The session has new entries since the caller last read it."""
 
-    code = "session_moved"
     remedy = Remedy.RETRY
     hint = "Read the session again and repeat the call with the new expected sequence number."
 
@@ -83,7 +84,6 @@ class SessionMoved(HoldfastError):
 class ProviderFailed(HoldfastError):
     """A memory provider gave no usable answer; the turn continues without it."""
 
-    code = "provider_failed"
     remedy = Remedy.RETRY
     hint = (
         "Check the provider and run `holdfast deliveries`. Nothing is lost: deliveries wait until the provider is back."
@@ -93,7 +93,6 @@ class ProviderFailed(HoldfastError):
 class LaneLost(HoldfastError):
     """A newer claim holds the lane, so this dispatcher's result is discarded."""
 
-    code = "lane_lost"
     remedy = Remedy.RETRY
     hint = "No action is needed: the newer claim asks the provider which deliveries arrived."
 
@@ -101,7 +100,6 @@ class LaneLost(HoldfastError):
 class ModelFailed(HoldfastError):
     """The model gave no usable answer."""
 
-    code = "model_failed"
     remedy = Remedy.RETRY
     hint = "The turn is retried. After the last attempt it ends as failed and the sender is notified."
 
@@ -130,7 +128,6 @@ class ModelFailed(HoldfastError):
 class ChannelFailed(HoldfastError):
     """A channel lost the connection to its platform; it reconnects with increasing delays."""
 
-    code = "channel_failed"
     remedy = Remedy.RETRY
     hint = "Check the reason in the message. Accepted messages are still answered; replies wait for the channel."
 
@@ -151,7 +148,6 @@ class ChannelFailed(HoldfastError):
 class InvalidInput(HoldfastError):
     """The request contains a value that is not valid."""
 
-    code = "invalid_input"
     remedy = Remedy.CORRECT
     hint = "Correct the value that the message names, then repeat the request."
 
@@ -159,63 +155,54 @@ class InvalidInput(HoldfastError):
 class InvalidUnicode(InvalidInput):
     """The text contains a lone surrogate, which cannot be stored."""
 
-    code = "invalid_unicode"
     hint = "Send well-formed Unicode (UTF-8 without lone surrogates)."
 
 
 class InvalidJson(InvalidInput):
     """The body is not valid JSON in UTF-8."""
 
-    code = "invalid_json"
     hint = "Send one JSON object, encoded as UTF-8."
 
 
 class DuplicateKey(InvalidJson):
     """An object in the body contains the same key twice, which parsers interpret differently."""
 
-    code = "duplicate_key"
     hint = "Use each key of an object once."
 
 
 class UnsupportedMediaType(InvalidInput):
     """The server does not accept bodies of this media type."""
 
-    code = "unsupported_media_type"
     hint = "Send JSON in UTF-8 with the header `Content-Type: application/json`."
 
 
 class InvalidName(InvalidInput):
     """A name or key is malformed."""
 
-    code = "invalid_name"
     hint = "Use 1 to 64 characters: letters, digits, '.', '_' and '-', starting with a letter or digit."
 
 
 class InvalidAddress(InvalidInput):
     """The address does not have the form agent:<agent>:<channel>:<type>:<chat>[:<thread>][:<user>]."""
 
-    code = "invalid_address"
     hint = "Write the address as agent:<agent>:<channel>:<type>:<chat>, with each part percent-encoded."
 
 
 class EmptyMessage(InvalidInput):
     """The message has no text."""
 
-    code = "empty_message"
     hint = "Send at least one visible character."
 
 
 class MessageTooLarge(InvalidInput):
     """The message is larger than the configured limit."""
 
-    code = "message_too_large"
     hint = "Split the message, or raise `limits.message_bytes` of the agent in holdfast.toml."
 
 
 class TooManyHops(InvalidInput):
     """The message was passed from agent to agent more often than `hops_max` allows."""
 
-    code = "too_many_hops"
     hint = (
         "The agents are probably answering each other in a loop. Start a new message without a hop count, or raise "
         "`hops_max`."
@@ -225,7 +212,6 @@ class TooManyHops(InvalidInput):
 class SessionNotFound(HoldfastError):
     """The session does not exist, or the caller may not see it."""
 
-    code = "session_not_found"
     remedy = Remedy.CORRECT
     hint = "List the sessions of the chat with `holdfast sessions`."
 
@@ -233,7 +219,6 @@ class SessionNotFound(HoldfastError):
 class MessageNotFound(HoldfastError):
     """No message with this id was accepted."""
 
-    code = "message_not_found"
     remedy = Remedy.CORRECT
     hint = "Use the message id that was returned when the message was accepted."
 
@@ -241,7 +226,6 @@ class MessageNotFound(HoldfastError):
 class AttachmentNotFound(HoldfastError):
     """No attachment has this hash, or the attachment was erased."""
 
-    code = "attachment_not_found"
     remedy = Remedy.CORRECT
     hint = "Use the complete hash that `holdfast trace` shows."
 
@@ -249,7 +233,6 @@ class AttachmentNotFound(HoldfastError):
 class AgentNotFound(HoldfastError):
     """The configuration does not list this agent."""
 
-    code = "agent_not_found"
     remedy = Remedy.CORRECT
     hint = "Use one of the configured agents, or add this one to holdfast.toml."
 
@@ -257,7 +240,6 @@ class AgentNotFound(HoldfastError):
 class DeliveryNotFound(HoldfastError):
     """No delivery has this id."""
 
-    code = "delivery_not_found"
     remedy = Remedy.CORRECT
     hint = "List the deliveries with `holdfast deliveries`."
 
@@ -265,7 +247,6 @@ class DeliveryNotFound(HoldfastError):
 class ForgetNotFound(HoldfastError):
     """No erasure has this id."""
 
-    code = "forget_not_found"
     remedy = Remedy.CORRECT
     hint = "Use the id that `holdfast forget` printed."
 
@@ -273,14 +254,12 @@ class ForgetNotFound(HoldfastError):
 class MemoryWriteBlocked(InvalidInput):
     """The text cannot be stored in memory: it contains invisible characters, role markers or memory tags."""
 
-    code = "memory_write_blocked"
     hint = "Use plain text without invisible characters, role markers or memory tags."
 
 
 class SessionLive(HoldfastError):
     """The session is live in a chat, so only messages of that chat may change it."""
 
-    code = "session_live"
     remedy = Remedy.CORRECT
     hint = "Send the message to the chat where the session is live, or branch the session."
 
@@ -288,7 +267,6 @@ class SessionLive(HoldfastError):
 class OperationBusy(HoldfastError):
     """An operation of this kind is already running for the session."""
 
-    code = "operation_busy"
     remedy = Remedy.RETRY
     hint = "Wait until the running operation has finished, then repeat the request."
 
@@ -310,13 +288,10 @@ class MailboxIsFull(MessageRefused):
 class RateLimited(MessageRefused):
     """The chat sent more messages within a minute than its limit allows."""
 
-    code = "rate_limited"
-
 
 class IdempotencyConflict(HoldfastError):
     """The message id was already used with a different text or sender."""
 
-    code = "idempotency_conflict"
     remedy = Remedy.CORRECT
     hint = "Use a new id for a new message; repeat an id only with the same text and sender."
 
@@ -324,7 +299,6 @@ class IdempotencyConflict(HoldfastError):
 class BadSignature(HoldfastError):
     """The signature of a webhook request is missing, wrong or expired; the request was not read."""
 
-    code = "bad_signature"
     remedy = Remedy.CORRECT
     hint = "Check that the platform and holdfast.toml use the same secret and that both clocks are correct."
 
@@ -332,7 +306,6 @@ class BadSignature(HoldfastError):
 class ReplyNotFound(HoldfastError):
     """No reply has this id."""
 
-    code = "reply_not_found"
     remedy = Remedy.CORRECT
     hint = "List the replies with `holdfast replies`."
 
@@ -340,7 +313,6 @@ class ReplyNotFound(HoldfastError):
 class FinalisationNotFound(HoldfastError):
     """No extraction has this id."""
 
-    code = "finalisation_not_found"
     remedy = Remedy.CORRECT
     hint = "List the extractions with `holdfast extractions`."
 
@@ -348,7 +320,6 @@ class FinalisationNotFound(HoldfastError):
 class ApprovalNotFound(HoldfastError):
     """No tool call waits for approval under this id."""
 
-    code = "approval_not_found"
     remedy = Remedy.CORRECT
     hint = "Use the id from the approval request, or list the waiting calls with `holdfast approvals`."
 
@@ -356,7 +327,6 @@ class ApprovalNotFound(HoldfastError):
 class ApprovalChanged(HoldfastError):
     """The digest does not match the tool call that waits under this id."""
 
-    code = "approval_changed"
     remedy = Remedy.CORRECT
     hint = "Review the call with `holdfast approvals show ID` and pass the digest that it shows."
 
@@ -364,7 +334,6 @@ class ApprovalChanged(HoldfastError):
 class ApprovalDigestNeeded(HoldfastError):
     """The approval request showed shortened arguments, so approving the call requires its digest."""
 
-    code = "approval_digest_needed"
     remedy = Remedy.CORRECT
     hint = "Review the complete call with `holdfast approvals show ID` and pass the digest that it shows."
 
@@ -372,7 +341,6 @@ class ApprovalDigestNeeded(HoldfastError):
 class TokenNotFound(HoldfastError):
     """No token has this id."""
 
-    code = "token_not_found"
     remedy = Remedy.CORRECT
     hint = "List the tokens with `holdfast token list`."
 
@@ -380,7 +348,6 @@ class TokenNotFound(HoldfastError):
 class LoginNotFound(HoldfastError):
     """No browser login has this id, or the login has already ended."""
 
-    code = "login_not_found"
     remedy = Remedy.CORRECT
     hint = "List the logins with `holdfast logins list --all`."
 
@@ -388,7 +355,6 @@ class LoginNotFound(HoldfastError):
 class ConfirmationRequired(HoldfastError):
     """The command cannot be undone and requires confirmation, but no terminal is attached."""
 
-    code = "confirmation_required"
     remedy = Remedy.CORRECT
     hint = "Nothing was changed. Add --yes to confirm."
 
@@ -396,7 +362,6 @@ class ConfirmationRequired(HoldfastError):
 class ScopeRequired(HoldfastError):
     """The token is valid, but it lacks the scope that the request requires."""
 
-    code = "scope_required"
     remedy = Remedy.CORRECT
     hint = "Create a token with the scope that the message names: `holdfast token new --scope ...`."
 
@@ -404,7 +369,6 @@ class ScopeRequired(HoldfastError):
 class BindingRequired(HoldfastError):
     """A token that can send messages must state whom it speaks for."""
 
-    code = "binding_required"
     remedy = Remedy.CORRECT
     hint = (
         "Add --sender NAME (one person), --chat NAME (one chat; may be repeated), or --relay (a backend that speaks "
@@ -415,7 +379,6 @@ class BindingRequired(HoldfastError):
 class TokenBound(HoldfastError):
     """The token is bound to one sender or to certain chats, and the request is outside of them."""
 
-    code = "token_bound"
     remedy = Remedy.CORRECT
     hint = "Nothing was changed. Use a chat of this token, or ask the operator for another token."
 
@@ -423,7 +386,6 @@ class TokenBound(HoldfastError):
 class RobotRefused(HoldfastError):
     """The request came from a program, but only a person may make this decision."""
 
-    code = "robot_refused"
     remedy = Remedy.CORRECT
     hint = "Nothing was changed. Decide in the chat, on the web page, or with a token created without --robot."
 
@@ -431,7 +393,6 @@ class RobotRefused(HoldfastError):
 class AllowlistNotImmutable(HoldfastError):
     """An allowlist entry uses a name that its owner can change."""
 
-    code = "allowlist_not_immutable"
     remedy = Remedy.REPAIR
     hint = (
         "Use the platform's numeric or internal id, as in telegram:123456789; `holdfast pairs` lists the ids of "
@@ -442,7 +403,6 @@ class AllowlistNotImmutable(HoldfastError):
 class PairingNotFound(HoldfastError):
     """No access request has this code, or the code has expired."""
 
-    code = "pairing_not_found"
     remedy = Remedy.CORRECT
     hint = "List the requests with `holdfast pairs`. A code is valid for one day."
 
@@ -450,7 +410,6 @@ class PairingNotFound(HoldfastError):
 class IdentityConflict(HoldfastError):
     """The link contradicts an existing link of the same account or person."""
 
-    code = "identity_conflict"
     remedy = Remedy.CORRECT
     hint = "Run `holdfast links`, remove the old link with `holdfast unlink`, then repeat the command."
 
@@ -458,7 +417,6 @@ class IdentityConflict(HoldfastError):
 class AddressNotFound(HoldfastError):
     """No message was ever exchanged at this address."""
 
-    code = "address_not_found"
     remedy = Remedy.CORRECT
     hint = "Use an address that `holdfast trace` shows."
 
@@ -466,7 +424,6 @@ class AddressNotFound(HoldfastError):
 class AddressTaken(HoldfastError):
     """The new address already has a history, which the move would make unreachable."""
 
-    code = "address_taken"
     remedy = Remedy.CORRECT
     hint = (
         "Leave both addresses as they are and link the accounts with `holdfast link`: /resume then reaches the "
@@ -480,7 +437,6 @@ class AddressTaken(HoldfastError):
 class StoreFull(HoldfastError):
     """The disk is full. The write was not acknowledged; everything acknowledged earlier is safe."""
 
-    code = "store_full"
     remedy = Remedy.REPAIR
     hint = "Free disk space. Holdfast keeps running and resumes accepting messages automatically."
 
@@ -488,7 +444,6 @@ class StoreFull(HoldfastError):
 class StoreReadOnly(HoldfastError):
     """The data folder or the database is not writable."""
 
-    code = "store_read_only"
     remedy = Remedy.REPAIR
     hint = "Make the data folder writable for this user, or choose another folder with --data."
 
@@ -496,7 +451,6 @@ class StoreReadOnly(HoldfastError):
 class StoreCorrupt(HoldfastError):
     """The database is damaged; it was left unchanged."""
 
-    code = "store_corrupt"
     remedy = Remedy.REPAIR
     hint = "Restore a backup, or copy the file and run `sqlite3 copy.db .recover`. Do not delete the original."
 
@@ -504,7 +458,6 @@ class StoreCorrupt(HoldfastError):
 class EncryptionKeyInvalid(HoldfastError):
     """The encryption key is malformed; nothing was changed."""
 
-    code = "encryption_key_invalid"
     remedy = Remedy.REPAIR
     hint = "Create a key with `holdfast encrypt --new-key FILE`, or supply at least 32 random characters."
 
@@ -512,7 +465,6 @@ class EncryptionKeyInvalid(HoldfastError):
 class EncryptionKeyMissing(HoldfastError):
     """The data folder is encrypted and its key was not found; nothing was opened or created."""
 
-    code = "encryption_key_missing"
     remedy = Remedy.REPAIR
     hint = "Restore the key to its location, or name another one: HOLDFAST_KEY_FILE=/path holdfast ..."
 
@@ -520,7 +472,6 @@ class EncryptionKeyMissing(HoldfastError):
 class EncryptionKeyWrong(HoldfastError):
     """The data folder was encrypted with a different key; nothing was changed."""
 
-    code = "encryption_key_wrong"
     remedy = Remedy.REPAIR
     hint = (
         "Supply the key that was last used with `holdfast encrypt` or `holdfast rekey`. Without it the data cannot be "
@@ -531,7 +482,6 @@ class EncryptionKeyWrong(HoldfastError):
 class EncryptionUnavailable(HoldfastError):
     """The installed SQLite library does not support encryption."""
 
-    code = "encryption_unavailable"
     remedy = Remedy.REPAIR
     hint = (
         "Run `pip uninstall -y apsw`, then `pip install apsw-sqlite3mc cryptography`; `holdfast version` shows the "
@@ -542,7 +492,6 @@ class EncryptionUnavailable(HoldfastError):
 class EncryptionUnfinished(HoldfastError):
     """The process ended while the encryption of the data folder was being changed; every file is intact."""
 
-    code = "encryption_unfinished"
     remedy = Remedy.REPAIR
     hint = "Run the same command again: it continues where it stopped."
 
@@ -550,7 +499,6 @@ class EncryptionUnfinished(HoldfastError):
 class StoreNewer(HoldfastError):
     """A newer version of Holdfast wrote the database; it was left unchanged."""
 
-    code = "store_newer"
     remedy = Remedy.REPAIR
     hint = "Upgrade Holdfast, or restore a backup made by this version."
 
@@ -558,7 +506,6 @@ class StoreNewer(HoldfastError):
 class StorePathInvalid(HoldfastError):
     """The path cannot be used as a data folder."""
 
-    code = "store_path_invalid"
     remedy = Remedy.REPAIR
     hint = "Use a folder on a local disk; Holdfast creates the database file in it."
 
@@ -566,7 +513,6 @@ class StorePathInvalid(HoldfastError):
 class DataFolderForeign(HoldfastError):
     """The data folder, or a file in it, belongs to another user; nothing was changed."""
 
-    code = "data_folder_foreign"
     remedy = Remedy.REPAIR
     hint = "Run Holdfast as the user that the message names, or change the owner with `chown -R`."
 
@@ -574,7 +520,6 @@ class DataFolderForeign(HoldfastError):
 class DataFolderUnsafe(HoldfastError):
     """Other users could read or redirect files in the data folder; nothing was changed."""
 
-    code = "data_folder_unsafe"
     remedy = Remedy.REPAIR
     hint = (
         "Use a separate folder with --data, or run `chmod 700` on this one; replace symbolic links with regular files."
@@ -584,7 +529,6 @@ class DataFolderUnsafe(HoldfastError):
 class StoreBroken(HoldfastError):
     """A commit failed and its outcome is unknown, so the process must stop."""
 
-    code = "store_broken"
     remedy = Remedy.REPAIR
     hint = "Check the disk and the system log, then start Holdfast again: it recovers automatically."
 
@@ -592,7 +536,6 @@ class StoreBroken(HoldfastError):
 class EngineUnsafe(HoldfastError):
     """The installed SQLite library has a known bug that corrupts databases."""
 
-    code = "engine_unsafe"
     remedy = Remedy.REPAIR
     hint = "Install the pinned version of apsw, which includes its own SQLite."
 
@@ -600,7 +543,6 @@ class EngineUnsafe(HoldfastError):
 class StoreOwned(HoldfastError):
     """Another Holdfast process is using this data folder."""
 
-    code = "store_owned"
     remedy = Remedy.REPAIR
     hint = "Stop the other process, or choose another data folder with --data."
 
@@ -608,7 +550,6 @@ class StoreOwned(HoldfastError):
 class ConfigInvalid(HoldfastError):
     """The configuration is invalid."""
 
-    code = "config_invalid"
     remedy = Remedy.REPAIR
     hint = "Correct the key that the message names; `holdfast config check` lists every error in holdfast.toml."
 
@@ -616,14 +557,12 @@ class ConfigInvalid(HoldfastError):
 class PlainHttpRefused(ConfigInvalid):
     """An API key would be sent to another machine over unencrypted HTTP."""
 
-    code = "plain_http_refused"
     hint = "Use https or a loopback address. To accept the risk for this server, set send_key_over_plain_http = true."
 
 
 class ProviderUrlForbidden(ConfigInvalid):
     """The URL is a link-local address, where cloud metadata services expose credentials; no request was sent."""
 
-    code = "provider_url_forbidden"
     hint = "Use the host name of the service, or an address of it that is not link-local."
 
 
@@ -633,6 +572,5 @@ class ProviderUrlForbidden(ConfigInvalid):
 class InvariantBroken(HoldfastError):
     """The runtime reached a state that must be impossible."""
 
-    code = "invariant_broken"
     remedy = Remedy.REPORT
     hint = "Please report this with the output of `holdfast audit --json`."

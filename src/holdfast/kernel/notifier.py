@@ -52,7 +52,6 @@ class Woken:
 class FeedOverrun(HoldfastError):
     """A subscriber read too slowly and has missed events."""
 
-    code = "feed_overrun"
     remedy = Remedy.CORRECT
     hint = "Read the journal for what was missed, then subscribe again and read faster."
 

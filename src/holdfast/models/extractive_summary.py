@@ -4,14 +4,31 @@ Rule 1: lines with names, numbers, dates, promises, decisions or preferences are
 Rule 2: the weight of a line depends on the line alone, so lines of an earlier summary weigh the same as new ones.
 Rule 3: a correction replaces the line that it corrects, if shared words identify that line.
 Rule 4: the newest lines stand last, and the length is bounded.
+
+Sentences, facts and words of a text are found by regular expressions. Every repetition in them is bounded or stands
+alone, so that matching takes linear time on any message.
 """
 
 import re
 from collections.abc import Sequence
 
-from holdfast.models.practice_text import FACT, facts, keywords, sentences
 from holdfast.turns.context import SUMMARY, ModelMessage
 
+FACT = re.compile(
+    r"\b(?:my|our|the|his|her)(?:\s{1,4}[\w'-]{1,30}){1,8}?\s{1,4}(?:is|are|was|were|lives?|likes?)\b[^.!?\n]{1,160}"
+    r"|\bI(?:'m| am| live| like| love| have| work| need| prefer)\b[^.!?\n]{1,160}"
+    r"|\bremember (?:that )?[^.!?\n]{1,160}",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
+_WORD = re.compile(r"[\w']+")
+_COMMON = frozenset(
+    {
+        *("a", "an", "and", "are", "called", "did", "do", "does", "for", "have", "i", "in", "is", "it", "me", "my"),
+        *("name", "of", "on", "our", "remember", "say", "tell", "that", "the", "to", "was", "we", "were", "what"),
+        *("when", "where", "which", "who", "why", "you", "your", "about", "know", "can", "how", "s", "what's"),
+    }
+)
 EARLIER = "Earlier summary:\n"  # the first line of an earlier summary in a request
 NOTHING = "- (nothing worth keeping was said)"
 LINE_CHARS_MAX = 200
@@ -34,6 +51,18 @@ _CORRECTION = re.compile(
 )
 _LONG_NUMBER = re.compile(r"\d{3}|\d[.,:/-]\d")
 _SHORT_NUMBER = re.compile(r"\d")
+
+
+def facts(text: str) -> list[str]:
+    return [match.group(0).strip() for match in FACT.finditer(text)]
+
+
+def sentences(text: str) -> list[str]:
+    return _SENTENCE_END.split(text)
+
+
+def keywords(text: str) -> set[str]:
+    return {word.lower().removesuffix("'s") for word in _WORD.findall(text)} - _COMMON
 
 
 def extractive_summary(messages: Sequence[ModelMessage]) -> str:

@@ -11,18 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelRequest,
-    ModelRequestPart,
-    ModelResponse,
-    ModelResponsePart,
-    SystemPromptPart,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
+from pydantic_ai import messages as ai
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
@@ -34,7 +23,7 @@ NO_TEXT = "(no text)"  # vendors refuse an empty message
 TRANSCRIPT = "The conversation, one JSON value per line:"
 
 
-def messages_of(request: Request) -> list[ModelMessage]:
+def messages_of(request: Request) -> list[ai.ModelMessage]:
     said = transcript(request.messages) if request.task is ModelTask.SUMMARY else request.messages
     turns = groupby((message for message in said if not _is_blank(message)), lambda one: one.role == "assistant")
     return [_response(part) if is_answer else _request(part) for is_answer, part in turns]
@@ -70,27 +59,27 @@ def _is_blank(message: Message) -> bool:
     return message.role == "assistant" and not message.content.strip() and not message.calls
 
 
-def _request(messages: Iterable[Message]) -> ModelRequest:
-    return ModelRequest(parts=[_part(message) for message in messages])
+def _request(messages: Iterable[Message]) -> ai.ModelRequest:
+    return ai.ModelRequest(parts=[_part(message) for message in messages])
 
 
-def _part(message: Message) -> ModelRequestPart:
+def _part(message: Message) -> ai.ModelRequestPart:
     match message.role:
         case "system":
-            return SystemPromptPart(content=message.content)
+            return ai.SystemPromptPart(content=message.content)
         case "tool":
-            return ToolReturnPart(tool_name=message.name, content=message.content, tool_call_id=message.call)
+            return ai.ToolReturnPart(tool_name=message.name, content=message.content, tool_call_id=message.call)
         case _:
-            return UserPromptPart(content=message.content if message.content.strip() else NO_TEXT)
+            return ai.UserPromptPart(content=message.content if message.content.strip() else NO_TEXT)
 
 
-def _response(messages: Iterable[Message]) -> ModelResponse:
-    parts: list[ModelResponsePart] = []
+def _response(messages: Iterable[Message]) -> ai.ModelResponse:
+    parts: list[ai.ModelResponsePart] = []
     for message in messages:
         if message.content.strip():
-            parts.append(TextPart(content=message.content))
+            parts.append(ai.TextPart(content=message.content))
         parts.extend(
-            ToolCallPart(tool_name=call.name, args=call.arguments or "{}", tool_call_id=call.id)
+            ai.ToolCallPart(tool_name=call.name, args=call.arguments or "{}", tool_call_id=call.id)
             for call in message.calls
         )
-    return ModelResponse(parts=parts)
+    return ai.ModelResponse(parts=parts)

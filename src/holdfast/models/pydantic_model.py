@@ -16,16 +16,8 @@ from functools import cache
 from typing import Any, cast
 
 import httpx2
+from pydantic_ai import messages as ai
 from pydantic_ai.direct import model_request_stream
-from pydantic_ai.messages import (
-    ModelResponse,
-    ModelResponseStreamEvent,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-    ToolCallPart,
-)
 from pydantic_ai.models import Model, StreamedResponse, infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings as VendorSettings
@@ -135,8 +127,8 @@ class PydanticModel:
             raise translated(self._settings.name, error, sent=_sent(request)) from None
 
     async def _next(
-        self, events: AsyncIterator[ModelResponseStreamEvent], wait_s: float, request: ModelRequest, *, began: bool
-    ) -> ModelResponseStreamEvent | None:
+        self, events: AsyncIterator[ai.ModelResponseStreamEvent], wait_s: float, request: ModelRequest, *, began: bool
+    ) -> ai.ModelResponseStreamEvent | None:
         try:
             async with asyncio.timeout(wait_s):
                 return await anext(events, None)
@@ -155,11 +147,11 @@ class PydanticModel:
             given["openai_store"] = False  # people's words are stored in the journal only
         return cast("VendorSettings", given)
 
-    def _answer(self, request: ModelRequest, response: ModelResponse) -> ModelAnswer:
+    def _answer(self, request: ModelRequest, response: ai.ModelResponse) -> ModelAnswer:
         text = _words_of(response)
         cost = price_micros(self._settings, _counted(request, text, response.usage)) or 0
         try:
-            calls = tuple(_call_of(part) for part in response.parts if isinstance(part, ToolCallPart))
+            calls = tuple(_call_of(part) for part in response.parts if isinstance(part, ai.ToolCallPart))
             self._check_end(response)
         except ModelFailed as error:
             self._bill(error, request, response)
@@ -167,7 +159,7 @@ class PydanticModel:
         usage = _usage_of(response.usage)
         return ModelAnswer(text=text, calls=calls, usage=usage, model=self._settings.name, cost_micros=cost)
 
-    def _bill(self, error: ModelFailed, request: ModelRequest, response: ModelResponse) -> None:
+    def _bill(self, error: ModelFailed, request: ModelRequest, response: ai.ModelResponse) -> None:
         """Refusals and interrupted answers cost money too, so their failure carries the cost."""
         counted = dict(_counted(request, _words_of(response), response.usage))
         # The count before an interruption is less than the text that was written.
@@ -175,7 +167,7 @@ class PydanticModel:
         cost = price_micros(self._settings, counted) or 0
         error.context.update(model=self._settings.name, usage=_usage_of(response.usage), cost_micros=cost)
 
-    def _check_end(self, response: ModelResponse) -> None:
+    def _check_end(self, response: ai.ModelResponse) -> None:
         name, reason = self._settings.name, response.finish_reason
         if reason in ENDS:
             raise failed(f"the model {name} {ENDS[reason]}", final=True, elsewhere=False)
@@ -198,15 +190,15 @@ def _pydantic_name(settings: ModelSettings) -> str:
     return settings.name
 
 
-def text_of(event: ModelResponseStreamEvent) -> str:
-    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+def text_of(event: ai.ModelResponseStreamEvent) -> str:
+    if isinstance(event, ai.PartStartEvent) and isinstance(event.part, ai.TextPart):
         return event.part.content
-    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+    if isinstance(event, ai.PartDeltaEvent) and isinstance(event.delta, ai.TextPartDelta):
         return event.delta.content_delta
     return ""
 
 
-def _call_of(part: ToolCallPart) -> ToolCall:
+def _call_of(part: ai.ToolCallPart) -> ToolCall:
     """A tool call whose arguments are one JSON object, as the model wrote it."""
     arguments = part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
     arguments = arguments.strip() or "{}"
@@ -225,8 +217,8 @@ def _sent(request: ModelRequest) -> str:
     return "\n".join((*(message.content for message in request.messages), *calls))
 
 
-def _words_of(response: ModelResponse) -> str:
-    return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+def _words_of(response: ai.ModelResponse) -> str:
+    return "".join(part.content for part in response.parts if isinstance(part, ai.TextPart))
 
 
 def _usage_of(usage: RequestUsage) -> Usage:

@@ -5,7 +5,7 @@ an operator who only set a key has not agreed to any cost.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 
@@ -37,29 +37,12 @@ class Vendor:
             return self.package
 
 
-GOOGLE_ADDRESS = "GOOGLE_GEMINI_BASE_URL"
-
-
-def _openai(default: str = "") -> Vendor:
-    return Vendor(
-        key_env="OPENAI_API_KEY",
-        default=default,
-        has_address=True,
-        address_env="OPENAI_BASE_URL",
-        prices="openai",
-    )
-
-
-def _compatible(name: str, key_env: str) -> Vendor:
-    """A vendor with OpenAI's protocol at its own URL."""
-    return Vendor(key_env=key_env, prices=name)
-
-
+OPENAI = Vendor(key_env="OPENAI_API_KEY", has_address=True, address_env="OPENAI_BASE_URL", prices="openai")
 VENDORS: Mapping[str, Vendor] = {
     # `openai` is the Responses API; with base_url it is Chat Completions, which every compatible server has.
-    "openai": _openai(default="gpt-6-luna"),
-    "openai-chat": _openai(),
-    "openai-responses": _openai(),
+    "openai": replace(OPENAI, default="gpt-6-luna"),
+    "openai-chat": OPENAI,
+    "openai-responses": OPENAI,
     "anthropic": Vendor(
         package="anthropic",
         key_env="ANTHROPIC_API_KEY",
@@ -69,14 +52,17 @@ VENDORS: Mapping[str, Vendor] = {
         prices="anthropic",
     ),
     "ollama": Vendor(default="llama3.2", has_address=True),
-    "openrouter": _compatible("openrouter", "OPENROUTER_API_KEY"),
-    "deepseek": _compatible("deepseek", "DEEPSEEK_API_KEY"),
-    "together": _compatible("together", "TOGETHER_API_KEY"),
-    "fireworks": _compatible("fireworks", "FIREWORKS_API_KEY"),
+    # Vendors with OpenAI's protocol at their own URLs.
+    "openrouter": Vendor(key_env="OPENROUTER_API_KEY", prices="openrouter"),
+    "deepseek": Vendor(key_env="DEEPSEEK_API_KEY", prices="deepseek"),
+    "together": Vendor(key_env="TOGETHER_API_KEY", prices="together"),
+    "fireworks": Vendor(key_env="FIREWORKS_API_KEY", prices="fireworks"),
     "moonshotai": Vendor(key_env="MOONSHOTAI_API_KEY", address_env="MOONSHOTAI_BASE_URL", prices="moonshotai"),
-    "cerebras": _compatible("cerebras", "CEREBRAS_API_KEY"),
-    "zai": _compatible("zai", "ZAI_API_KEY"),
-    "google": Vendor(package="google.genai", key_env="GOOGLE_API_KEY", address_env=GOOGLE_ADDRESS, prices="google"),
+    "cerebras": Vendor(key_env="CEREBRAS_API_KEY", prices="cerebras"),
+    "zai": Vendor(key_env="ZAI_API_KEY", prices="zai"),
+    "google": Vendor(
+        package="google.genai", key_env="GOOGLE_API_KEY", address_env="GOOGLE_GEMINI_BASE_URL", prices="google"
+    ),
     "groq": Vendor(package="groq", key_env="GROQ_API_KEY", address_env="GROQ_BASE_URL", prices="groq"),
     "mistral": Vendor(package="mistralai", key_env="MISTRAL_API_KEY", prices="mistral"),
     "cohere": Vendor(package="cohere", key_env="CO_API_KEY", address_env="CO_BASE_URL", prices="cohere"),

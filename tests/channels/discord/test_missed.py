@@ -9,7 +9,7 @@ import discord
 import pytest
 
 from holdfast.channels.account_watermark import WHOLE
-from holdfast.channels.discord.guild_channels import GuildChannel
+from holdfast.channels.discord.mapping import GuildChannel
 from holdfast.channels.discord.reading import DiscordEvent, DiscordReader
 from holdfast.inbox.channel import ChannelSetup
 from holdfast.inbox.chat_message import ChatMessage, MessageChange

@@ -150,7 +150,7 @@ async def test_attachments_are_fetched_from_discord_alone(world):
 
 
 async def test_more_files_than_are_kept_are_named_and_not_fetched(world, monkeypatch):
-    monkeypatch.setattr("holdfast.channels.discord.files.ATTACHMENTS_MAX", 1)
+    monkeypatch.setattr("holdfast.channels.discord.session.ATTACHMENTS_MAX", 1)
     async with running(world.fake, world.bot, world.mailbox):
         files = [world.fake.attach(f"{n}.txt", b"x") for n in range(3)]
         world.fake.say(world.dm, world.ann, "look", attachments=files)
@@ -179,7 +179,7 @@ async def test_few_files_are_in_memory_however_many_channels_bring_some(world):
 
 
 async def test_a_file_that_is_larger_than_it_claims_is_left(world, monkeypatch):
-    monkeypatch.setattr("holdfast.channels.discord.files.ATTACHMENT_BYTES_MAX", 1000)
+    monkeypatch.setattr("holdfast.channels.discord.session.ATTACHMENT_BYTES_MAX", 1000)
     async with running(world.fake, world.bot, world.mailbox):
         world.fake.say(world.dm, world.ann, "look", attachments=[world.fake.attach("a.txt", b"x" * 1001, size=10)])
         await world.mailbox.has(1)

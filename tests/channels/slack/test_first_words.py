@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.channels.account_watermark import LEAST_MS, OVERLAP_MS, WHOLE
 from holdfast.channels.slack import history
-from holdfast.channels.slack.conversations import READS_MAX
+from holdfast.channels.slack.reading import READS_MAX
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import AgentName
 from holdfast.runtime.app import open_runtime

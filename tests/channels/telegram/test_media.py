@@ -5,7 +5,7 @@ import asyncio
 
 import pytest
 
-from holdfast.channels.telegram import bot_api, update_taker
+from holdfast.channels.telegram import bot_api, receiving
 from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX
 from tests.platforms.telegram import Drop, Hold, Page, Refuse
 
@@ -70,7 +70,7 @@ async def test_a_file_that_says_it_is_too_large_is_named_and_not_asked_for(ada, 
 
 
 async def test_a_file_that_is_larger_than_it_said_is_not_read_to_its_end(ada, give, monkeypatch):
-    monkeypatch.setattr(update_taker, "ATTACHMENT_BYTES_MAX", 1000)
+    monkeypatch.setattr(receiving, "ATTACHMENT_BYTES_MAX", 1000)
     give("document", b"x" * 5000, size=10)
     assert (await attachment(ada)).body is None
 

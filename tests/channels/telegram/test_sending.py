@@ -13,7 +13,7 @@ import pytest
 from holdfast.channels.telegram import bot_api
 from holdfast.channels.telegram.answers import ANSWERS
 from holdfast.channels.telegram.bot_api import translated
-from holdfast.channels.telegram.bot_api_error import BotApiErrorKind
+from holdfast.channels.telegram.wire import BotApiErrorKind
 from holdfast.kernel.errors import ChannelFailed, StoreUnavailable
 from holdfast.kernel.status_table import Meaning, answer_to
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent

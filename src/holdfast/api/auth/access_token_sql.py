@@ -9,17 +9,24 @@ from holdfast.api.auth.token_binding import Binding
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.kernel.errors import TokenNotFound
-from holdfast.kernel.ids import Instant, TokenId
-from holdfast.store.script import Row, Script, one, plain, rows, verb
+from holdfast.kernel.ids import TokenId
+from holdfast.store.script import Columns, Row, Script, one, plain, rows, verb
 
-FIELDS = "id, label, scopes, agents, made_at, revoked_at, robot, sender, chats, relay, expires_at"
 CHATS_BETWEEN = "\n"  # the name of a chat contains no control character
+BINDING = Columns(Binding, chats=("chats", lambda text: frozenset(filter(None, text.split(CHATS_BETWEEN)))))
+TOKEN = Columns(
+    AccessToken,
+    without=("binding",),
+    scopes=("scopes", lambda text: parse_scopes(text.split())),
+    agents=("agents", lambda text: frozenset(text.split())),
+)
+FIELDS = f"{BINDING}, {TOKEN}"
 ADD = """
 insert into token (id, hash, label, scopes, agents, robot, sender, chats, relay, made_at, expires_at)
 values (:id, :hash, :label, :scopes, :agents, :robot, :sender, :chats, :relay, :now, :expires_at)
 on conflict (id) do nothing returning id"""
 REVOKE = "update token set revoked_at = :now where id = :id and revoked_at is null returning id"
-TOKEN = f"select {FIELDS} from token where id = :id"
+BY_ID = f"select {FIELDS} from token where id = :id"
 BY_HASH = f"select {FIELDS} from token where hash = :hash"
 TOKENS = f"select {FIELDS} from token where id > :after order by id limit :limit"
 
@@ -58,7 +65,7 @@ def revoke_token(id_: TokenId, by: By = PROGRAM) -> Script[AccessToken]:
 
 @verb
 def get_token(id_: TokenId) -> Script[AccessToken]:
-    row = yield from one(TOKEN, id=id_)
+    row = yield from one(BY_ID, id=id_)
     if row is None:
         raise TokenNotFound(f"there is no token {id_}", token=id_)
     return token_of(row)
@@ -76,17 +83,5 @@ def list_tokens(*, after: str = "", limit: int = 1_000) -> Script[Sequence[Acces
 
 
 def token_of(row: Row) -> AccessToken:
-    id_, label, scopes, agents, made_at, revoked_at, robot, sender, chats, relay, expires_at = row
-    return AccessToken(
-        id=TokenId(id_),
-        label=label,
-        scopes=parse_scopes(scopes.split()),
-        agents=frozenset(agents.split()),
-        made_at=Instant(made_at),
-        revoked_at=None if revoked_at is None else Instant(revoked_at),
-        robot=bool(robot),
-        binding=Binding(
-            sender=sender, chats=frozenset(chats.split(CHATS_BETWEEN)) if chats else frozenset(), relay=bool(relay)
-        ),
-        expires_at=None if expires_at is None else Instant(expires_at),
-    )
+    cut = len(BINDING.names)
+    return TOKEN.value(row[cut:], binding=BINDING.value(row[:cut]))

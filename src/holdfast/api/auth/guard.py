@@ -18,18 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
+from holdfast.api import errors
 from holdfast.api.auth.caller import OPERATOR, Caller, Keyring
-from holdfast.api.auth.cookie import cookie_name, read_cookie
-from holdfast.api.auth.logins import CSRF_HEADER, Logins
-from holdfast.api.errors import (
-    AuthRequired,
-    HostNotAllowed,
-    LoginEnded,
-    OriginNotAllowed,
-    TokenInUrl,
-    TooManyAttempts,
-)
-from holdfast.api.limits.allowance import Allowance
+from holdfast.api.auth.logins import CSRF_HEADER, Logins, cookie_name, read_cookie
+from holdfast.api.limits.usage import Allowance
 from holdfast.kernel import log
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import ConfigInvalid, StoreUnavailable
@@ -95,7 +87,7 @@ class Guard:
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1 or not self._hosts.match(hosts[0]):
             named = hosts[0].decode("latin-1")[:80] if hosts else ""
-            raise HostNotAllowed(f"this server is not {named!r}" if named else "the request names no host")
+            raise errors.HostNotAllowed(f"this server is not {named!r}" if named else "the request names no host")
         return hosts[0].decode("latin-1")
 
     def check_query(self, query: bytes) -> None:
@@ -103,7 +95,7 @@ class Guard:
             return
         names = {name.lower() for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)}
         if names & TOKEN_FIELDS:
-            raise TokenInUrl("the URL carries a token")
+            raise errors.TokenInUrl("the URL carries a token")
 
     def check_origin(self, scope: Any) -> bool:  # noqa: ANN401 - an ASGI scope
         """Whether the request names an origin, which must be this server's own. Raises `OriginNotAllowed`."""
@@ -112,10 +104,10 @@ class Guard:
         # An untrusted proxy may use TLS without this server's knowledge. If TLS is known, only that origin is accepted.
         own = {f"https://{host}"} if self.is_secure(scope) else {f"http://{host}", f"https://{host}"}
         if len(origins) > 1 or (origins and origins[0].lower() not in own):
-            raise OriginNotAllowed(f"{origins[0][:80]!r} is not an origin of this server")
+            raise errors.OriginNotAllowed(f"{origins[0][:80]!r} is not an origin of this server")
         sites = {value for name, value in headers if name == b"sec-fetch-site"}
         if sites - OWN_SITES:
-            raise OriginNotAllowed("a page of another origin made this request")
+            raise errors.OriginNotAllowed("a page of another origin made this request")
         return bool(origins)
 
     def client_of(self, scope: Any) -> str:  # noqa: ANN401 - an ASGI scope
@@ -152,7 +144,7 @@ class Guard:
         headers, client = scope["headers"], self.client_of(scope)
         given = [value for name, value in headers if name == b"authorization"]
         if len(given) > 1:
-            raise AuthRequired("the request has several Authorization headers")
+            raise errors.AuthRequired("the request has several Authorization headers")
         if given and given[0]:
             scheme, _, secret = given[0].partition(b" ")
             return await self.by_secret(secret.strip().decode("latin-1") if scheme.lower() == b"bearer" else "", client)
@@ -164,8 +156,8 @@ class Guard:
         login = await self._logins.read(cookie, used=used)
         try:
             return Caller(await self._keyring.by_id(login.token), cookie)
-        except AuthRequired as error:
-            raise LoginEnded(f"this login is over: {error}") from error
+        except errors.AuthRequired as error:
+            raise errors.LoginEnded(f"this login is over: {error}") from error
 
     def cookie_name(self, scope: Any) -> str:  # noqa: ANN401
         return cookie_name(self.check_host(scope["headers"]), secure=self.is_secure(scope))
@@ -185,14 +177,14 @@ class Guard:
         found = await self._keyring.by_secret(secret)
         if found is None:
             self.failed(client)
-            raise AuthRequired("the token is not the right one")
+            raise errors.AuthRequired("the token is not the right one")
         return Caller(found)
 
     def by_code(self, code: str, client: str) -> Caller:
         """The operator, by a one-time code. Raises `AuthRequired` and `TooManyAttempts`."""
         if not self._logins.take_code(code):
             self.failed(client)
-            raise AuthRequired("the code is not good, or not any more; start `holdfast up` again or use a token")
+            raise errors.AuthRequired("the code is not good, or not any more; start `holdfast up` again or use a token")
         return Caller(OPERATOR)
 
     async def recheck(self, caller: Caller) -> None:
@@ -207,7 +199,7 @@ class Guard:
         if caller.cookie:
             await self._logins.read(caller.cookie)
 
-    async def until_over(self, caller: Caller) -> AuthRequired:
+    async def until_over(self, caller: Caller) -> errors.AuthRequired:
         """Wait until the caller's token or login ends. Returns the error to close its connections with."""
         with self._logins.watching(caller.cookie) as ended:
             while True:
@@ -218,7 +210,7 @@ class Guard:
                     pass  # this process did not end the login; another process may have
                 try:
                     await self.recheck(caller)
-                except AuthRequired as error:
+                except errors.AuthRequired as error:
                     return error
                 except StoreUnavailable:
                     continue  # no process can revoke a token while the store is unavailable
@@ -228,7 +220,7 @@ class Guard:
         wait_ms = self._attempts.wait_ms(client, 1, ATTEMPTS_MAX)
         self._attempts.use(client, 1)
         if wait_ms:
-            raise TooManyAttempts(f"{ATTEMPTS_MAX} wrong tokens within a minute", retry_after_ms=wait_ms)
+            raise errors.TooManyAttempts(f"{ATTEMPTS_MAX} wrong tokens within a minute", retry_after_ms=wait_ms)
         log.warning("auth.refused", client=client)
 
     def check_cookie_use(self, caller: Caller, scope: Any) -> None:  # noqa: ANN401
@@ -242,4 +234,4 @@ class Guard:
             given = [value.decode("latin-1") for name, value in scope["headers"] if name == CSRF_HEADER]
             self._logins.check_csrf(caller.cookie, given[0] if len(given) == 1 else "")
         if not self.check_origin(scope) and scope["method"] not in SAFE:
-            raise OriginNotAllowed("the request came with a cookie and names no origin")
+            raise errors.OriginNotAllowed("the request came with a cookie and names no origin")

@@ -6,9 +6,9 @@ from holdfast.api.auth.login import KEPT_MS, LOGINS_LISTED_MAX, LOGINS_MAX, Logi
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.kernel.ids import Instant, LoginId, TokenId
-from holdfast.store.script import Row, Script, one, rows, run, verb
+from holdfast.store.script import Columns, Script, one, rows, run, verb
 
-FIELDS = "id, token, proof, made_at, seen_at, ends_at, ended_at, reason"
+LOGIN = Columns(Login)
 ADD = """
 insert into login (id, hash, token, proof, made_at, seen_at, ends_at)
 values (:id, :hash, :token, :proof, :made_at, :seen_at, :ends_at) on conflict (id) do nothing returning id"""
@@ -21,8 +21,8 @@ END_SOME = """
 update login set ended_at = :now, reason = :reason
  where ended_at is null and (cast(:id as text) = '' or id = :id) and (cast(:token as text) = '' or token = :token)
  returning id"""
-BY_HASH = f"select {FIELDS} from login where hash = :hash"
-LOGINS = f"select {FIELDS} from login order by id desc limit :limit"
+BY_HASH = f"select {LOGIN} from login where hash = :hash"
+LOGINS = f"select {LOGIN} from login order by id desc limit :limit"
 
 
 @verb
@@ -64,24 +64,9 @@ def end_logins(
 
 @verb
 def find_login(hash_: bytes) -> Script[Login | None]:
-    row = yield from one(BY_HASH, hash=hash_)
-    return None if row is None else login_of(row)
+    return (yield from LOGIN.one(BY_HASH, hash=hash_))
 
 
 @verb
 def list_logins(*, limit: int = LOGINS_LISTED_MAX) -> Script[Sequence[Login]]:
-    return [login_of(row) for row in (yield from rows(LOGINS, limit=limit))]
-
-
-def login_of(row: Row) -> Login:
-    id_, token, proof, made_at, seen_at, ends_at, ended_at, reason = row
-    return Login(
-        id=LoginId(id_),
-        token=TokenId(token),
-        proof=bytes(proof),
-        made_at=Instant(made_at),
-        seen_at=Instant(seen_at),
-        ends_at=Instant(ends_at),
-        ended_at=None if ended_at is None else Instant(ended_at),
-        reason=None if reason is None else LoginEnd(reason),
-    )
+    return (yield from LOGIN.rows(LOGINS, limit=limit))

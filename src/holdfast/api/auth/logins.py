@@ -7,12 +7,17 @@ Rule 2: a login read from the store is cached for one second. A login that this 
 Rule 3: a browser sends cookies with requests that any page makes. A request that changes data must therefore also carry
         a header that only a page of this origin can know (`X-Holdfast-CSRF`).
 Rule 4: a code is valid once, for ten minutes, and is kept in memory only.
+Rule 5: a browser sends a cookie to every port of a host, so its name contains the port that the browser asked. Two
+        servers on one machine neither read nor overwrite each other's login.
+Rule 6: over TLS the name begins with `__Host-`: the browser then refuses a cookie that was set without TLS or by
+        another host of the domain. Without TLS no browser accepts such a name.
+Rule 7: a request that has the cookie twice with different values is refused: another site set one of them.
 """
 
 import asyncio
 import hmac
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -44,6 +49,7 @@ CSRF_HEADER = b"x-holdfast-csrf"
 CODE_LASTS_MS = 10 * 60 * 1_000
 CODE_BITS = 128
 CODES_MAX = 16
+PORTS = {True: "443", False: "80"}  # the default ports with and without TLS, which a browser omits from the host
 SAYS = {
     LoginEnd.LOGOUT: "this login was logged out",
     LoginEnd.REPLACED: "this browser has logged in again since",
@@ -149,10 +155,6 @@ class Logins:
             if not watchers:
                 self._watched.pop(hashed, None)
 
-    def csrf(self, cookie: str) -> str:
-        """The CSRF token that the page must send with this cookie."""
-        return csrf_of(cookie)
-
     def check_csrf(self, cookie: str, given: str) -> None:
         """Raises `CsrfTokenMissing`."""
         if not hmac.compare_digest(given.encode(), csrf_of(cookie).encode()):
@@ -183,3 +185,29 @@ class Logins:
         except (StoreUnavailable, StoreFull):
             return login
         return replace(login, seen_at=now)
+
+
+def cookie_name(host: str, *, secure: bool) -> str:
+    """The name of the cookie for a request's host, such as `127.0.0.1:7420` or `[::1]:7420`."""
+    port = host.rpartition("]")[2].rpartition(":")[2] if ":" in host.rpartition("]")[2] else ""
+    return f"{'__Host-' if secure else ''}holdfast_{port or PORTS[secure]}"
+
+
+def read_cookie(headers: Iterable[tuple[bytes, bytes]], name: str) -> str:
+    """The value of the cookie; empty if there is none. Raises `LoginEnded` for different values."""
+    lines = [value.decode("latin-1") for key, value in headers if key == b"cookie"]
+    pairs = [pair.strip().partition("=") for line in lines for pair in line.split(";")]
+    found = {value.strip('"') for key, _, value in pairs if key == name and value}
+    if len(found) > 1:
+        raise LoginEnded(f"the request has several cookies of the name {name}")
+    return found.pop() if found else ""
+
+
+def set_cookie(name: str, value: str, lasts_ms: int) -> str:
+    """The header that sets the cookie for the lifetime of the login."""
+    secure = "; Secure" if name.startswith("__Host-") else ""
+    return f"{name}={value}; Max-Age={max(0, lasts_ms) // 1000}; Path=/; HttpOnly; SameSite=Strict{secure}"
+
+
+def clear_cookie(name: str) -> str:
+    return set_cookie(name, "", 0)

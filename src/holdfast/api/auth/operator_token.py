@@ -35,8 +35,10 @@ def load_token(folder: Path, given: str | None, entropy: Entropy) -> Token:
         return Token(_checked(given, VARIABLE), None)
     file = folder / FILE
     try:
-        kept = _kept(file)
-        if not kept:  # the file is missing, or a crash left it empty
+        kept = _read(file)
+        if kept:
+            file.chmod(0o600)
+        else:  # the file is missing, or a crash left it empty
             file.unlink(missing_ok=True)
             kept = f"{entropy.bits(TOKEN_BITS):064x}"
             _keep(file, kept)
@@ -57,13 +59,6 @@ def check_token(folder: Path, given: str | None) -> None:
         raise ConfigInvalid(f"the token in {file} cannot be read: {error.strerror}", path=str(file)) from error
     if kept:
         _checked(kept, str(file))
-
-
-def _kept(file: Path) -> str:
-    kept = _read(file)
-    if kept:
-        file.chmod(0o600)
-    return kept
 
 
 def _read(file: Path) -> str:

@@ -28,16 +28,7 @@ from holdfast.inbox.identity_sql import linked_principals
 from holdfast.inbox.mailbox import MailboxView
 from holdfast.inbox.message import AcceptOutcome, Conflict, Duplicate, Origin
 from holdfast.inbox.message_trace import EnclosureView, MessageTrace
-from holdfast.kernel.errors import (
-    AgentNotFound,
-    ApprovalNotFound,
-    ForgetNotFound,
-    IdempotencyConflict,
-    InvalidInput,
-    MessageNotFound,
-    ScopeRequired,
-    SessionNotFound,
-)
+from holdfast.kernel import errors
 from holdfast.kernel.ids import ApprovalId, ForgetId, MessageId, Principal, SessionId
 from holdfast.kernel.notifier import Feed
 from holdfast.memory.forget import ForgetKind, Forgetting
@@ -121,10 +112,10 @@ class Viewer:
         """Reword `AgentNotFound` for an agent that the token names but that is not configured: others stay hidden."""
         try:
             yield
-        except AgentNotFound as error:
+        except errors.AgentNotFound as error:
             if agent is None or not self.token.agents:
                 raise
-            raise AgentNotFound(f"there is no agent {agent[:80]!r} any more") from error
+            raise errors.AgentNotFound(f"there is no agent {agent[:80]!r} any more") from error
 
     # --- messages
 
@@ -151,7 +142,9 @@ class Viewer:
         if isinstance(outcome, Duplicate | Conflict) and not self.token.finds_all:
             earlier = await self._runtime.db.read(trace_message(outcome.message))
             if not self.token.finds(earlier.token):
-                raise IdempotencyConflict("this id belongs to a message of another token in this chat; use another id")
+                raise errors.IdempotencyConflict(
+                    "this id belongs to a message of another token in this chat; use another id"
+                )
         return outcome
 
     async def _admit(self, chat: str, how: Sending) -> None:
@@ -192,7 +185,7 @@ class Viewer:
     def _own(self, found: MessageTrace, *, by_id: bool = False) -> MessageTrace:
         is_found = self.token.finds(found.token) or not by_id
         if not (is_found and self.token.sees_chat(found.agent, found.address)):
-            raise MessageNotFound(f"no message {found.message!r} was accepted here", message=found.message)
+            raise errors.MessageNotFound(f"no message {found.message!r} was accepted here", message=found.message)
         return found
 
     async def mailbox(self, address: str) -> MailboxView | None:
@@ -225,7 +218,7 @@ class Viewer:
         """Raises `SessionNotFound`."""
         found = await self._runtime.db.read(read_session(session))
         if not self.token.sees_chat(found.agent, found.address):
-            raise SessionNotFound(f"there is no session {session}", session=session)
+            raise errors.SessionNotFound(f"there is no session {session}", session=session)
         return found
 
     async def _check_session(self, session: SessionId) -> str | None:
@@ -239,7 +232,7 @@ class Viewer:
         if after:
             try:
                 await self._check_session(SessionId(after))
-            except SessionNotFound:
+            except errors.SessionNotFound:
                 raise no_place_after(after) from None
         binding = self.token.binding
         if chat is not None and not binding.allows(check_part("chat", chat)):
@@ -302,7 +295,7 @@ class Viewer:
         if session is None:
             self.token.check_all_chats("operations of all sessions")
             if self.token.agents:
-                raise InvalidInput("this token is for some agents only: say whose operations, with `session`")
+                raise errors.InvalidInput("this token is for some agents only: say whose operations, with `session`")
         else:
             await self._check_session(session)
         return await self._runtime.db.read(list_operations(session=session, after=after, limit=limit))
@@ -331,13 +324,15 @@ class Viewer:
         if agent is not None:
             self.token.check_agent(agent)
         elif person is not None and self.token.agents:
-            raise ScopeRequired("this token is for some agents only: say which of them is to forget, with `agent`")
+            raise errors.ScopeRequired(
+                "this token is for some agents only: say which of them is to forget, with `agent`"
+            )
         return await self._runtime.forget(session=session, person=person, agent=agent, id=id)
 
     async def forget_status(self, id: str) -> Forgetting:
         found = await self._runtime.forget_status(id)
         if not await self._sees_forgetting(found):
-            raise ForgetNotFound(f"nothing was asked to be forgotten under {id!r}", forget=ForgetId(id))
+            raise errors.ForgetNotFound(f"nothing was asked to be forgotten under {id!r}", forget=ForgetId(id))
         return found
 
     async def _sees_forgetting(self, found: Forgetting) -> bool:
@@ -347,7 +342,7 @@ class Viewer:
             return not self.token.binding.is_bound and found.agent is not None and self.token.sees(found.agent)
         try:
             await self.session(SessionId(found.subject))
-        except SessionNotFound:
+        except errors.SessionNotFound:
             return False
         return True
 
@@ -377,7 +372,7 @@ class Viewer:
         """Raises `ApprovalNotFound`."""
         found = await self._runtime.approvals.find(approval)
         if not self.token.sees_chat(found.agent, found.address):
-            raise ApprovalNotFound(f"there is no approval {approval[:40]!r}", approval=approval[:40])
+            raise errors.ApprovalNotFound(f"there is no approval {approval[:40]!r}", approval=approval[:40])
         return found
 
     async def decide(self, approval: ApprovalId, decision: Decision, *, reason: str, digest: str) -> ApprovalView:

@@ -14,10 +14,9 @@ from hashlib import blake2b
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.caller import Caller
 from holdfast.api.errors import ByteRateExceeded, TooManyChats, TooManyConnections, TooManyRequests
-from holdfast.api.limits.allowance import Allowance
-from holdfast.api.limits.body_memory import BodyMemory
 from holdfast.api.limits.connections import client_key
 from holdfast.api.limits.server_limits import ServerLimits
+from holdfast.api.limits.usage import Allowance, BodyMemory
 from holdfast.kernel.clock import Clock
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000

@@ -9,6 +9,7 @@ Rule 3: connections are closed only after every connection that was opened meanw
         whose head has already arrived does not count as one that sends nothing.
 Rule 4: behind a trusted proxy, and on this machine, many clients share one address. On this machine only connections
         without a complete head are counted per address; behind a proxy none are.
+Rule 5: `fitted` limits the number of connections to those that fit into the open files of this process.
 """
 
 import asyncio
@@ -17,7 +18,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from holdfast.api.limits.server_limits import ServerLimits
+from holdfast.kernel import log
+
+try:
+    import resource
+except ImportError:  # Windows has no such limit
+    resource = None  # type: ignore[assignment]
+
+FILES_FOR_OTHERS = 200  # the store, its log, connections to models and platforms, and connections not yet closed
 
 
 class OpenConnection(Protocol):
@@ -96,7 +107,7 @@ class Connections:
     # --- closing connections
 
     def _after_reading(self, then: Callable[[], None]) -> None:
-        """HttpCall `then` two event loop iterations later, when data that arrived on new connections has been read."""
+        """Call `then` two event loop iterations later, when data that arrived on new connections has been read."""
         loop = asyncio.get_running_loop()
         loop.call_soon(loop.call_soon, then)
 
@@ -124,12 +135,9 @@ class Connections:
         found = [one for one in among if client is None or self._open[one] == client]
         found.sort(key=lambda one: one.has_unsent)  # connections with an unsent response go last
         for one in found[:count]:
-            self._drop(one, why)
-
-    def _drop(self, one: OpenConnection, why: str) -> None:
-        self.closed(one)
-        self._dropped(why)
-        one.drop()
+            self.closed(one)
+            self._dropped(why)
+            one.drop()
 
 
 def client_key(address: str) -> str:
@@ -156,3 +164,26 @@ def _less(counter: "Counter[str]", key: str) -> None:
     counter[key] -= 1
     if counter[key] <= 0:
         del counter[key]
+
+
+def fitted(limits: ServerLimits) -> ServerLimits:
+    """The limits, with as many connections as fit. The process raises its own soft limit up to the hard limit."""
+    wanted = limits.connections_max
+    allowed = _allowed(wanted + FILES_FOR_OTHERS)
+    if allowed is None:
+        return limits
+    log.warning("http.limited", allowed=allowed, needed=wanted + FILES_FOR_OTHERS)
+    held = max(2, allowed - FILES_FOR_OTHERS)
+    return replace(limits, connections_max=held, operator_connections=min(limits.operator_connections, held // 2))
+
+
+def _allowed(needed: int) -> int | None:
+    """The number of files that this process may open, if it is less than needed."""
+    if resource is None:
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return None
+    raised = needed if hard == resource.RLIM_INFINITY else max(soft, min(hard, needed))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    return raised if raised < needed else None

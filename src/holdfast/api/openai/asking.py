@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import HttpCall
 from holdfast.api.openai.wire import STARTED_AGAIN
-from holdfast.api.origin import origin_of
+from holdfast.api.request import origin_of
 from holdfast.api.streams.frames import DeltaFrame, HumanAsked, Replied, Restarted, follow_message
 from holdfast.inbox.address import sender_of_chat
 from holdfast.inbox.message import MessageKind, Origin, accepted_message, kind_of

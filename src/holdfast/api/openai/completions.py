@@ -11,30 +11,9 @@ from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import EVENTS, HttpCall, answer, route
 from holdfast.api.errors import UnsupportedParameter
-from holdfast.api.openai.asking import (
-    InputItem,
-    Name,
-    TakenMessage,
-    chat_of,
-    last_words,
-    over,
-    take,
-    text_of,
-    words,
-)
-from holdfast.api.openai.wire import (
-    DONE,
-    Chunk,
-    ChunkChoice,
-    Completion,
-    CompletionChoice,
-    Piece,
-    Said,
-    piece_of,
-    usage_of,
-)
+from holdfast.api.openai import asking, wire
 from holdfast.api.request import decode, read_body
-from holdfast.api.streams.event_stream import EventStream
+from holdfast.api.streams.event_stream import EventStream, event
 from holdfast.inbox.message_trace import MessageTrace
 
 PREFIX = "chatcmpl-"
@@ -47,18 +26,18 @@ class StreamOptions(Struct, frozen=True):
 class CompletionRequest(Struct, frozen=True):
     """The parts of OpenAI's request that define the question; other fields are ignored."""
 
-    messages: Annotated[list[InputItem], Meta(min_length=1)]
-    model: Name | None = None  # null: the default agent
+    messages: Annotated[list[asking.InputItem], Meta(min_length=1)]
+    model: asking.Name | None = None  # null: the default agent
     n: int | None = None  # an agent has one history, and so one answer
     stream: bool = False
     stream_options: StreamOptions | None = None
-    user: Name | None = None
+    user: asking.Name | None = None
 
 
 @route(
     "POST /v1/chat/completions",
     Scope.SEND,
-    answers={200: Completion},
+    answers={200: wire.Completion},
     body=CompletionRequest,
     decodes=False,
     also=EVENTS,
@@ -73,41 +52,43 @@ async def post_completion(call: HttpCall) -> Response:
     if wanted.n not in {None, 1}:
         raise UnsupportedParameter(f"n is {wanted.n}: an agent gives one answer to a question; leave n out")
     agent = call.viewer.default_agent if wanted.model is None else wanted.model
-    chat = chat_of(call, wanted.user)
-    taken = await take(call, body, agent=agent, chat=chat, user=wanted.user, text=last_words(wanted.messages))
+    chat = asking.chat_of(call, wanted.user)
+    taken = await asking.take(
+        call, body, agent=agent, chat=chat, user=wanted.user, text=asking.last_words(wanted.messages)
+    )
     wanted, body = structs.replace(wanted, messages=[]), b""  # frees memory while the answer is awaited
     call.request.scope["opened"].free()
     if wanted.stream:
         has_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
         return EventStream(_chunks(agent, taken, call.viewer, has_usage=has_usage), call.settings.tasks)
-    trace = await over(taken, call.viewer)
+    trace = await asking.over(taken, call.viewer)
     return answer(_completion(agent, trace), headers={"X-Holdfast-Message": taken.message})
 
 
-def _completion(model: str, trace: MessageTrace) -> Completion:
-    said = Said(content=text_of(trace))
-    return Completion(
+def _completion(model: str, trace: MessageTrace) -> wire.Completion:
+    said = wire.Said(content=asking.text_of(trace))
+    return wire.Completion(
         id=f"{PREFIX}{trace.message}",
         created=trace.accepted_at // 1000,
         model=model,
-        choices=[CompletionChoice(message=said)],
-        usage=usage_of(trace),
+        choices=[wire.CompletionChoice(message=said)],
+        usage=wire.usage_of(trace),
     )
 
 
-async def _chunks(model: str, taken: TakenMessage, viewer: Viewer, *, has_usage: bool) -> AsyncGenerator[bytes]:
+async def _chunks(model: str, taken: asking.TakenMessage, viewer: Viewer, *, has_usage: bool) -> AsyncGenerator[bytes]:
     trace = await viewer.trace(taken.message)
     made = trace.accepted_at // 1000
 
-    def chunk(*choices: ChunkChoice, **rest: object) -> bytes:
-        found = Chunk(id=f"{PREFIX}{taken.message}", created=made, model=model, choices=list(choices), **rest)  # type: ignore[arg-type]
-        return piece_of(found)
+    def chunk(*choices: wire.ChunkChoice, **rest: object) -> bytes:
+        found = wire.Chunk(id=f"{PREFIX}{taken.message}", created=made, model=model, choices=list(choices), **rest)  # type: ignore[arg-type]
+        return event("", found)
 
-    yield chunk(ChunkChoice(delta=Piece(role="assistant", content="")))
-    async with aclosing(words(taken, viewer)) as pieces:
+    yield chunk(wire.ChunkChoice(delta=wire.Piece(role="assistant", content="")))
+    async with aclosing(asking.words(taken, viewer)) as pieces:
         async for text in pieces:
-            yield chunk(ChunkChoice(delta=Piece(content=text)))
-    yield chunk(ChunkChoice(delta=Piece(), finish_reason="stop"))
+            yield chunk(wire.ChunkChoice(delta=wire.Piece(content=text)))
+    yield chunk(wire.ChunkChoice(delta=wire.Piece(), finish_reason="stop"))
     if has_usage:
-        yield chunk(usage=usage_of(await viewer.trace(taken.message)))
-    yield DONE
+        yield chunk(usage=wire.usage_of(await viewer.trace(taken.message)))
+    yield wire.DONE

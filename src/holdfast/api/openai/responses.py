@@ -14,28 +14,9 @@ from starlette.responses import Response
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import EVENTS, HttpCall, answer, route
-from holdfast.api.openai.asking import (
-    CHAT_HEADERS,
-    InputItem,
-    Name,
-    TakenMessage,
-    chat_of,
-    last_words,
-    over,
-    take,
-    text_of,
-    words,
-)
-from holdfast.api.openai.wire import (
-    OutputMessage,
-    OutputText,
-    ResponseError,
-    ResponseObject,
-    ResponseUsage,
-    piece_of,
-)
+from holdfast.api.openai import asking, wire
 from holdfast.api.request import decode, read_body
-from holdfast.api.streams.event_stream import EventStream
+from holdfast.api.streams.event_stream import EventStream, event
 from holdfast.inbox.address import check_part
 from holdfast.inbox.message import MessageState
 from holdfast.inbox.message_trace import MessageTrace
@@ -49,17 +30,17 @@ FAILED = frozenset({MessageState.FAILED, MessageState.REFUSED, MessageState.HELD
 class ResponseRequest(Struct, frozen=True):
     """The parts of OpenAI's request that define the question; other fields are ignored."""
 
-    input: str | list[InputItem]
-    model: Name | None = None  # null: the default agent, or that of the previous response
+    input: str | list[asking.InputItem]
+    model: asking.Name | None = None  # null: the default agent, or that of the previous response
     stream: bool = False
     previous_response_id: str | None = None
-    user: Name | None = None
+    user: asking.Name | None = None
 
 
 @route(
     "POST /v1/responses",
     Scope.SEND,
-    answers={200: ResponseObject},
+    answers={200: wire.ResponseObject},
     body=ResponseRequest,
     decodes=False,
     also=EVENTS,
@@ -70,22 +51,22 @@ async def post_response(call: HttpCall) -> Response:
     body = await read_body(call.request, call.settings.body_bytes_max)
     wanted = decode(body, ResponseRequest)
     agent, chat = await _place(call, wanted)
-    taken = await take(call, body, agent=agent, chat=chat, user=wanted.user, text=_text(wanted))
+    taken = await asking.take(call, body, agent=agent, chat=chat, user=wanted.user, text=_text(wanted))
     wanted, body = structs.replace(wanted, input=""), b""  # frees memory while the answer is awaited
     call.request.scope["opened"].free()
     if wanted.stream:
         return EventStream(_events(wanted, taken, call.viewer), call.settings.tasks)
-    return answer(_response(await over(taken, call.viewer), wanted.previous_response_id, is_answer=True))
+    return answer(_response(await asking.over(taken, call.viewer), wanted.previous_response_id, is_answer=True))
 
 
 @route("GET /v1/responses/{response}", Scope.READ)
-async def get_response(call: HttpCall) -> ResponseObject:
+async def get_response(call: HttpCall) -> wire.ResponseObject:
     """OpenAI-compatible: the current state of a response."""
     return _response(await _found(call.request.path_params["response"], call.viewer))
 
 
 def _text(wanted: ResponseRequest) -> str:
-    return wanted.input if isinstance(wanted.input, str) else last_words(wanted.input)
+    return wanted.input if isinstance(wanted.input, str) else asking.last_words(wanted.input)
 
 
 async def _place(call: HttpCall, wanted: ResponseRequest) -> tuple[str, str]:
@@ -98,8 +79,8 @@ async def _place(call: HttpCall, wanted: ResponseRequest) -> tuple[str, str]:
             )
         return before.agent, before.chat
     agent = call.viewer.default_agent if wanted.model is None else wanted.model
-    if wanted.user or any(call.request.headers.get(name) for name in CHAT_HEADERS):
-        return agent, chat_of(call, wanted.user)
+    if wanted.user or any(call.request.headers.get(name) for name in asking.CHAT_HEADERS):
+        return agent, asking.chat_of(call, wanted.user)
     binding = call.caller.token.binding
     return agent, binding.usual_chat("") if binding.sender is None else ""
 
@@ -110,21 +91,21 @@ async def _found(id: str, viewer: Viewer) -> MessageTrace:
     return await viewer.trace(MessageId(check_part("response", id[len(PREFIX) :])))
 
 
-def _response(trace: MessageTrace, previous: str | None = None, *, is_answer: bool = False) -> ResponseObject:
+def _response(trace: MessageTrace, previous: str | None = None, *, is_answer: bool = False) -> wire.ResponseObject:
     """A response. A question counts as an answer even after it was decided; the reply follows under the same id."""
     is_over = is_answer or trace.is_over or trace.awaiting is not None
-    text = text_of(trace)
+    text = asking.text_of(trace)
     failed = trace.state in FAILED
     status = "failed" if failed else "completed" if is_over else "in_progress"
-    return ResponseObject(
+    return wire.ResponseObject(
         id=f"{PREFIX}{trace.message}",
         created_at=trace.accepted_at // 1000,
         status=status,
         model=trace.agent,
         output=[_output(trace.message, text)] if is_over else [],
-        error=ResponseError(code="server_error", message=trace.reason or text) if failed else None,
+        error=wire.ResponseError(code="server_error", message=trace.reason or text) if failed else None,
         previous_response_id=previous,
-        usage=ResponseUsage(
+        usage=wire.ResponseUsage(
             input_tokens=trace.tokens_in,
             output_tokens=trace.tokens_out,
             total_tokens=trace.tokens_in + trace.tokens_out,
@@ -134,8 +115,8 @@ def _response(trace: MessageTrace, previous: str | None = None, *, is_answer: bo
     )
 
 
-def _output(message: str, text: str, status: str = "completed") -> OutputMessage:
-    return OutputMessage(id=f"msg_{message}", status=status, content=[OutputText(text=text)])
+def _output(message: str, text: str, status: str = "completed") -> wire.OutputMessage:
+    return wire.OutputMessage(id=f"msg_{message}", status=status, content=[wire.OutputText(text=text)])
 
 
 class _EventSequence:
@@ -147,27 +128,27 @@ class _EventSequence:
 
     def event(self, name: str, **fields: Any) -> bytes:  # noqa: ANN401
         self._number += 1
-        return piece_of({"type": name, "sequence_number": self._number, **fields}, name)
+        return event(name, {"type": name, "sequence_number": self._number, **fields})
 
     def part(self, name: str, **fields: Any) -> bytes:  # noqa: ANN401
         return self.event(name, item_id=self.item, output_index=0, content_index=0, **fields)
 
 
-async def _events(wanted: ResponseRequest, taken: TakenMessage, viewer: Viewer) -> AsyncGenerator[bytes]:
+async def _events(wanted: ResponseRequest, taken: asking.TakenMessage, viewer: Viewer) -> AsyncGenerator[bytes]:
     sequence, previous = _EventSequence(taken.message), wanted.previous_response_id
     begun = _response(await viewer.trace(taken.message), previous)
     yield sequence.event("response.created", response=begun)
     yield sequence.event("response.in_progress", response=begun)
     empty = {"id": sequence.item, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
     yield sequence.event("response.output_item.added", output_index=0, item=empty)
-    yield sequence.part("response.content_part.added", part=OutputText(text=""))
+    yield sequence.part("response.content_part.added", part=wire.OutputText(text=""))
     shown = ""
-    async with aclosing(words(taken, viewer)) as pieces:
+    async with aclosing(asking.words(taken, viewer)) as pieces:
         async for text in pieces:
             shown += text
             yield sequence.part("response.output_text.delta", delta=text, logprobs=[])
     yield sequence.part("response.output_text.done", text=shown, logprobs=[])
-    yield sequence.part("response.content_part.done", part=OutputText(text=shown))
+    yield sequence.part("response.content_part.done", part=wire.OutputText(text=shown))
     yield sequence.event("response.output_item.done", output_index=0, item=_output(taken.message, shown))
     ended = _response(await viewer.trace(taken.message), previous, is_answer=True)
     yield sequence.event("response.failed" if ended.error else "response.completed", response=ended)

@@ -1,38 +1,34 @@
 """The parts of OpenAI's shapes that its clients use."""
 
-import msgspec
-from msgspec import Struct, field
+from msgspec import field
 
+from holdfast.api.shapes.shapes import Shape
 from holdfast.inbox.message_trace import MessageTrace
 
 DONE = b"data: [DONE]\n\n"
 STARTED_AGAIN = "\n\n[the answer was interrupted and starts again]\n\n"
 
 
-class OpenAiShape(Struct, frozen=True, kw_only=True):
-    """Base of the answers."""
-
-
-class CompletionUsage(OpenAiShape, frozen=True, kw_only=True):
+class CompletionUsage(Shape, frozen=True, kw_only=True):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
 
 
-class Said(OpenAiShape, frozen=True, kw_only=True):
+class Said(Shape, frozen=True, kw_only=True):
     role: str = "assistant"
     content: str
     refusal: str | None = None
 
 
-class CompletionChoice(OpenAiShape, frozen=True, kw_only=True):
+class CompletionChoice(Shape, frozen=True, kw_only=True):
     index: int = 0
     message: Said
     finish_reason: str = "stop"
     logprobs: None = None
 
 
-class Completion(OpenAiShape, frozen=True, kw_only=True):
+class Completion(Shape, frozen=True, kw_only=True):
     """A complete answer."""
 
     id: str
@@ -43,18 +39,18 @@ class Completion(OpenAiShape, frozen=True, kw_only=True):
     usage: CompletionUsage
 
 
-class Piece(OpenAiShape, frozen=True, kw_only=True, omit_defaults=True):
+class Piece(Shape, frozen=True, kw_only=True, omit_defaults=True):
     role: str | None = None
     content: str | None = None
 
 
-class ChunkChoice(OpenAiShape, frozen=True, kw_only=True):
+class ChunkChoice(Shape, frozen=True, kw_only=True):
     index: int = 0
     delta: Piece
     finish_reason: str | None = None
 
 
-class Chunk(OpenAiShape, frozen=True, kw_only=True):
+class Chunk(Shape, frozen=True, kw_only=True):
     id: str
     object: str = "chat.completion.chunk"
     created: int
@@ -63,7 +59,7 @@ class Chunk(OpenAiShape, frozen=True, kw_only=True):
     usage: CompletionUsage | None = None
 
 
-class ModelCard(OpenAiShape, frozen=True, kw_only=True):
+class ModelCard(Shape, frozen=True, kw_only=True):
     """An agent as a model."""
 
     id: str
@@ -72,20 +68,20 @@ class ModelCard(OpenAiShape, frozen=True, kw_only=True):
     owned_by: str = "holdfast"
 
 
-class ModelCards(OpenAiShape, frozen=True, kw_only=True):
+class ModelCards(Shape, frozen=True, kw_only=True):
     """The agents as models."""
 
     object: str = "list"
     data: list[ModelCard]
 
 
-class OutputText(OpenAiShape, frozen=True, kw_only=True):
+class OutputText(Shape, frozen=True, kw_only=True):
     type: str = "output_text"
     text: str
     annotations: list[str] = field(default_factory=list)
 
 
-class OutputMessage(OpenAiShape, frozen=True, kw_only=True):
+class OutputMessage(Shape, frozen=True, kw_only=True):
     id: str
     type: str = "message"
     role: str = "assistant"
@@ -93,7 +89,7 @@ class OutputMessage(OpenAiShape, frozen=True, kw_only=True):
     content: list[OutputText]
 
 
-class ResponseUsage(OpenAiShape, frozen=True, kw_only=True):
+class ResponseUsage(Shape, frozen=True, kw_only=True):
     input_tokens: int
     output_tokens: int
     total_tokens: int
@@ -101,12 +97,12 @@ class ResponseUsage(OpenAiShape, frozen=True, kw_only=True):
     output_tokens_details: dict[str, int] = field(default_factory=lambda: {"reasoning_tokens": 0})
 
 
-class ResponseError(OpenAiShape, frozen=True, kw_only=True):
+class ResponseError(Shape, frozen=True, kw_only=True):
     code: str
     message: str
 
 
-class ResponseObject(OpenAiShape, frozen=True, kw_only=True):
+class ResponseObject(Shape, frozen=True, kw_only=True):
     """One answer of the Responses API."""
 
     id: str
@@ -132,9 +128,3 @@ class ResponseObject(OpenAiShape, frozen=True, kw_only=True):
 def usage_of(trace: MessageTrace) -> CompletionUsage:
     counted = trace.tokens_in + trace.tokens_out
     return CompletionUsage(prompt_tokens=trace.tokens_in, completion_tokens=trace.tokens_out, total_tokens=counted)
-
-
-def piece_of(value: object, name: str = "") -> bytes:
-    """One server-sent event in OpenAI's format."""
-    head = f"event: {name}\n".encode() if name else b""
-    return head + b"data: " + msgspec.json.encode(value) + b"\n\n"

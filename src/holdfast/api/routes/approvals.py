@@ -4,16 +4,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import HttpCall, Param, answer, route
-from holdfast.api.shapes.approvals import (
-    DECISIONS,
-    ApprovalDecision,
-    ApprovalList,
-    PendingApproval,
-    WholeApproval,
-    approval_view,
-    approvals_view,
-    whole_approval_view,
-)
+from holdfast.api.shapes import approvals as shapes
 from holdfast.audit.action import Act
 from holdfast.kernel.errors import InvalidInput, RobotRefused
 from holdfast.kernel.ids import ApprovalId
@@ -39,23 +30,23 @@ QUERY = {
 
 
 @route("GET /v1/approvals", Scope.READ, query=QUERY)
-async def get_approvals(call: HttpCall) -> ApprovalList:
+async def get_approvals(call: HttpCall) -> shapes.ApprovalList:
     """Tool calls that wait for a human."""
     is_all = call.query["state"] == "all"
-    return approvals_view(await call.viewer.approvals(decided=is_all, limit=call.query["limit"]))
+    return shapes.approvals_view(await call.viewer.approvals(decided=is_all, limit=call.query["limit"]))
 
 
 @route("GET /v1/approvals/{approval}", Scope.READ)
-async def get_approval(call: HttpCall) -> WholeApproval:
+async def get_approval(call: HttpCall) -> shapes.WholeApproval:
     """One tool call that waits or waited for a human, with all of its arguments and their digest."""
-    return whole_approval_view(await call.viewer.approval(ApprovalId(call.id("approval"))))
+    return shapes.whole_approval_view(await call.viewer.approval(ApprovalId(call.id("approval"))))
 
 
 @route(
     "POST /v1/approvals/{approval}",
     Scope.OPERATE,
-    answers={200: PendingApproval, 409: PendingApproval},
-    body=ApprovalDecision,
+    answers={200: shapes.PendingApproval, 409: shapes.PendingApproval},
+    body=shapes.ApprovalDecision,
     act=Act.APPROVAL_DECIDED,
     errors=(409, 422),
 )
@@ -66,6 +57,6 @@ async def post_approval(call: HttpCall) -> Response:
     approval, said = ApprovalId(call.id("approval")), call.body
     if call.caller.token.robot:
         raise RobotRefused("an approval is a person's decision; this token was made with --robot")
-    wanted = DECISIONS[said.decision]
+    wanted = shapes.DECISIONS[said.decision]
     found = await call.viewer.decide(approval, wanted, reason=said.reason, digest=said.digest)
-    return answer(approval_view(found), 200 if found.decision is wanted else 409)
+    return answer(shapes.approval_view(found), 200 if found.decision is wanted else 409)

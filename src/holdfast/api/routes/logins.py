@@ -12,10 +12,9 @@ from starlette.responses import Response
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.actor import caller_as_actor
 from holdfast.api.auth.caller import Caller
-from holdfast.api.auth.cookie import clear_cookie, set_cookie
 from holdfast.api.auth.guard import Guard
-from holdfast.api.auth.login import LoginEnd
-from holdfast.api.auth.logins import Logins
+from holdfast.api.auth.login import LoginEnd, csrf_of
+from holdfast.api.auth.logins import clear_cookie, set_cookie
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import ANY, OPEN, PRIVATE, HttpCall, answer, route
 from holdfast.api.metrics import MEDIA_TYPE, Present
@@ -106,7 +105,7 @@ async def post_login(call: HttpCall) -> Response:
     with acting_as(caller_as_actor(Caller(token), acting().origin)):
         cookie, lasts_ms = await logins.begin(token, replaces=guard.cookie_of(scope))
     kept = set_cookie(guard.cookie_name(scope), cookie, lasts_ms)
-    return answer(_me(call.viewer.logged_in(token), logins, cookie), 200, {"Set-Cookie": kept})
+    return answer(_me(call.viewer.logged_in(token), cookie), 200, {"Set-Cookie": kept})
 
 
 @route("POST /v1/logout", ANY, answers={200: LoggedOut}, act=Act.LOGOUT)
@@ -120,10 +119,10 @@ async def post_logout(call: HttpCall) -> Response:
 @route("GET /v1/me", ANY)
 async def get_me(call: HttpCall) -> Me:
     """Rights of the caller."""
-    return _me(call.viewer, call.settings.logins, call.caller.cookie)
+    return _me(call.viewer, call.caller.cookie)
 
 
-def _me(viewer: Viewer, logins: Logins, cookie: str) -> Me:
+def _me(viewer: Viewer, cookie: str) -> Me:
     token = viewer.token
     return Me(
         token=token.id,
@@ -133,13 +132,14 @@ def _me(viewer: Viewer, logins: Logins, cookie: str) -> Me:
         sender=token.binding.sender,
         chats=sorted(token.binding.chats),
         relay=token.may(Scope.SEND) and not token.binding.is_bound,
-        csrf=logins.csrf(cookie) if cookie else None,
+        csrf=csrf_of(cookie) if cookie else None,
     )
 
 
 @route("GET /metrics", Scope.READ, media_type="text/plain")
 async def get_metrics(call: HttpCall) -> Response:
     """Prometheus metrics."""
-    gauges = await call.viewer.whole("gauges").db.read(read_gauges())
-    present = Present(gauges, await call.viewer.health())
+    runtime = call.viewer.whole("gauges")
+    gauges, channels = await runtime.db.read(read_gauges()), runtime.channel_registry.connected()
+    present = Present(gauges, await runtime.health(), channels, runtime.tool_servers())
     return Response(call.settings.metrics.render(present), media_type=MEDIA_TYPE, headers=PRIVATE)

@@ -7,9 +7,8 @@ from starlette.responses import Response
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.viewer import Sending
 from holdfast.api.endpoint import EVENTS, NUMBER, PART, HttpCall, Param, answer, route
-from holdfast.api.origin import origin_of
+from holdfast.api.request import origin_of
 from holdfast.api.shapes import shapes
-from holdfast.api.shapes.conversation import Conversation, conversation_view
 from holdfast.api.streams.event_stream import EventStream, event, events_of
 from holdfast.api.streams.frames import follow_message
 from holdfast.inbox.address import Address, agent_name, check_part
@@ -74,14 +73,14 @@ async def _send_and_stream(new: shapes.NewMessage, how: Sending, call: HttpCall)
 
 
 @route("GET /v1/conversation", Scope.READ, query=CONVERSATION_QUERY, errors=(404,))
-async def get_conversation(call: HttpCall) -> Conversation:
+async def get_conversation(call: HttpCall) -> shapes.Conversation:
     """A chat as its participants saw it: messages, commands, questions and replies, in order."""
     asked, agent = call.query, agent_name(call.query["agent"] or call.viewer.default_agent)
     if asked["chat"] is None:
         raise InvalidInput("say which chat, with `chat`")
     address = Address(agent=agent, channel="http", type="dm", chat=asked["chat"])
     before, limit = asked["before"] or BEFORE_ALL, asked["limit"]
-    return conversation_view(await call.viewer.conversation(str(address), before=before, limit=limit), limit)
+    return shapes.conversation_view(await call.viewer.conversation(str(address), before=before, limit=limit), limit)
 
 
 @route("GET /v1/messages/{message}", Scope.READ)

@@ -2,7 +2,7 @@
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import HttpCall, Param, route
-from holdfast.api.shapes.replies import OutgoingReplies, OutgoingReply, replies_view, reply_view
+from holdfast.api.shapes.monitoring import OutgoingReplies, OutgoingReply, replies_view, reply_view
 from holdfast.audit.action import Act
 from holdfast.kernel.ids import ReplyId
 from holdfast.outbox.post import ReplyState

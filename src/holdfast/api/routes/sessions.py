@@ -8,7 +8,7 @@ from starlette.responses import Response
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import ANY, NUMBER, OPEN, HttpCall, Param, answer, route
 from holdfast.api.request import whole_number
-from holdfast.api.shapes import forget, memory, shapes
+from holdfast.api.shapes import memory, shapes
 from holdfast.audit.action import Act
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import DeliveryId, SessionId
@@ -149,14 +149,14 @@ async def get_recall(call: HttpCall) -> memory.Memories:
 
 
 @route(
-    "POST /v1/forget", Scope.OPERATE, status=202, body=forget.ForgetWish, act=Act.PERSON_FORGOTTEN, errors=(404, 409)
+    "POST /v1/forget", Scope.OPERATE, status=202, body=memory.ForgetWish, act=Act.PERSON_FORGOTTEN, errors=(404, 409)
 )
-async def post_forget(call: HttpCall) -> forget.ForgetReport:
+async def post_forget(call: HttpCall) -> memory.ForgetReport:
     """Forget a person or a session, here and at every memory provider; pending until each has erased it."""
-    return forget.forget_view(await call.viewer.forget(**structs.asdict(call.body)))
+    return memory.forget_view(await call.viewer.forget(**structs.asdict(call.body)))
 
 
 @route("GET /v1/forget/{forget}", Scope.READ)
-async def get_forget(call: HttpCall) -> forget.ForgetReport:
+async def get_forget(call: HttpCall) -> memory.ForgetReport:
     """The progress of a request to forget, with its receipts."""
-    return forget.forget_view(await call.viewer.forget_status(call.request.path_params["forget"]))
+    return memory.forget_view(await call.viewer.forget_status(call.request.path_params["forget"]))

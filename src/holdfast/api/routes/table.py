@@ -3,22 +3,19 @@
 from holdfast.api.endpoint import Endpoint
 from holdfast.api.openai import completions, models, responses
 from holdfast.api.routes import (
-    access,
-    actions,
+    administration,
     approvals,
     attachments,
-    channels,
-    finalisations,
     logins,
     messages,
+    monitoring,
     replies,
     sessions,
-    spend,
     webhooks,
 )
 
 MODULES = (
     *(messages, completions, responses, models),  # first, because they get the most requests
-    *(sessions, approvals, replies, attachments, finalisations, spend, channels, access, actions, logins, webhooks),
+    *(sessions, approvals, replies, attachments, monitoring, administration, logins, webhooks),
 )
 ENDPOINTS = tuple(one for module in MODULES for one in vars(module).values() if isinstance(one, Endpoint))

@@ -9,7 +9,7 @@ from holdfast.api.endpoint import OPEN, PRIVATE, HttpCall, route
 from holdfast.api.errors import NotFound
 from holdfast.api.request import read_body
 from holdfast.inbox.address import agent_name
-from holdfast.inbox.channel import WebhookAnswer, WebhookRequest
+from holdfast.inbox.channel import WebhookRequest
 
 
 @route("POST /v1/hooks/{agent}/{channel}", OPEN, any_query=True, errors=(401, 408, 413, 415))
@@ -37,13 +37,3 @@ def _headers(request: Request) -> Mapping[str, str]:
     for name, value in request.headers.items():
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
     return joined
-
-
-class NoHooks:
-    """The webhooks of a server without channels."""
-
-    def check_head(self, agent: str, channel: str, headers: Mapping[str, str]) -> bool:  # noqa: ARG002
-        return False
-
-    async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:  # noqa: ARG002
-        return None

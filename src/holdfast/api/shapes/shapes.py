@@ -5,12 +5,11 @@ Fields may be added; none is renamed or removed.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
-from holdfast.api.shapes.json_types import Name, Part
-from holdfast.api.shapes.view import each, list_of, optional, view_of
+from holdfast.api.shapes.view import each, list_of, optional, or_none, view_of
 from holdfast.inbox.address import parse
 from holdfast.inbox.message import Accepted, AcceptOutcome, Duplicate, refusal
 from holdfast.inbox.message_trace import MessageTrace
@@ -18,11 +17,17 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.memory.delivery import OPEN, DeliveryView
 from holdfast.runtime.views import Health, Prompt
 from holdfast.sessions.compression import Operation, Summary, snapshot_name
-from holdfast.sessions.session import Session
+from holdfast.sessions.session import ChatLine, Session
 from holdfast.turns.approval import OpenQuestion
 from holdfast.turns.journal import AssistantSaid, EntryView, Observed, ToolCall, ToolReturned, ToolStarted, UserSaid
 
 ON_ITS_WAY = frozenset(state.value for state in OPEN)
+# Ids and names. The schemas describe the checks of inbox/address.py; msgspec does not enforce them, so errors have
+# Holdfast's codes.
+Part = Annotated[
+    str, Meta(extra_json_schema={"minLength": 1, "maxLength": 512, "pattern": "^[^\\u0000-\\u001f\\u007f]*$"})
+]
+Name = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"})]
 
 
 class Shape(Struct, frozen=True, kw_only=True):
@@ -133,6 +138,29 @@ class MessageStatus(Shape, frozen=True, kw_only=True):
     deliveries: list[Delivery]
     attachments: list[AttachmentOf]
     awaiting: Awaited | None = None  # set while its turn, or the turn before it, waits for a human
+
+
+class ConversationLine(Shape, frozen=True, kw_only=True):
+    """A message of a sender or a reply of the agent. `message_id` and `sender` are null on a reply."""
+
+    id: str
+    message: str  # the message, or the one that the reply answers
+    message_id: str | None
+    sender: str | None
+    text: str
+    state: str
+    session: str | None
+    turn: int | None
+    at: int
+    approval: str | None  # an open approval: decide it with /approve or /deny
+    undone: bool
+
+
+class Conversation(Shape, frozen=True, kw_only=True):
+    """Oldest first. `before` is the value of `before` for the page of earlier messages; null if there is none."""
+
+    lines: list[ConversationLine]
+    before: int | None
 
 
 class SessionView(Shape, frozen=True, kw_only=True):
@@ -272,6 +300,9 @@ message_view: Callable[[MessageTrace], MessageStatus] = view_of(
     attachments=each("enclosures", view_of(AttachmentOf, bytes="size")),
     awaiting=optional("awaiting", awaited_view),
 )
+line_view: Callable[[ChatLine], ConversationLine] = view_of(
+    ConversationLine, message_id=or_none("event_id"), sender="principal"
+)
 session_view: Callable[[Session], SessionView] = view_of(
     SessionView, chat=lambda one: parse(one.address).chat if one.address else None
 )
@@ -282,6 +313,12 @@ health_view: Callable[[Health], HealthReport] = view_of(HealthReport, message="w
 context_view: Callable[[Prompt], SessionContext] = view_of(
     SessionContext, messages=each("messages", view_of(PromptMessage))
 )
+
+
+def conversation_view(found: Sequence[ChatLine], limit: int) -> Conversation:
+    positions = {line.seq for line in found}
+    before = min(positions) if positions and len(positions) >= limit else None
+    return Conversation(lines=[line_view(line) for line in found], before=before)
 
 
 def entry_view(view: EntryView) -> JournalEntry:

@@ -21,7 +21,8 @@ def view_of(shape: type[S], /, **sources: Source) -> Callable[[Any], S]:
     names = [one.name for one in structs.fields(shape)]
     if unknown := sources.keys() - set(names):
         raise TypeError(f"{shape.__name__} has no field {min(unknown)}")
-    getters = {name: _getter(sources.get(name, name)) for name in names}
+    given = {name: sources.get(name, name) for name in names}
+    getters = {name: attrgetter(source) if isinstance(source, str) else source for name, source in given.items()}
 
     def view(value: object) -> S:
         return shape(**{name: _plain(get(value)) for name, get in getters.items()})
@@ -66,10 +67,6 @@ def each(name: str, view: Callable[[Any], object]) -> Source:
 def or_none(name: str) -> Source:
     """An attribute, or null if it is empty."""
     return lambda value: getattr(value, name) or None
-
-
-def _getter(source: Source) -> Callable[[Any], object]:
-    return attrgetter(source) if isinstance(source, str) else source
 
 
 def _plain(value: object) -> object:

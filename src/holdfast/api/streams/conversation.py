@@ -15,8 +15,7 @@ from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.caller import Caller
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import Settings
-from holdfast.api.origin import Hop, origin_by
-from holdfast.api.request import decode
+from holdfast.api.request import Hop, decode, origin_by
 from holdfast.api.shapes.shapes import AcceptedMessage, accepted_view, error_view
 from holdfast.api.streams.frames import LOOK_EVERY_MS, Failed, Frame, State, live_frames, question_of, reply_of
 from holdfast.api.streams.send_buffer import Outbox
@@ -142,7 +141,8 @@ class SocketConversation:
                 await self._subscribe(Address(agent=AgentName(self._whom(agent)), channel="http", type="dm", chat=chat))
             case Follow(message=message):
                 self._caller.require(Scope.READ)
-                await self._follow(MessageId(check_part("message", message)))
+                self._check_room()
+                await self._tell(MessageId(check_part("message", message)))
             case Ping():
                 self._outbox.put(Pong())
             case Auth():
@@ -206,10 +206,6 @@ class SocketConversation:
             return await self._viewer.mailbox(str(address))
         except StoreUnavailable:
             return None
-
-    async def _follow(self, message: MessageId) -> None:
-        self._check_room()
-        await self._tell(message)
 
     async def _tell(self, message: MessageId) -> None:
         """Send the current state of a message, and its events from now on."""

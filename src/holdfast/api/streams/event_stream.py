@@ -5,7 +5,7 @@ Rule 2: a reader that takes nothing for half a minute is disconnected. Nothing i
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 import msgspec
@@ -27,15 +27,8 @@ HEARTBEAT = b": still here\n\n"
 class EventStream(Response):
     media_type = EVENTS
 
-    def __init__(
-        self,
-        pieces: AsyncGenerator[bytes],
-        tasks: Tasks,
-        *,
-        status_code: int = 200,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(status_code=status_code, headers={**PRIVATE, **(headers or {})})
+    def __init__(self, pieces: AsyncGenerator[bytes], tasks: Tasks, *, status_code: int = 200) -> None:
+        super().__init__(status_code=status_code, headers=PRIVATE)
         del self.headers["content-length"]
         self._pieces = pieces
         self._tasks = tasks
@@ -114,10 +107,9 @@ def _cut(making: Task, ahead: asyncio.Queue[bytes | Exception | None], *last: by
 
 
 def event(name: str, value: object, *, id: str = "") -> bytes:
-    """One server-sent event."""
-    data = msgspec.json.encode(value)
-    head = f"id: {id}\nevent: {name}\n" if id else f"event: {name}\n"
-    return head.encode() + b"data: " + data + b"\n\n"
+    """One server-sent event. OpenAI's completions have no name."""
+    head = "".join(f"{field}: {given}\n" for field, given in (("id", id), ("event", name)) if given)
+    return head.encode() + b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
 async def events_of(frames: AsyncGenerator[msgspec.Struct]) -> AsyncGenerator[bytes]:

@@ -13,23 +13,13 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
+from holdfast.api import errors
 from holdfast.api.auth.access_token import Scope as TokenScope
 from holdfast.api.auth.actor import caller_as_actor
 from holdfast.api.auth.caller import Caller
 from holdfast.api.auth.guard import Guard
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import Settings, answer
-from holdfast.api.errors import (
-    AuthRequired,
-    InternalError,
-    NotFound,
-    OriginNotAllowed,
-    TooManyAttempts,
-    TooManyConnections,
-    TooManyRequests,
-    headers_of,
-    status_of,
-)
 from holdfast.api.limits.admission import OpenRequest, Requester
 from holdfast.api.shapes.shapes import error_view
 from holdfast.api.streams.conversation import Auth, Ready, SocketConversation, frame_in
@@ -61,60 +51,57 @@ class Sockets:
     """The open WebSocket connections of this server."""
 
     def __init__(self, guard: Guard, settings: Settings, viewer_for: ViewerFor) -> None:
-        self._guard = guard
-        self._settings = settings
-        self._viewer_for = viewer_for
+        self.guard = guard
+        self.settings = settings
+        self.viewer_for = viewer_for
         self._open = 0
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        opened = OpenRequest(self._settings.admission)
+        opened, metrics = OpenRequest(self.settings.admission), self.settings.metrics
         try:
             self._check(scope)
-            client, is_operator = self._guard.client_of(scope), self._guard.is_operator(scope["headers"])
+            client, is_operator = self.guard.client_of(scope), self.guard.is_operator(scope["headers"])
             opened.count_for(Requester.of(client, None, is_operator=is_operator))
         except HoldfastError as error:
-            self._settings.metrics.refused(error.code)
+            metrics.refused(error.code)
             await _deny(error, send)
             return
         self._open += 1
-        self._settings.metrics.sockets.inc()
+        metrics.sockets.inc()
         try:
-            await Connection((scope, receive, send), self._guard, self._settings, self._viewer_for, opened).run()
+            await Connection((scope, receive, send), self, opened).run()
         finally:
             self._open -= 1
-            self._settings.metrics.sockets.dec()
+            metrics.sockets.dec()
             opened.close()
 
     def _check(self, scope: Scope) -> None:
-        self._guard.check_host(scope["headers"])
-        self._guard.check_query(scope["query_string"])
+        self.guard.check_host(scope["headers"])
+        self.guard.check_query(scope["query_string"])
         if scope["path"] != PATH:
-            raise NotFound(f"there is no WebSocket at {scope['path'][:200]}; it is {PATH}")
+            raise errors.NotFound(f"there is no WebSocket at {scope['path'][:200]}; it is {PATH}")
         if self._open >= SOCKETS_MAX:
-            raise TooManyConnections(f"{SOCKETS_MAX} connections are open already")
+            raise errors.TooManyConnections(f"{SOCKETS_MAX} connections are open already")
 
 
 async def _deny(error: HoldfastError, send: Send) -> None:
     """Answer the handshake with an HTTP error, like any other request."""
-    response = answer(error_view(error), headers=headers_of(error))
-    start = {"type": "websocket.http.response.start", "status": status_of(error), "headers": response.raw_headers}
+    response = answer(error_view(error), headers=errors.headers_of(error))
+    start = {
+        "type": "websocket.http.response.start",
+        "status": errors.status_of(error),
+        "headers": response.raw_headers,
+    }
     await send(start)
     await send({"type": "websocket.http.response.body", "body": response.body})
 
 
 class Connection:
-    def __init__(
-        self,
-        asgi: tuple[Scope, Receive, Send],
-        guard: Guard,
-        settings: Settings,
-        viewer_for: ViewerFor,
-        opened: OpenRequest,
-    ) -> None:
+    def __init__(self, asgi: tuple[Scope, Receive, Send], sockets: Sockets, opened: OpenRequest) -> None:
         self._scope, self._receive, self._send = asgi
-        self._guard = guard
-        self._settings = settings
-        self._viewer_for = viewer_for
+        self._guard = sockets.guard
+        self._settings = sockets.settings
+        self._viewer_for = sockets.viewer_for
         self._opened = opened
         self._outbox = Outbox()
         self._over: asyncio.Future[Closing] = asyncio.get_running_loop().create_future()
@@ -183,7 +170,7 @@ class Connection:
     async def _note_use(self, caller: Caller) -> None:
         try:
             await self._guard.note_use(caller)
-        except AuthRequired as error:
+        except errors.AuthRequired as error:
             raise Closing(AUTH, error.code) from error
         except StoreUnavailable:
             return  # the frame itself reports that the store is unavailable
@@ -193,16 +180,16 @@ class Connection:
         try:
             has_origin = self._guard.check_origin(self._scope)
             caller = await self._guard.identify(self._scope) or await self._first_frame(client)
-        except OriginNotAllowed as error:
+        except errors.OriginNotAllowed as error:
             raise Closing(FORBIDDEN, error.code) from error
-        except TooManyAttempts as error:
+        except errors.TooManyAttempts as error:
             raise Closing(ATTEMPTS, error.code) from error
-        except AuthRequired as error:
+        except errors.AuthRequired as error:
             raise Closing(AUTH, error.code) from error
         except StoreUnavailable as error:
             raise Closing(LATER, error.code) from error
         if caller.cookie and not has_origin:  # every browser sends an origin; any other client with a cookie stole it
-            raise Closing(FORBIDDEN, OriginNotAllowed.code)
+            raise Closing(FORBIDDEN, errors.OriginNotAllowed.code)
         self._count_for(Requester.of(client, caller))
         return caller
 
@@ -210,7 +197,7 @@ class Connection:
         """Count the connection for its token, now that the caller is known. Raises `Closing`."""
         try:
             self._opened.count_for(who)
-        except (TooManyConnections, TooManyRequests) as error:
+        except (errors.TooManyConnections, errors.TooManyRequests) as error:
             self._settings.metrics.refused(error.code)
             raise Closing(LATER, error.code) from error
         self._scope["protocol"].admit(self._opened.keep)
@@ -220,9 +207,9 @@ class Connection:
             async with asyncio.timeout(AUTH_WAIT_MS / 1000):
                 frame = frame_in(await self._next())
         except (TimeoutError, HoldfastError) as error:
-            raise AuthRequired("the first frame must be {type: auth, token: ...}") from error
+            raise errors.AuthRequired("the first frame must be {type: auth, token: ...}") from error
         if not isinstance(frame, Auth):
-            raise AuthRequired("the first frame must be {type: auth, token: ...}")
+            raise errors.AuthRequired("the first frame must be {type: auth, token: ...}")
         return await self._guard.by_secret(frame.token, client)
 
     async def _recheck(self, caller: Caller) -> None:
@@ -251,8 +238,8 @@ class Connection:
             raise Closing(INVALID, error.code) from error
         except HoldfastError as error:
             told = error
-            if status_of(error) == 500:
+            if errors.status_of(error) == 500:
                 log.error("http.failed", failure=error, method="WEBSOCKET")
-                told = InternalError("the frame failed; it is not known to have had an effect")
+                told = errors.InternalError("the frame failed; it is not known to have had an effect")
             self._settings.metrics.refused(told.code)
             self._outbox.put(Failed(error=error_view(told).error, id=about))

@@ -1,11 +1,17 @@
-"""Translates discord.py's messages into `ChatMessage`. Pure, except that it reads objects of discord.py.
+"""Translates discord.py's messages into `ChatMessage`, and its guilds into channels that may hold missed messages.
 
 To Discord a thread is a channel of its own; here it is part of its parent's chat. Every id is Discord's own; names are
 for display only. Messages of bots and webhooks do not count as human.
+
+When Discord shows a guild, it tells the newest message of each channel, so a channel without newer messages costs no
+request. Discord does not list private chats and archived threads to bots.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import discord
 
@@ -14,6 +20,7 @@ from holdfast.inbox.chat_message import Attachment, ChatMessage, MessageChange
 EPOCH_MS = 1_420_070_400_000
 TEXT_TYPES = frozenset({discord.MessageType.default, discord.MessageType.reply})  # others report joins, pins, calls
 _CHANNEL = re.compile(r"(\d{1,20})\Z")
+TextChannel: TypeAlias = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +131,29 @@ def _without_mention(text: str, me: DiscordIdentity) -> str:
 
 def _edited_ms(message: discord.Message) -> int:
     return int(message.edited_at.timestamp() * 1000) if message.edited_at is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class GuildChannel:
+    channel_id: int
+    newest: int  # its newest message, which may be deleted by now
+    is_readable: Callable[[], bool]  # whether the bot has the permission
+
+
+def channels_of(guild: discord.Guild, user_id: int) -> list[GuildChannel]:
+    """The guild's channels that hold messages. `user_id` is the bot's."""
+    me = guild.get_member(user_id)
+    channels: list[TextChannel] = [*guild.text_channels, *guild.voice_channels, *guild.stage_channels, *guild.threads]
+    return [
+        GuildChannel(one.id, one.last_message_id, partial(_may_read, one, me))
+        for one in channels
+        if one.last_message_id
+    ]
+
+
+def _may_read(channel: TextChannel, me: discord.Member | None) -> bool:
+    """Discord bans clients that often request forbidden channels. If the permission is unknown, the bot tries."""
+    if me is None or (isinstance(channel, discord.Thread) and channel.parent is None):
+        return True
+    allowed = channel.permissions_for(me)
+    return allowed.view_channel and allowed.read_message_history

@@ -24,8 +24,7 @@ import aiohttp
 import discord
 
 from holdfast.channels.account_watermark import AccountWatermark
-from holdfast.channels.discord.guild_channels import GuildChannel
-from holdfast.channels.discord.mapping import channel_id_of, snowflake_at
+from holdfast.channels.discord.mapping import GuildChannel, channel_id_of, snowflake_at
 from holdfast.channels.discord.send_tracker import answer_of
 from holdfast.channels.receive import receive
 from holdfast.inbox.channel import ChannelSetup, Intake

@@ -4,24 +4,60 @@ Rule 1: a connection that cannot be resumed at once is not repaired here: `conne
         the channel with delays of some minutes at most (discord.py's own grow to a quarter of an hour).
 Rule 2: its caches (a channel's place, the authors of recent messages) can be refilled or done without. discord.py
         caches no messages and no members.
+Rule 3: a file that is too large, on another host or unavailable is named without its bytes, so that no conversation
+        waits for it. URLs come with messages and are not trusted: no redirect is followed.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import discord
 
+from holdfast.channels.discord import mapping
 from holdfast.channels.discord.client import DiscordHttpClient
-from holdfast.channels.discord.files import DiscordFiles
-from holdfast.channels.discord.guild_channels import channels_of
-from holdfast.channels.discord.mapping import DiscordIdentity, DiscordPlace, deleted, is_readable, place_of, translated
 from holdfast.channels.discord.reading import DiscordEvent, DiscordReader
+from holdfast.channels.http import HttpConnections
 from holdfast.inbox.channel import ChannelSetup, Intake
-from holdfast.inbox.chat_message import ChatMessage, MessageChange
+from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment, ChatMessage, MessageChange
 from holdfast.sessions.command_rights import Rank
+
+HOSTS = frozenset({("https", "cdn.discordapp.com"), ("https", "media.discordapp.net")})
+FETCH_S = 30.0
+TRIES_MAX = 2
+
+
+class DiscordFiles:
+    """The downloads of one run of a channel."""
+
+    def __init__(self, api_url: str) -> None:
+        parts = urlsplit(api_url)
+        self._hosts = HOSTS | {(parts.scheme, parts.netloc)}
+        self._http = HttpConnections()
+
+    async def of(self, message: discord.Message) -> tuple[Attachment, ...]:
+        return tuple([await self._attachment(item, n) for n, item in enumerate(message.attachments)])
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _attachment(self, item: discord.Attachment, n: int) -> Attachment:
+        body = None
+        if n < ATTACHMENTS_MAX and self._is_wanted(item):
+            body = await self._http.fetch(
+                item.url, total_s=FETCH_S, bytes_max=ATTACHMENT_BYTES_MAX, tries_max=TRIES_MAX
+            )
+        media_type = item.content_type or "application/octet-stream"
+        size = item.size if body is None else len(body)
+        return Attachment(name=item.filename, media_type=media_type, size=size, body=body)
+
+    def _is_wanted(self, item: discord.Attachment) -> bool:
+        parts = urlsplit(item.url)
+        return item.size <= ATTACHMENT_BYTES_MAX and (parts.scheme, parts.netloc) in self._hosts
+
 
 PLACES_MAX = 10_000
 AUTHORS_MAX = 20_000
@@ -37,7 +73,7 @@ class DiscordSession(discord.Client):
         self._api_url = api_url
         self._intake = intake
         self._files = DiscordFiles(api_url)
-        self._places: dict[int, DiscordPlace] = {}
+        self._places: dict[int, mapping.DiscordPlace] = {}
         self._authors: dict[int, int] = {}  # by message id; a deletion does not name the author
         self._shown: set[int] = set()  # guilds whose channels were checked since the last connection
         self._reader: DiscordReader | None = None
@@ -144,7 +180,7 @@ class DiscordSession(discord.Client):
         """Check the guild once after each absence: discord.py may know it before it reports the connection."""
         if self._reader is not None and guild.id not in self._shown:
             self._shown.add(guild.id)
-            self._reader.check(channels_of(guild, self._user_id))
+            self._reader.check(mapping.channels_of(guild, self._user_id))
 
     def _is_shown(self) -> bool:
         """Whether all guilds have been checked for missed messages."""
@@ -173,11 +209,11 @@ class DiscordSession(discord.Client):
         place = await self._place(event.channel_id, None if message is None else message.channel)
         me = self._me(place)
         if message is None:
-            return deleted(event.message_id, place, me, author_id)
-        if not is_readable(message, me):
+            return mapping.deleted(event.message_id, place, me, author_id)
+        if not mapping.is_readable(message, me):
             return None
         attachments = await self._files.of(message) if event.change is MessageChange.NEW else ()
-        return translated(message, place, me, attachments, event.change)
+        return mapping.translated(message, place, me, attachments, event.change)
 
     def _author(self, message_id: int, message: discord.Message | None) -> int | None:
         """None for a deleted message of the bot itself, or of one that this run of the channel has not seen."""
@@ -189,16 +225,18 @@ class DiscordSession(discord.Client):
             del self._authors[next(iter(self._authors))]
         return message.author.id
 
-    async def _place(self, channel_id: int, seen: object) -> DiscordPlace:
-        place = self._places.get(channel_id) or place_of(seen) or place_of(self.get_channel(channel_id))
+    async def _place(self, channel_id: int, seen: object) -> mapping.DiscordPlace:
+        place = self._places.get(channel_id) or mapping.place_of(seen) or mapping.place_of(self.get_channel(channel_id))
         if place is None:
-            place = place_of(await self.fetch_channel(channel_id)) or DiscordPlace(chat=str(channel_id))
+            place = mapping.place_of(await self.fetch_channel(channel_id)) or mapping.DiscordPlace(chat=str(channel_id))
         if len(self._places) >= PLACES_MAX:
             self._places.clear()
         self._places[channel_id] = place
         return place
 
-    def _me(self, place: DiscordPlace) -> DiscordIdentity:
+    def _me(self, place: mapping.DiscordPlace) -> mapping.DiscordIdentity:
         guild = self.get_guild(place.guild_id) if place.guild_id is not None else None
         role = guild.self_role if guild is not None else None
-        return DiscordIdentity(account=self._account, user_id=self._user_id, role_id=None if role is None else role.id)
+        return mapping.DiscordIdentity(
+            account=self._account, user_id=self._user_id, role_id=None if role is None else role.id
+        )

@@ -1,10 +1,12 @@
-"""Reads a conversation back: to catch up after an outage, and to find out whether a post has arrived.
+"""Reads conversations back: to catch up after an outage, and to find out whether a post has arrived.
 
 Rule 1: pages may come in any order; all are read, then sorted.
 Rule 2: `conversations.history` holds no replies. Threads that began, or were read, within a day before the outage are
         read as well; replies in other threads arrive only by Slack's own retries.
 Rule 3: Slack does not report edits and deletions made during an outage. A message edited meanwhile is read as it is
         now.
+Rule 4: Slack lists conversations by type, and each type needs a scope of its own (channels:read, groups:read, im:read
+        and mpim:read). A type that is not granted is skipped and logged; its events are still received.
 """
 
 from collections.abc import Mapping
@@ -18,9 +20,9 @@ from holdfast.outbox.post import Post
 PAGE = 200
 PAGES_MAX = 500
 LOOKUP_PAGES_MAX = 20
-OVERLAP = (
-    300 * 1_000_000
-)  # microseconds; Slack's last retry comes after five minutes, so events may be that much out of order
+LIST_PAGES_MAX = 100
+TYPES = ("im", "mpim", "private_channel", "public_channel")
+OVERLAP = 300_000_000  # microseconds; Slack's last retry comes after five minutes, and events may come out of order
 THREAD_AGE = 86_400 * 1_000_000
 SKEW_MS = 600_000  # the largest difference expected between our clock and Slack's
 EVENT_TYPE = "holdfast_reply"
@@ -28,9 +30,10 @@ GONE = frozenset({"thread_not_found", "message_not_found"})
 
 # The newest position read in each thread, and under None in the channel itself.
 Positions: TypeAlias = Mapping[str | None, int]
+Listing: TypeAlias = list[Json] | SlackFailure
 
 
-async def missed(web: SlackWebApi, chat: str, positions: Positions, since: int | None) -> list[Json] | SlackFailure:
+async def missed(web: SlackWebApi, chat: str, positions: Positions, since: int | None) -> Listing:
     """Messages and replies since shortly before the positions, oldest first. With `since`, also everything after it,
     for a channel that has no position."""
     found = await _after(web, chat, positions) if positions else {}
@@ -68,7 +71,7 @@ async def _after(web: SlackWebApi, chat: str, positions: Positions) -> dict[str,
     return found
 
 
-async def _top(web: SlackWebApi, chat: str, positions: Positions) -> list[Json] | SlackFailure:
+async def _top(web: SlackWebApi, chat: str, positions: Positions) -> Listing:
     if None not in positions:
         return []
     oldest = _oldest(positions[None] - OVERLAP - THREAD_AGE)
@@ -108,9 +111,7 @@ async def find_post(web: SlackWebApi, post: Post) -> str | SlackFailure | None:
     return next((string(message, "ts") for message in messages if _nonce(message) == post.nonce), None)
 
 
-async def pages(
-    web: SlackWebApi, method: str, pages_max: int, what: str = "messages", **params: object
-) -> list[Json] | SlackFailure:
+async def pages(web: SlackWebApi, method: str, pages_max: int, what: str = "messages", **params: object) -> Listing:
     """The objects in the field `what` of all pages of a paginated method."""
     found: list[Json] = []
     cursor = ""
@@ -145,3 +146,8 @@ def made_at_ms(reply: ReplyId) -> int:
     for digit in digits[:ID_TIME_CHARS]:
         value = value * 32 + ID_ALPHABET.index(digit)
     return value
+
+
+async def listed(web: SlackWebApi, kind: str) -> Listing:
+    """The conversations of one type that the bot is in."""
+    return await pages(web, "users.conversations", LIST_PAGES_MAX, "channels", types=kind, exclude_archived="true")

@@ -5,8 +5,9 @@ Rule 2: a message that cannot be stored stays at the head of its conversation an
         later message first would move the read position past it, and a crash would lose it.
 Rule 3: after every connection, each known conversation is read back from shortly before its position, and new events
         wait behind that. An unknown conversation is read from the account's watermark (account_watermark.py) on, once
-        it is listed (conversations.py) or an event arrives there. At the first start ever, it begins with the first
+        it is listed (history.py) or an event arrives there. At the first start ever, it begins with the first
         event.
+Rule 4: few unknown conversations are read back at once. One that cannot be read now keeps its place until it can.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import TypeAlias
 
@@ -21,10 +23,18 @@ from holdfast.channels.account_watermark import AccountWatermark
 from holdfast.channels.receive import receive
 from holdfast.channels.slack.chat_queue import ChatQueues, Job
 from holdfast.channels.slack.connection import SocketModeConnection
-from holdfast.channels.slack.conversations import read_each
 from holdfast.channels.slack.files import SlackFiles
-from holdfast.channels.slack.history import Positions, earlier_of, missed
-from holdfast.channels.slack.message import Json, SlackIdentity, mapping, mappings, read_event, read_message, user_of
+from holdfast.channels.slack.history import TYPES, Positions, earlier_of, listed, missed
+from holdfast.channels.slack.message import (
+    Json,
+    SlackIdentity,
+    mapping,
+    mappings,
+    read_event,
+    read_message,
+    string,
+    user_of,
+)
 from holdfast.channels.slack.text import MENTIONS_MAX, mentioned, readable, without_mention
 from holdfast.channels.slack.users import SlackUsers
 from holdfast.channels.slack.web import SlackFailure, SlackWebApi
@@ -37,6 +47,7 @@ from holdfast.kernel.tasks import Task
 
 RETRY = RetryPolicy(delay_ms_base=250, delay_ms_max=30_000)
 WAITING_MAX = 1_000
+READS_MAX = 4  # unknown conversations that are read back at once
 TAKEN_MAX = 10_000
 DELIVER_S = 2.5  # Slack waits three seconds before it calls again
 PRIVATE = "D"  # the prefix of a private chat's id
@@ -129,18 +140,27 @@ class SlackReader:
     async def _read_unknown(self, began: int) -> None:
         """Read back the conversations without a position; then all messages up to `began` have been read."""
         if self._since() is not None:
-            self._is_complete = await read_each(self._web, self._persist, self._read_first)
+            self._is_complete = await self._read_listed()
         while self._unread:
             self._all_read.clear()
             await self._all_read.wait()
         self._is_caught_up = True
         await self._watermark.advance(began)
 
-    async def _read_first(self, chat: str, done: Callable[[], None]) -> None:
-        if chat in self._asked:
-            done()
-        else:
-            await self._read_back(chat, {}, since=self._since(), done=done)
+    async def _read_listed(self) -> bool:
+        """Read back the conversations that Slack lists. False if a type was not listed."""
+        slots = asyncio.Semaphore(READS_MAX)
+        is_complete = True
+        for kind in TYPES:
+            found = await self._persist(partial(listed, self._web, kind), types=kind)
+            is_complete = is_complete and found is not None
+            for chat in filter(None, (string(one, "id") for one in found or [])):
+                await slots.acquire()
+                if chat in self._asked:
+                    slots.release()
+                else:
+                    await self._read_back(chat, {}, since=self._since(), done=slots.release)
+        return is_complete
 
     async def deliver(self, event: Json) -> bool:
         """Whether the event became durable in time, or need not be kept. A late one stays queued and is retried."""

@@ -56,13 +56,10 @@ class SlackWebhook:
             case "url_verification":
                 return _challenged(request_json)
             case "event_callback":
-                return await self._event(mapping(request_json, "event"))
+                reader, event = self._reader, mapping(request_json, "event")
+                return OK if reader is not None and await reader.deliver(event) else AGAIN
             case _:
                 return OK  # nothing to keep, and a retry would not change that
-
-    async def _event(self, event: Json) -> WebhookAnswer:
-        reader = self._reader
-        return OK if reader is not None and await reader.deliver(event) else AGAIN
 
     async def stay(self, reader: SlackReader, intake: Intake, check: Check) -> None:
         """Take events until cancelled. Raises `ChannelFailed`, as `check` does when Slack rejects the token."""

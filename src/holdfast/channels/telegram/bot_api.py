@@ -12,8 +12,7 @@ import httpx
 import msgspec
 
 from holdfast.channels.http import FAILED, NOT_SENT, HttpConnections
-from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
-from holdfast.channels.telegram.wire import ApiAnswer, BotAccount, File
+from holdfast.channels.telegram.wire import ApiAnswer, BotAccount, BotApiError, BotApiErrorKind, File
 from holdfast.kernel.vendor_error import vendor_error
 
 CALL_S = 30.0

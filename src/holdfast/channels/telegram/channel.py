@@ -13,14 +13,11 @@ from dataclasses import replace
 from secrets import compare_digest
 from typing import TYPE_CHECKING
 
-from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
-from holdfast.channels.telegram.connection import BotConnection, rejected_token
-from holdfast.channels.telegram.receiving import keep_webhook, poll
+from holdfast.channels.telegram.receiving import BotConnection, UpdateTaker, keep_webhook, poll, rejected_token
 from holdfast.channels.telegram.sending import TelegramSender
 from holdfast.channels.telegram.settings import TelegramSettings, read_telegram
-from holdfast.channels.telegram.update_taker import UpdateTaker
 from holdfast.channels.telegram.update_window import UpdateWindow
-from holdfast.channels.telegram.wire import BotAccount
+from holdfast.channels.telegram.wire import BotAccount, BotApiError, BotApiErrorKind
 from holdfast.channels.utf16 import utf16_length
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest

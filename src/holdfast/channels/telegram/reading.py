@@ -13,13 +13,21 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from holdfast.channels.telegram.media import file_of
 from holdfast.channels.telegram.text import MessageText, clean
-from holdfast.channels.telegram.wire import BotAccount, TelegramChat, TelegramMessage, Update, UpdateEnvelope
-from holdfast.inbox.chat_message import ChatMessage, MessageChange
+from holdfast.channels.telegram.wire import BotAccount, Media, TelegramChat, TelegramMessage, Update, UpdateEnvelope
+from holdfast.inbox.chat_message import Attachment, ChatMessage, MessageChange
 
 CHAT_TYPES = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
 NAME_CHARS_MAX = 128
+FILE_NAME_CHARS_MAX = 200
+DEFAULTS = {  # the name and type of a file that has none, by kind; an animation is also shown as a document
+    "animation": ("animation.mp4", "video/mp4"),
+    "video": ("video.mp4", "video/mp4"),
+    "video_note": ("video.mp4", "video/mp4"),
+    "voice": ("voice.ogg", "audio/ogg"),
+    "audio": ("audio.mp3", "audio/mpeg"),
+    "document": ("document", "application/octet-stream"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +88,7 @@ def _read_message(update_id: int, message: TelegramMessage, me: BotAccount) -> I
         return IncomingUpdate(id=update_id, skipped="a chat of another kind" if chat_type is None else "no sender")
     sender, sender_name = named
     content = MessageText(message, me)
-    file_id, attachment = file_of(message) or ("", None)
+    file_id, attachment = _file_of(message) or ("", None)
     text = content.text() or _described(message)
     if not text and attachment is None:
         return IncomingUpdate(id=update_id, skipped="neither text nor a file")
@@ -131,3 +139,27 @@ def _described(message: TelegramMessage) -> str:
         fields = (message.contact.get(name) for name in ("first_name", "last_name", "phone_number"))
         return clean(f"[contact: {' '.join(str(field) for field in fields if field)}]")
     return ""
+
+
+def _file_of(message: TelegramMessage) -> tuple[str, Attachment] | None:
+    """The file's id, and the attachment without its body. A message has at most one; an album is several messages."""
+    if message.photo:
+        return _file(max(message.photo, key=lambda size: size.file_size), "photo.jpg", "image/jpeg")
+    if message.sticker is not None:
+        return _file(message.sticker, *_sticker(message.sticker))
+    kind = next((kind for kind in DEFAULTS if getattr(message, kind) is not None), None)
+    return None if kind is None else _file(getattr(message, kind), *DEFAULTS[kind])
+
+
+def _sticker(sticker: Media) -> tuple[str, str]:
+    if sticker.is_animated:
+        return "sticker.tgs", "application/x-tgsticker"
+    return ("sticker.webm", "video/webm") if sticker.is_video else ("sticker.webp", "image/webp")
+
+
+def _file(media: Media, name: str, media_type: str) -> tuple[str, Attachment]:
+    return media.file_id, Attachment(
+        name=clean(media.file_name)[:FILE_NAME_CHARS_MAX] or name,
+        media_type=clean(media.mime_type)[:FILE_NAME_CHARS_MAX] or media_type,
+        size=max(media.file_size, 0),
+    )

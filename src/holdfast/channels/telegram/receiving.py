@@ -1,4 +1,4 @@
-"""The two ways to receive updates: long polling and a webhook.
+"""Receives updates by long polling or a webhook, and takes each: fetches its file and hands it to the intake.
 
 Rule 1: a poll's offset confirms every update before it, so it moves past an update only when that update and all before
         it have been taken (D2). Updates that were taken but not confirmed come again and are duplicates.
@@ -8,24 +8,143 @@ Rule 3: no pending update is dropped at start, in either mode.
 Rule 4: both modes retry slowly where two processes compete for one bot.
 Rule 5: polling continues while an update is being taken. Each poll returns that update again with up to a hundred that
         follow it, so a slow file delays its own chat, and other chats only when a hundred updates wait behind it.
+Rule 6: an error of the intake is raised, and the update is not acknowledged. The exception is an error that only the
+        sender could correct (`Remedy.CORRECT`): retrying it would block every update behind it for ever.
+Rule 7: an update that cannot be read is acknowledged, and logged by its id only.
+Rule 8: a file that is too large, gone or slow is named without its bytes. Each download has a limit of time
+        (bot_api.DOWNLOAD_S), and all downloads of one poll share another, so that a file delays a message only briefly.
+Rule 9: delays after a failed call grow and are randomised, so that bots that lost Telegram together do not return
+        together.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
-from holdfast.channels.telegram.connection import BotConnection
-from holdfast.channels.telegram.reading import IncomingUpdate
+from holdfast.channels.telegram.reading import IncomingUpdate, read_update
 from holdfast.channels.telegram.settings import Webhook
-from holdfast.channels.telegram.update_taker import UpdateTaker
 from holdfast.channels.telegram.update_window import UpdateWindow
+from holdfast.channels.telegram.wire import BotAccount, BotApiError, BotApiErrorKind
+from holdfast.inbox.channel import Intake
+from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ChatMessage
+from holdfast.kernel import log
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import ChannelFailed, HoldfastError, Remedy
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Tasks
 
 if TYPE_CHECKING:
     from holdfast.channels.telegram.bot_api import BotApi
 
+RETRY = RetryPolicy(delay_ms_base=800, delay_ms_max=48_000)  # with jitter at most one minute
+# The other process is a configuration error, which only its operator can end.
+CONFLICT = RetryPolicy(delay_ms_base=24_000, delay_ms_max=24_000)
 WEBHOOK_CHECK_MS = 60_000
 AGAIN_MS = 1_000  # between polls while updates are being taken: with unconfirmed updates, Telegram answers at once
+BATCH_DOWNLOADS_MS = 30_000
+T = TypeVar("T")
+
+
+class BotConnection:
+    def __init__(self, intake: Intake, tasks: Tasks, entropy: Entropy, *, token_from: str) -> None:
+        self._intake = intake
+        self._tasks = tasks
+        self._entropy = entropy
+        self._token_from = token_from
+        self.bot_name = ""  # once `getMe` has answered
+        self.is_up = False
+        self._failures = 0
+
+    def up(self, detail: str) -> None:
+        self._failures = 0
+        if not self.is_up:
+            self.is_up = True
+            self._intake.connected(f"@{self.bot_name}, {detail}" if self.bot_name else detail)
+
+    async def persist(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeat the call until it succeeds. Raises `ChannelFailed` for an error that no retry can mend."""
+        while True:
+            try:
+                return await call()
+            except BotApiError as failure:
+                await self.down(failure)
+
+    async def down(self, failure: BotApiError) -> None:
+        """Report the failure and wait before the next attempt. Raises `ChannelFailed` if waiting does not help."""
+        if failure.kind is BotApiErrorKind.STRANGER:
+            advice = f"{rejected_token(self._token_from)}, or ask @BotFather for a new one"
+            raise ChannelFailed(advice, vendor=failure.vendor)
+        if failure.kind in (BotApiErrorKind.REFUSED, BotApiErrorKind.MOVED):
+            raise ChannelFailed(failure.reason, vendor=failure.vendor)
+        self._failures += 1
+        self.is_up = False
+        self._intake.disconnected(_sentence(failure), vendor=failure.vendor)
+        await self._tasks.sleep(self._delay_ms(failure))
+
+    def _delay_ms(self, failure: BotApiError) -> float:
+        if failure.kind is BotApiErrorKind.BUSY:
+            return failure.retry_after_ms
+        policy = CONFLICT if failure.kind is BotApiErrorKind.CONFLICT else RETRY
+        return policy.delay_ms(self._failures, self._entropy.fraction())
+
+
+def rejected_token(token_from: str) -> str:
+    return f"Telegram does not accept the bot's token; check the value of {token_from}"
+
+
+def _sentence(failure: BotApiError) -> str:
+    if failure.kind is not BotApiErrorKind.CONFLICT:
+        return failure.reason
+    if "webhook" in failure.description.lower():
+        return "a webhook is set for this bot; it is removed so that polling can continue"
+    return "another process polls with this bot's token; stop one of them, or give each its own bot"
+
+
+class UpdateTaker:
+    """Takes the updates of one poll concurrently. Each poll has its own, because its updates share download time."""
+
+    def __init__(self, api: "BotApi", me: BotAccount, intake: Intake, now: Callable[[], Instant]) -> None:
+        self._api = api
+        self._me = me
+        self._intake = intake
+        self._now = now
+        self._until = now() + BATCH_DOWNLOADS_MS
+
+    def read(self, raw: object) -> IncomingUpdate:
+        return read_update(raw, self._me)
+
+    async def take(self, update: IncomingUpdate) -> None:
+        try:
+            await self._take(update)
+        except HoldfastError as error:
+            if error.remedy is not Remedy.CORRECT:
+                raise
+            log.warning("channel.skipped", update=update.id, reason=error.code)
+
+    async def _take(self, update: IncomingUpdate) -> None:
+        if update.moved is not None:
+            await self._intake.moved(*update.moved, new_type="group")
+        elif update.message is not None:
+            await self._intake.receive(await self._with_file(update.message, update.file_id))
+        else:
+            (log.warning if update.is_malformed else log.info)(
+                "channel.skipped", update=update.id, reason=update.skipped
+            )
+
+    async def _with_file(self, message: ChatMessage, file_id: str) -> ChatMessage:
+        if not file_id or message.attachments[0].size > ATTACHMENT_BYTES_MAX or self._now() >= self._until:
+            return message
+        try:
+            body = await self._api.download(file_id, ATTACHMENT_BYTES_MAX)
+        except BotApiError as failure:
+            log.warning("attachment.missed", reason=failure.kind.value)
+            return message
+        if body is None:
+            return message
+        return replace(message, attachments=(replace(message.attachments[0], size=len(body), body=body),))
+
+
 MakeTaker = Callable[[], UpdateTaker]
 
 

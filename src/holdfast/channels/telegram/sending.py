@@ -12,8 +12,8 @@ Rule 5: the sender learns a chat's new id from the refusal and keeps it in memor
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
 from holdfast.channels.telegram.text import clean
+from holdfast.channels.telegram.wire import BotApiError, BotApiErrorKind
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import Intake
 from holdfast.kernel import log

@@ -1,11 +1,15 @@
-"""The objects of the Bot API, with the fields that Holdfast reads. Other fields are ignored.
+"""The objects of the Bot API, with the fields that Holdfast reads, and the error of a call. Other fields are ignored.
 
 See https://core.telegram.org/bots/api#available-types.
 """
 
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import msgspec
+
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 
 
 class ResponseParameters(msgspec.Struct, frozen=True):
@@ -115,3 +119,31 @@ class UpdateEnvelope(msgspec.Struct, frozen=True):
     """An update of which only the id is read."""
 
     update_id: int
+
+
+class BotApiErrorKind(Enum):
+    UNREACHABLE = "unreachable"  # no connection was made, so nothing was sent
+    LOST = "lost"  # the request was sent and no complete answer came: it may have been executed
+    BROKEN = "broken"  # the answer is no verdict (5xx, not JSON): the request may have been executed
+    BUSY = "busy"  # refused for now, with a time to wait
+    STRANGER = "stranger"  # refused: Telegram does not know this bot
+    CONFLICT = "conflict"  # refused: another process polls, or a webhook is set
+    MOVED = "moved"  # refused: the chat has a new id
+    REFUSED = "refused"  # refused for good
+    ODD = "odd"  # refused with an undocumented code
+
+
+@dataclass(eq=False)
+class BotApiError(Exception):
+    """A call that failed.
+
+    A reason holds class names and statuses only: the URL of a call contains the token, and an answer may contain
+    people's messages. `vendor` holds Telegram's answer without either.
+    """
+
+    kind: BotApiErrorKind
+    reason: str
+    retry_after_ms: int = field(default=0, kw_only=True)
+    moved_to: int = field(default=0, kw_only=True)
+    description: str = field(default="", kw_only=True)  # Telegram's own text; compared, never shown
+    vendor: VendorError = field(default=NO_ANSWER, kw_only=True)

@@ -1,13 +1,26 @@
-"""The routes of access control: pairing requests of strangers, links between accounts of a person, moved addresses.
+"""The routes of administration: pairing requests, links between accounts, moved addresses, the audit trail.
 
-All of them need the scope `admin`. A token that names agents decides the pairing requests of those agents only. Links
-and moves are refused for it, because a person's identity concerns every agent.
+All of them need the scope `admin`. A token that names agents decides the pairing requests of those agents only. Links,
+moves and the audit trail are refused for it: a person's identity, and most acts, concern every agent.
 """
 
 from holdfast.api.auth.access_token import Scope
-from holdfast.api.endpoint import HttpCall, route
+from holdfast.api.endpoint import HttpCall, Param, route
 from holdfast.api.shapes import access as shapes
-from holdfast.audit.action import Act
+from holdfast.api.shapes.audit import ActionList, actions_view
+from holdfast.audit.action import BY_NAME, Act, ActionFilter, act_named
+from holdfast.kernel.ids import Instant
+
+ACTIONS: dict[str, str | Param] = {
+    "actor": Param(
+        "only what this actor did: a token's id, `operator`, a principal or a user of the machine", default=""
+    ),
+    "verb": Param("only acts of this kind", {"type": "string", "enum": sorted(BY_NAME)}, parse=act_named),
+    "subject": Param("only what was done to this: an id, as a row shows it", default=""),
+    "since": Param("only from this time on, in milliseconds", {"type": "integer", "minimum": 0}, default=0),
+    "after": Param("`next` of the page before", {"type": "integer", "minimum": 0}, default=0),
+    "limit": Param("how many at most", {"type": "integer", "minimum": 1, "maximum": 1_000}, default=100),
+}
 
 
 def _by(call: HttpCall) -> str:
@@ -61,3 +74,14 @@ async def post_move(call: HttpCall) -> shapes.MovedOut:
     """Make a new address lead to the mailbox of an older one; 409 if the new address has its own history."""
     wish: shapes.MoveWish = call.body
     return shapes.moved_view(await call.viewer.whole("move").access.move(wish.old, wish.new, by=_by(call)))
+
+
+@route("GET /v1/actions", Scope.ADMIN, query=ACTIONS)
+async def get_actions(call: HttpCall) -> ActionList:
+    """The audit trail: actor, act, subject, time and origin, newest first."""
+    asked = call.query
+    wanted = ActionFilter(
+        actor=asked["actor"], act=asked["verb"], subject=asked["subject"], since=Instant(asked["since"])
+    )
+    found = await call.viewer.whole("actions").actions.list(wanted, after=asked["after"], limit=asked["limit"])
+    return actions_view(found, asked["limit"])

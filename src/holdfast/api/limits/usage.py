@@ -1,15 +1,17 @@
-"""The bytes of request bodies in memory, in total and per client and token.
+"""What clients and tokens use: bytes of request bodies in memory, and amounts within a window of time.
 
 A request reserves the bytes of its body before it reads any of them. If they do not fit, it waits up to `WAIT_MS` for
 other requests to end, and is then refused. The operator has extra bytes beyond the total, and its requests count for no
-client and no token.
+client and no token. The counts are in memory only and may be lost.
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
 from holdfast.api.errors import BodyMemoryFull, TooManyBytes
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.ids import Instant
 
 WAIT_MS = 5_000
 
@@ -62,3 +64,30 @@ class BodyMemory:
 
     def _exceeds(self, size: int, caps: Sequence[tuple[str, int]]) -> bool:
         return any(self._by_key[key] + size > most for key, most in caps)
+
+
+KEYS_MAX = 10_000
+
+
+class Allowance:
+    def __init__(self, clock: Clock, window_ms: int) -> None:
+        self._clock = clock
+        self._window_ms = window_ms
+        self._used: OrderedDict[str, tuple[Instant, int]] = OrderedDict()
+
+    def wait_ms(self, key: str, more: int, most: int) -> int:
+        """Milliseconds until `more` fits below `most`; 0 if it fits now. An empty window accepts any amount once."""
+        began, used = self._window(key)
+        return 0 if used == 0 or used + more <= most else max(1, began + self._window_ms - self._clock.now())
+
+    def use(self, key: str, amount: int) -> None:
+        began, used = self._window(key)
+        self._used[key] = (began, used + amount)
+        self._used.move_to_end(key)
+        if len(self._used) > KEYS_MAX:
+            self._used.popitem(last=False)
+
+    def _window(self, key: str) -> tuple[Instant, int]:
+        now = self._clock.now()
+        began, used = self._used.get(key, (now, 0))
+        return (began, used) if 0 <= now - began < self._window_ms else (now, 0)

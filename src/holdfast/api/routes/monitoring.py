@@ -1,0 +1,57 @@
+"""The routes that an operator watches: extractions from ended epochs, model costs, and connections.
+
+A connection of this process leads to the platform of a bot account, or to an MCP server.
+"""
+
+from holdfast.api.auth.access_token import Scope
+from holdfast.api.endpoint import HttpCall, Param, route
+from holdfast.api.shapes import monitoring as shapes
+from holdfast.audit.action import Act
+from holdfast.sessions.finalisation import FinishStep, finish_state
+
+STATES = [step.value for step in FinishStep]
+EXTRACTIONS = {
+    "state": Param("Only those in this state", {"type": "string", "enum": STATES}, parse=finish_state),
+    "agent": Param("Only this agent's"),
+    "session": Param("Only this session's"),
+    "limit": Param("How many at most", {"type": "integer", "minimum": 1, "maximum": 1_000}, default=100),
+}
+SPEND = {
+    "agent": Param("Only this agent's"),
+    "days": Param("So many days up to today (UTC)", {"type": "integer", "minimum": 1, "maximum": 366}, default=1),
+}
+OF_AGENT = {"agent": "only this agent's"}
+
+
+@route("GET /v1/finalisations", Scope.READ, query=EXTRACTIONS)
+async def get_finalisations(call: HttpCall) -> shapes.FinalisationsOut:
+    """Ended epochs and the progress of their extraction, newest first."""
+    return shapes.finalisations_view(await call.viewer.whole("finalisations").finalisations.list(**call.query))
+
+
+@route("POST /v1/finalisations/{finalisation}/retry", Scope.OPERATE, status=202, act=Act.FINALISATION_RETRIED)
+async def post_retry(call: HttpCall) -> shapes.FinalisationOut:
+    """Retry an extraction that has no attempts left."""
+    return shapes.finalisation_view(
+        await call.viewer.whole("finalisations").finalisations.retry(call.id("finalisation"))
+    )
+
+
+@route("GET /v1/spend", Scope.READ, query=SPEND)
+async def get_spend(call: HttpCall) -> shapes.Spending:
+    """The cost of models, by agent, model and task."""
+    return shapes.spending_view(await call.viewer.overview("spend").spend(**call.query), call.query["days"])
+
+
+@route("GET /v1/channels", Scope.READ, query=OF_AGENT)
+async def get_channels(call: HttpCall) -> shapes.ChannelStandings:
+    """The bot accounts of this process: the state of each connection, its time and its reason."""
+    found = call.viewer.overview("channels").channels()
+    return shapes.standings_view(one for one in found if call.query["agent"] in {None, one.agent})
+
+
+@route("GET /v1/tools", Scope.READ, query=OF_AGENT)
+async def get_tools(call: HttpCall) -> shapes.ToolServers:
+    """The MCP servers of this process: the state of each connection, its time, its reason and its tools."""
+    found = call.viewer.overview("tool_servers").tool_servers()
+    return shapes.servers_view(one for one in found if call.query["agent"] in {None, one.agent})

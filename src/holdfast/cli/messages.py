@@ -1,0 +1,146 @@
+"""`holdfast trace` and `attachment`: one message and its files. `replies` and `resend`: replies to chat platforms."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.api.shapes.monitoring import OutgoingReply, replies_view, reply_view
+from holdfast.api.shapes.shapes import Awaited, message_view
+from holdfast.cli.command import Runtime, visitor
+from holdfast.cli.options import AfterNumber, Limit, OnlyAgent
+from holdfast.cli.output import Heading, Output, Part, TextTable, facts, what_delivered_means, when, write_new
+from holdfast.inbox.address import check_part
+from holdfast.inbox.addressing import attachment_hash
+from holdfast.inbox.attachment_sql import find_attachment, read_attachment
+from holdfast.kernel.errors import AttachmentNotFound
+from holdfast.kernel.ids import MessageId, ReplyId
+from holdfast.outbox.post import ReplyState
+
+
+@visitor()
+async def trace(
+    runtime: Runtime,
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The id, as `holdfast send` prints it.")],
+) -> Output:
+    """Show what happened to a message.
+
+    The output has its acceptance, its turn, its reply, and the receipt of each memory provider.
+
+    \b
+    Examples:
+      holdfast trace msg_01k...
+      holdfast trace msg_01k... --json
+    """
+    found = await runtime.trace(MessageId(check_part("message", message)))
+    view = message_view(found)
+    turn = f"{view.turn}, attempt {view.attempt}" + (f", {found.phase}" if found.phase else "")
+    told = {
+        "accepted": f"{when(view.accepted_at)} as {view.id!r} from {view.sender!r}",
+        "chat": f"{view.chat!r} of agent {view.agent}",
+        "behind": f"{view.queued_behind} others" if view.queued_behind else None,
+        "session": view.session,
+        "turn": turn if view.turn is not None else None,
+        "awaits": _awaits(view.awaiting) if view.awaiting else None,
+        "reason": view.reason,
+        "reply": view.reply.state if view.reply else "none yet",
+        "draft": view.reply.draft if view.reply else None,
+    }
+    text: list[Part] = [Heading(f"{view.message}  {view.state}"), facts(told)]
+    if view.attachments:
+        kept = ((one.hash, one.name, one.media_type, one.bytes) for one in view.attachments)
+        text.append(TextTable(("attachment", "name", "type", "bytes"), kept))
+    if view.deliveries:
+        rows = ((one.provider, one.place, one.state, one.attempt, one.receipt, one.reason) for one in view.deliveries)
+        text.append(TextTable(("provider", "place", "state", "attempt", "receipt", "reason"), rows))
+        text += what_delivered_means(view.deliveries)
+    if view.reply:
+        text.append(f"\n{view.reply.text}")
+    return Output(view, *text)
+
+
+def _awaits(asked: Awaited) -> str:
+    if not asked.cut:
+        return f"/approve {asked.approval} or /deny {asked.approval}"
+    shown = f"`holdfast approvals show {asked.approval}`"
+    return f"/approve {asked.approval} DIGEST, with the digest from {shown}, or /deny {asked.approval}"
+
+
+@visitor()
+async def attachment(
+    runtime: Runtime,
+    hash: Annotated[str, typer.Argument(metavar="HASH", help="The SHA-256, as `holdfast trace` shows it.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The new file; an existing one is not changed.")],
+) -> Output:
+    """Save an attachment of a message to a file.
+
+    The content comes from the sender and may be harmful: open it with care.
+
+    \b
+    Examples:
+      holdfast attachment 9f86d081... --out picture.png
+    """
+    wanted = attachment_hash(hash)
+    found = await runtime.db.read(find_attachment(wanted))
+    body = await runtime.db.read(read_attachment(wanted))
+    if found is None or body is None:
+        raise AttachmentNotFound(f"there is no attachment {wanted}", hash=wanted)
+    write_new(out, body, option="--out")
+    return Output(
+        {"hash": wanted, "name": found.name, "media_type": found.media_type, "bytes": len(body)},
+        f"wrote    {out}\nsent as  {found.name} ({found.media_type}, {len(body)} bytes)",
+    )
+
+
+@visitor()
+async def replies(
+    runtime: Runtime,
+    *,
+    state: Annotated[ReplyState | None, typer.Option("--state", help="Only replies in this state.")] = None,
+    agent: OnlyAgent = None,
+    channel: Annotated[str | None, typer.Option("--channel", help="Only replies of this channel.")] = None,
+    after: AfterNumber = 0,
+    limit: Limit = 50,
+) -> Output:
+    """List replies to chat platforms, newest first.
+
+    \b
+    Examples:
+      holdfast replies
+      holdfast replies --state uncertain
+      holdfast replies --channel telegram --state failed --json
+    """
+    wanted = state.value if state else None
+    found = await runtime.replies.list(state=wanted, agent=agent, channel=channel, after=after, limit=limit)
+    view = replies_view(found, limit)
+    rows = (
+        (one.id, _state(one), one.address, one.attempt, when(one.due_at), one.reason or one.receipt)
+        for one in view.replies
+    )
+    return Output(view, TextTable(("reply", "state", "to", "attempt", "next try", "reason or receipt"), rows))
+
+
+def _state(one: OutgoingReply) -> str:
+    notes = [
+        "possible duplicate" if one.possible_duplicate else "",
+        "an unfinished draft may remain in the chat" if one.draft == "unknown" else "",
+    ]
+    noted = "; ".join(note for note in notes if note)
+    return f"{one.state} ({noted})" if noted else one.state
+
+
+@visitor(act="reply.resent", on="reply")
+async def resend(
+    runtime: Runtime,
+    reply: Annotated[str, typer.Argument(help="The id, as `holdfast replies --state uncertain` shows it.")],
+) -> Output:
+    """Send an uncertain or failed reply again.
+
+    If the platform already has the reply, it appears in the chat twice.
+
+    \b
+    Examples:
+      holdfast resend rep_01jd...
+    """
+    found = await runtime.replies.resend(ReplyId(reply))
+    return Output(reply_view(found), f"{reply} is {found.state}; a running `holdfast up` sends it.")

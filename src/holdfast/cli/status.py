@@ -1,0 +1,212 @@
+"""`holdfast health`, `channels` and `tools`: the state of the running process and of its connections.
+
+`holdfast up` shows the status of its channels and MCP servers on its terminal, and keeps it in a file for the commands.
+
+Rule 1: the file is valid only while its process serves the data folder. The process is identified by its id and the
+        time at which it took the folder, since a later process may have the same id.
+Rule 2: an error here never stops a channel, whether the terminal is gone or the disk is full.
+Rule 3: at most two lines per channel are printed: its first result, and that it is connected after all. The log has
+        every change.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from holdfast.api.shapes.shapes import health_view
+from holdfast.cli.command import Invocation, Runtime, command
+from holdfast.cli.output import OK, WRONG, Output, Part, TextTable, when
+from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
+
+FILE = "channels.json"
+
+
+class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
+    owner: str | None
+    channels: list[ChannelStatus]
+    servers: list[ToolServerStatus] = []
+
+
+class StatusFile:
+    def __init__(self, folder: Path, runtime: Runtime, say: Callable[[ChannelStatus | ToolServerStatus], None]) -> None:
+        self._folder = folder
+        self._file = folder / FILE
+        self._registry = runtime.channel_registry
+        self._runtime = runtime
+        self._say = say
+        self._said: dict[tuple[str, str], ConnectionState] = {}
+        self._is_due = False
+
+    def open(self) -> None:
+        """Report the current status and every change from now on."""
+        self._registry.watch(self._hear)
+        self._runtime.watch_tool_servers(self._hear_servers)
+        for one in self._registry.statuses():
+            self._hear(one)
+        self._hear_servers()
+
+    def close(self) -> None:
+        self._registry.watch(lambda _status: None)
+        self._runtime.watch_tool_servers(lambda: None)
+        with suppress(OSError):
+            self._file.unlink(missing_ok=True)
+
+    def _hear_servers(self) -> None:
+        for one in self._runtime.tool_servers():
+            self._tell((one.agent, f"mcp {one.server}"), one)
+
+    def _hear(self, one: ChannelStatus) -> None:
+        self._tell((one.agent, one.channel), one)
+
+    def _tell(self, key: tuple[str, str], one: ChannelStatus | ToolServerStatus) -> None:
+        if one.state is not ConnectionState.STARTING and self._said.get(key) not in {ConnectionState.UP, one.state}:
+            self._said[key] = one.state
+            with suppress(OSError, ValueError):  # the terminal is gone
+                self._say(one)
+        if not self._is_due:  # several changes are written together
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self.keep)
+
+    def keep(self) -> None:
+        """Write the current status to the file."""
+        self._is_due = False
+        from holdfast.runtime.app import owner_of
+
+        page = StatusPage(
+            owner=owner_of(self._folder),
+            channels=list(self._registry.statuses()),
+            servers=list(self._runtime.tool_servers()),
+        )
+        draft = self._file.with_suffix(f".{os.getpid()}")
+        with suppress(OSError):
+            handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+            with os.fdopen(handle, "wb") as opened:
+                opened.write(msgspec.json.encode(page))
+            draft.replace(self._file)
+
+
+def read_status(folder: Path) -> StatusPage | None:
+    """The status that the serving process wrote; None if no process serves the folder."""
+    from holdfast.runtime.app import served_by
+
+    owner = served_by(folder)
+    try:
+        page = msgspec.json.decode((folder / FILE).read_bytes(), type=StatusPage)
+    except (OSError, ValueError):  # the file is missing or malformed
+        return None
+    return page if owner is not None and page.owner == owner else None
+
+
+NOT_SERVED = "no process serves this data folder; start `holdfast up`"
+Statuses = Sequence[ChannelStatus] | Sequence[ToolServerStatus]
+
+
+@command()
+async def channels(invocation: Invocation) -> Output:
+    """Show which bots are connected, and errors.
+
+    The list has the bots of the running `holdfast up`, each with the time of its last change. HTTP, WebSocket and the
+    terminal are always available and not listed.
+
+    Exit code 1 if a bot is down, or if no `holdfast up` serves the data folder.
+
+    \b
+    Examples:
+      holdfast channels
+      holdfast channels --json
+    """
+    page = read_status(invocation.folder)
+    found = page.channels if page else []
+    rows = ((one.agent, one.channel, one.state.value, when(one.since), one.attempts, one.reason) for one in found)
+    table = TextTable(("agent", "channel", "state", "since", "attempts", "identity or reason"), rows)
+    return _connections("channels", found, table, served=page is not None)
+
+
+@command()
+async def tools(invocation: Invocation) -> Output:
+    """Show which MCP servers are connected, and errors.
+
+    The list has the servers of the running `holdfast up`, each with the time of its last change and the number of
+    reconnects. A program is confined by bubblewrap, by Landlock, or not at all: then it can read Holdfast's data. A
+    note explains why the strongest confinement is not in use. --json includes the names of the tools.
+
+    Exit code 1 if a server is down, or if no process serves the data folder.
+
+    \b
+    Examples:
+      holdfast tools
+      holdfast tools --json
+    """
+    page = read_status(invocation.folder)
+    found = page.servers if page else []
+    rows = (
+        (
+            one.agent,
+            one.server,
+            one.state.value,
+            when(one.since),
+            one.restarts,
+            len(one.tools),
+            f"{one.confinement}, user {one.user}" if one.user else one.confinement,
+            one.reason,
+        )
+        for one in found
+    )
+    table = TextTable(("agent", "server", "state", "since", "restarts", "tools", "confined by", "reason"), rows)
+    notes = (
+        f"note     {one.agent}/{one.server} is confined by {one.confinement}: {one.confinement_note}"
+        for one in found
+        if one.confinement_note
+    )
+    return _connections("servers", found, table, *notes, served=page is not None)
+
+
+def _connections(what: str, found: Statuses, *text: Part, served: bool) -> Output:
+    if not served:
+        return Output({"served": False, what: []}, f"{NOT_SERVED[0].upper()}{NOT_SERVED[1:]}.", code=WRONG)
+    return Output({"served": True, what: found}, *text, code=WRONG if _down(found) else OK)
+
+
+def _down(found: Statuses) -> list[ChannelStatus | ToolServerStatus]:
+    return [one for one in found if one.state is ConnectionState.DOWN]
+
+
+@command()
+async def health(invocation: Invocation) -> Output:
+    """Test a write, and whether a process is serving.
+
+    Exit code 1 if the write fails, or if no process serves the data folder, so that messages wait. The JSON field
+    `code` is `not_served` or the code of the store's error. Channels and MCP servers that are down are listed but do
+    not change the exit code; see `holdfast channels` and `holdfast tools`.
+
+    \b
+    Examples:
+      holdfast health
+      holdfast health --json
+    """
+    async with invocation.visiting() as runtime:
+        found = await runtime.health()
+    served = invocation.is_served
+    if found.ok and not served:
+        found = replace(found, ok=False, code="not_served", why=NOT_SERVED)
+    page = read_status(invocation.folder)
+    down, lost = (_down(page.channels), _down(page.servers)) if page else ([], [])
+    if found.ok:
+        megabytes = (found.wal_bytes or 0) // 1_000_000
+        log = f"; its write-ahead log has {megabytes} MB" if megabytes else ""
+        text = f"ok: a write took {found.proved_write_ms} ms; a process serves the data folder{log}"
+    else:
+        wrote = "" if found.proved_write_ms is None else f" (a write took {found.proved_write_ms} ms)"
+        text = f"not ok: {found.code}: {found.why}{wrote}"
+    view = {
+        **msgspec.to_builtins(health_view(found)),
+        "served": served,
+        "channels_down": down,
+        "servers_down": lost,
+    }
+    return Output(view, text, *(one.sentence for one in (*down, *lost)), code=OK if found.ok else WRONG)
