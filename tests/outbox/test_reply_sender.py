@@ -13,9 +13,8 @@ import pytest
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities
 from holdfast.inbox.channels import Channels
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import accepted_message
-from holdfast.kernel.ids import AgentName
+from holdfast.inbox.message import Arrival, accepted_message
+from holdfast.kernel.ids import AgentName, Principal
 from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Sent
 from holdfast.outbox.reply_sender import ReplySender
 from holdfast.outbox.reply_sql import list_replies
@@ -88,8 +87,10 @@ class Street:
     async def say(self, runtime, text, *, chat="7", channel="telegram"):
         address = Address(agent=MAIN, channel=channel, type="dm", chat=chat)
         message = runtime.gateway.new_message()
-        received = Received(address=address, event_id=message, sender="telegram:7", text=text)
-        return accepted_message(await runtime.gateway.accept(received, message=message))
+        arrival = Arrival(
+            address=address, event_id=message, principal=Principal("telegram:7"), text=text, message=message
+        )
+        return accepted_message(await runtime.gateway.accept(arrival))
 
     async def rest(self, seconds=30.0):
         passed = asyncio.Event()

@@ -20,8 +20,7 @@ from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import Address, agent_name, check_part, sender_of_chat
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.inbox.directory import locate
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Origin, accepted_message
+from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Arrival, Origin, accepted_message
 from holdfast.inbox.message_trace import MessageTrace
 from holdfast.inbox.receiver import ChannelRegistry
 from holdfast.kernel import log
@@ -181,12 +180,12 @@ class Runtime:
         Without a `sender` the chat is the sender: two chats are two people unless they are linked.
         """
         address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
-        event_id = id if id is not None else self._new_id("ext")
+        event_id = id if id is not None else self.ports.new_id("ext")
         who = sender if sender is not None else sender_of_chat(chat)
-        received = Received(
+        arrival = Arrival(
             address=address,
             event_id=event_id,
-            sender=who,
+            principal=Principal(who),
             text=text,
             human=origin.human,
             hop=origin.hop,
@@ -195,8 +194,9 @@ class Runtime:
             token=origin.token,
             request=request,
             rank=origin.rank,
+            message=message or MessageId(""),
         )
-        return await self.gateway.accept(received, message=message)
+        return await self.gateway.accept(arrival)
 
     async def send(self, chat: str, text: str, **how: Unpack[SendOptions]) -> MessageId:
         """Make one message durable and return its id. Repeating the same `id` returns the same message.
@@ -403,7 +403,7 @@ class Runtime:
         Without an agent, all agents forget the person. Repeating an `id` returns the request's present state.
         """
         request = ForgetRequest(
-            id=ForgetId(id if id is not None else self._new_id("forget")),
+            id=ForgetId(id if id is not None else self.ports.new_id("forget")),
             agent=AgentName(agent) if agent is not None else None,
             session=SessionId(session) if session is not None else None,
             person=Principal(person) if person is not None else None,
@@ -458,7 +458,7 @@ class Runtime:
 
     async def revoke_notes(self, agent: str | None = None, *, author: str = "", chat: str = "") -> Revoked:
         """Remove the notes written from an author's messages, or in a chat. Raises `InvalidInput`."""
-        name, origin = self.named(agent), self._new_id("revoke")
+        name, origin = self.named(agent), self.ports.new_id("revoke")
         access = self._agents.policy(name).access
         return await self._notes.revoke(name, access, author=author, chat=chat, by="user", origin=origin)
 
@@ -581,9 +581,6 @@ class Runtime:
         if isinstance(begun, Busy):
             raise OperationBusy(f"operation {begun.operation} is compressing {session}", operation=begun.operation)
         return begun
-
-    def _new_id(self, prefix: str) -> str:
-        return self.ports.new_id(prefix)
 
 
 async def _reply_in(feed: Feed) -> str | None:
