@@ -11,11 +11,10 @@ import asyncio
 from collections.abc import Sequence
 
 from holdfast.kernel import log
-from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event, Topic
-from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
 from holdfast.kernel.spans import DELIVER, span
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
 from holdfast.memory.lane import (

@@ -14,10 +14,9 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from holdfast.kernel import log
-from holdfast.kernel.claim_loop import Batch, ClaimLoop
 from holdfast.kernel.ids import AgentName, Instant
+from holdfast.kernel.loop import Batch, ClaimLoop, TaskSet
 from holdfast.kernel.notifier import Event, Topic
-from holdfast.kernel.task_set import TaskSet
 from holdfast.memory.cursor_sql import next_overdue, schedule_overdue
 from holdfast.memory.delivery_call import ProviderDelivery
 from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey

@@ -15,9 +15,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
-from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 from holdfast.memory.delivery import (
     Delivered,

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.errors import AgentNotFound
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.retry import CircuitBreaker
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, DeliveryView
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.notes import NotesPort

@@ -10,11 +10,10 @@ from dataclasses import replace
 from holdfast.inbox.channel import Channel, Editing
 from holdfast.inbox.channels import ChannelKey
 from holdfast.kernel import log
-from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event, Topic
-from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
 from holdfast.kernel.spans import POST, span
 from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
 from holdfast.outbox.reply import (

@@ -13,9 +13,8 @@ from functools import partial
 from holdfast.inbox.channel import Editing
 from holdfast.inbox.channels import Channels
 from holdfast.kernel.ids import Instant, MessageId
-from holdfast.kernel.loop import Loop
+from holdfast.kernel.loop import Loop, TaskSet
 from holdfast.kernel.notifier import DELTA, Event
-from holdfast.kernel.task_set import TaskSet
 from holdfast.outbox.destination_sql import find_destination
 from holdfast.outbox.draft import EVERY_MS_MIN, FIRST_AFTER_CHARS, first_due
 from holdfast.outbox.draft_sql import take_stray_drafts

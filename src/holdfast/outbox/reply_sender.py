@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from holdfast.inbox.channels import ChannelKey, Channels
 from holdfast.kernel import log
-from holdfast.kernel.claim_loop import IDLE_MS, Batch, ClaimLoop
 from holdfast.kernel.errors import AgentNotFound
 from holdfast.kernel.ids import Instant
+from holdfast.kernel.loop import IDLE_MS, Batch, ClaimLoop
 from holdfast.kernel.notifier import Topic
 from holdfast.outbox.account_sender import AccountSender
 from holdfast.outbox.reply import ReplyClaim, SendPolicy

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 from holdfast.kernel import log
-from holdfast.kernel.claim_loop import ClaimLoop
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.loop import Loop
+from holdfast.kernel.loop import ClaimLoop, Loop
 from holdfast.kernel.notifier import Notifier, Topic
 from holdfast.kernel.tasks import Task, Tasks
 from holdfast.store.membership import Member

@@ -17,11 +17,10 @@ from typing import TypeVar
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, ModelFailed, SessionNotFound, StoreUnavailable, SummaryStale
 from holdfast.kernel.ids import AgentName, NodeId, OperationId, SessionId
-from holdfast.kernel.loop import Loop
+from holdfast.kernel.loop import Loop, TaskSet
 from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.spans import COMPRESS as COMPRESS_SPAN
 from holdfast.kernel.spans import span
-from holdfast.kernel.task_set import TaskSet
 from holdfast.sessions.compression import (
     COMPRESS,
     Busy,

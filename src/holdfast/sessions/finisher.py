@@ -12,11 +12,10 @@ The finisher works on a limited number of epochs at a time.
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from holdfast.kernel import log
-from holdfast.kernel.claim_loop import IDLE_MS, Batch, ClaimLoop
 from holdfast.kernel.dates import Offset
 from holdfast.kernel.errors import AgentNotFound, ClaimLost, HoldfastError, ModelFailed
 from holdfast.kernel.ids import AgentName, Instant
-from holdfast.kernel.loop import log_failure
+from holdfast.kernel.loop import IDLE_MS, Batch, ClaimLoop, log_failure
 from holdfast.kernel.notifier import Topic
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.spans import FINISH, span
