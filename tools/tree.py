@@ -31,8 +31,8 @@ ACTING = {
 }
 ALSO_PURE = {
     *("api/auth/access_token.py", "api/auth/login.py", "api/auth/token_binding.py", "api/limits/server_limits.py"),
-    *("providers/*/naming.py", "providers/local/ranking.py", "providers/local/stemmer.py"),
-    *("providers/local/scene.py", "providers/local/synonyms.py", "providers/local/tokenizer.py"),
+    *("providers/*/naming.py", "providers/local/ranking.py", "providers/local/synonyms.py"),
+    *("providers/local/tokenizer.py",),
     *("store/encryption/key.py", "store/script.py", "store/postgres/dialect.py", "store/gauges.py"),
 }
 

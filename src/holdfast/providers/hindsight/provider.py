@@ -34,12 +34,9 @@ class HindsightProvider:
         self._client = HindsightClient(settings, key, setup.clock)
         settle_ms = round(settings.settle_s * 1000)
         self._writer = DocumentWriter(self._client, setup.clock, setup.tasks, settle_ms=settle_ms)
-        self._quiet_ms = round(settings.timeout_s * 1000) + 10_000
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
-            renderer=RENDERER, retracts=True, quiet_ms=self._quiet_ms, repeats=True, delivered_means=DELIVERED_MEANS
+        quiet_ms = round(settings.timeout_s * 1000) + 10_000
+        self.capabilities = Capabilities(
+            renderer=RENDERER, retracts=True, quiet_ms=quiet_ms, repeats=True, delivered_means=DELIVERED_MEANS
         )
 
     async def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:

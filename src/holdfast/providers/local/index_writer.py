@@ -17,8 +17,15 @@ from holdfast.kernel.dates import tells_time
 from holdfast.memory.delivery import Delivered, Erasure, MemoryNote, Op, Outcome, Parcel, Refused
 from holdfast.memory.visibility import is_group, person_scope
 from holdfast.providers.local import postings
-from holdfast.providers.local.scene import SCENE_LINES_MAX, line_id, position_of, scene_of
-from holdfast.providers.local.scopes import IndexScope, LineScopes, count_lines, discount_lines, line_scopes, numbers_of
+from holdfast.providers.local.postings import (
+    IndexScope,
+    LineScopes,
+    count_lines,
+    discount_lines,
+    line_scopes,
+    numbers_of,
+)
+from holdfast.providers.local.ranking import SCENE_LINES_MAX, line_id, position_of, scene_of
 from holdfast.providers.local.tokenizer import stems, words
 
 SCENE_GAP_MS = 6 * 3_600_000  # a pause of this length ends a scene

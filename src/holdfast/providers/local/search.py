@@ -1,7 +1,7 @@
 """Searching the index, in two phases: postings give the candidates, and only these lines are read and ranked.
 
-Rule 1: every statement that reads lines holds the boundaries of memory/recall.py (`_VISIBLE`). The scopes of scopes.py
-        skip nearly all lines outside them, so the cost of a query does not grow with other people's lines.
+Rule 1: every statement that reads lines holds the boundaries of memory/recall.py (`_VISIBLE`). The scopes of
+        postings.py skip nearly all lines outside them, so the cost of a query does not grow with other people's lines.
 Rule 2: a query reads a limited number of postings and lines, however many there are.
 
 Visible lines: those of the same agent in the same session or chat; the asker's private turns, anywhere but in a group
@@ -25,6 +25,7 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.local import postings
 from holdfast.providers.local.index_writer import decode
+from holdfast.providers.local.postings import AskedScopes, asked_scopes
 from holdfast.providers.local.ranking import (
     IndexedLine,
     ParsedQuestion,
@@ -37,7 +38,6 @@ from holdfast.providers.local.ranking import (
     spread_scores,
     with_scenes,
 )
-from holdfast.providers.local.scopes import AskedScopes, asked_scopes
 
 READ_MAX = 3_000  # postings that one question reads, those of rare terms first
 VOICES_MAX = 200  # speakers whose names are compared with the question
