@@ -224,7 +224,7 @@ MAY_CATCH_EVERYTHING = {
     "sessions/compressor.py": "the top of a compression: whoever waits for it gets the error, or the log does",
     "inbox/router.py": "what a message meets is raised again, until the message is on record as refused",
     "kernel/loop.py": "the top of every loop, task and claim: logs once, and the others go on",
-    "outbox/account_sender.py": "a channel is somebody else's code: what it posted before it raised is uncertain",
+    "outbox/reply_sender.py": "a channel is somebody else's code: what it posted before it raised is uncertain",
     "tools/toolbox.py": "a tool is somebody else's code: what it raises is told to the model",
     "turns/interruption.py": "the error of either side of a race is raised where the race is awaited",
     "store/sqlite/batch.py": "a bug in one script becomes that call's outcome and spares its neighbours",

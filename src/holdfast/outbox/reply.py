@@ -279,9 +279,13 @@ class PostedReply:
     state: str
     attempt: int
     parts_sent: int
-    possible_duplicate: bool  # a piece may have been posted twice
+    doubts: int
     at: Instant
     due_at: Instant | None
     receipt: str | None
     reason: str | None
     draft: str | None = None  # the fate of its draft, if there was one (`DraftFate`)
+
+    @property
+    def possible_duplicate(self) -> bool:
+        return is_possible_duplicate(self.state, self.doubts)

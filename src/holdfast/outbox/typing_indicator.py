@@ -14,8 +14,8 @@ from holdfast.inbox.channels import Channels
 from holdfast.kernel.ids import Instant, MessageId
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Event
-from holdfast.outbox.destination_sql import find_destination
 from holdfast.outbox.post import PULLED
+from holdfast.outbox.reply_sql import find_destination
 from holdfast.store.ports import Ports
 from holdfast.turns.turn import TurnEvent
 

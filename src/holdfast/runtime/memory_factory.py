@@ -21,9 +21,8 @@ from holdfast.runtime.environment import Environment
 from holdfast.runtime.plugins import BuiltIn, find_factory
 from holdfast.runtime.tool_factory import MEMORY, wanted_tools, with_tools
 from holdfast.store.database import Database
-from holdfast.tools.joined_tools import JoinedTools
 from holdfast.tools.memory import make_memory_tool
-from holdfast.tools.toolbox import ToolBox
+from holdfast.tools.toolbox import JoinedTools, ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.tool import built_in
 

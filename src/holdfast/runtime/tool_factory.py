@@ -21,11 +21,10 @@ from holdfast.memory.visibility import is_chat_alone
 from holdfast.runtime.environment import Environment
 from holdfast.store.database import Database
 from holdfast.tools import history, recall, send_message
-from holdfast.tools.joined_tools import JoinedTools
 from holdfast.tools.mcp.server import Connect, McpServer
 from holdfast.tools.mcp.settings import read_settings
 from holdfast.tools.mcp.tools import McpTools
-from holdfast.tools.toolbox import ToolBox
+from holdfast.tools.toolbox import JoinedTools, ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.chained_tools import may_message
 from holdfast.turns.journal import Recalled

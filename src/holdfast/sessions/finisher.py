@@ -22,8 +22,14 @@ from holdfast.kernel.spans import FINISH, span
 from holdfast.kernel.time_zones import UTC, zone_offset
 from holdfast.memory.notes_sql import read_memory
 from holdfast.sessions.expiry import cutoffs
-from holdfast.sessions.extraction import Notes, Unusable, extraction_request, parse_answer
-from holdfast.sessions.extraction_rules import ExtractionResult, decode_result
+from holdfast.sessions.extraction import (
+    ExtractionResult,
+    Notes,
+    Unusable,
+    decode_result,
+    extraction_request,
+    parse_answer,
+)
 from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
 from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishPolicy, FinishStep, put_off
 from holdfast.sessions.finalisation_sql import (

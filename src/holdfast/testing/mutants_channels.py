@@ -18,7 +18,7 @@ from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.ids import AgentName, ReplyId
 from holdfast.memory import recall, recaller
 from holdfast.memory.visibility import is_group
-from holdfast.outbox import agent_message_sql, draft_sql, reply_sql
+from holdfast.outbox import draft_sql, reply_sql
 from holdfast.outbox.draft import Draft, DraftIntent, DraftState
 from holdfast.outbox.post import Post
 from holdfast.store import upkeep_sql
@@ -179,7 +179,7 @@ def hops_begin_again() -> Sequence[Patch]:
 @mutant("I25", budget=10, area=AGENTS)
 def letters_count_one_hop() -> Sequence[Patch]:
     """A message to another agent counts one hop, however many there were before it."""
-    honest = agent_message_sql.send_messages
+    honest = reply_sql.send_messages
 
     def broken(claim: Claim, turn: Turn, messages: Sequence[OutgoingMessage]) -> Script[None]:
         yield from honest(claim, replace(turn, hop=0), messages)

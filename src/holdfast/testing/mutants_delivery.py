@@ -11,7 +11,7 @@ from holdfast.memory import cursor_sql, delivery_call, lane_sql, parcel_sql, set
 from holdfast.memory.cursor_sql import DeliveryRow
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
 from holdfast.memory.delivery_call import ProviderDelivery
-from holdfast.memory.erase_sql import units_of
+from holdfast.memory.forget_sql import units_of
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
