@@ -19,8 +19,8 @@ from holdfast.memory.provider import Configured
 from holdfast.memory.providers import Providers
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
-from holdfast.runtime.memory_factory import with_memory
 from holdfast.runtime.runtime import Runtime
+from holdfast.runtime.tool_factory import with_memory
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
 from holdfast.turns.policy import AgentPolicy

@@ -36,10 +36,16 @@ class HoldfastError(Exception):
         if hint := context.get("hint"):
             self.hint = str(hint)
 
+    @property
+    def vendor(self) -> VendorError:
+        """The error response of a vendor or platform; `NO_ANSWER` if there was none."""
+        found = self.context.get("vendor")
+        return found if isinstance(found, VendorError) else NO_ANSWER
 
-def _vendor_of(error: HoldfastError) -> VendorError:
-    found = error.context.get("vendor")
-    return found if isinstance(found, VendorError) else NO_ANSWER
+    @property
+    def reason(self) -> str:
+        """The message for operators. Senders and the log get `str(error)`, without the vendor's words."""
+        return self.vendor.added_to(str(self))
 
 
 # --- retry later -------------------------------------------------------------------------
@@ -113,32 +119,12 @@ class ModelFailed(HoldfastError, remedy=Remedy.RETRY):
         wait_ms = self.context.get("retry_after_ms")
         return wait_ms if isinstance(wait_ms, int) else 0
 
-    @property
-    def vendor(self) -> VendorError:
-        """The vendor's error response; `NO_ANSWER` if there was none."""
-        return _vendor_of(self)
-
-    @property
-    def reason(self) -> str:
-        """The message for operators, stored with the turn. The sender sees `str(error)`, without the vendor's words."""
-        return self.vendor.added_to(str(self))
-
 
 class ChannelFailed(HoldfastError, remedy=Remedy.RETRY):
     """A channel lost the connection to its platform; it reconnects with increasing delays."""
 
     code = "channel_failed"
     hint = "Check the reason in the message. Accepted messages are still answered; replies wait for the channel."
-
-    @property
-    def vendor(self) -> VendorError:
-        """The platform's error response; `NO_ANSWER` if there was none."""
-        return _vendor_of(self)
-
-    @property
-    def reason(self) -> str:
-        """The message for operators. The log records `str(error)` and `vendor.fields` instead."""
-        return self.vendor.added_to(str(self))
 
 
 # --- the caller must change the request ------------------------------------------------------------

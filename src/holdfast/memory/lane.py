@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
-from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, short
 from holdfast.memory.delivery import (
     Delivered,
     DeliveryState,
@@ -31,7 +31,6 @@ from holdfast.memory.delivery import (
 )
 from holdfast.turns.policy import DAY_MS
 
-REASON_CHARS_MAX = 400
 SEEN_MAX = 256  # attempts per provider in the tally
 
 
@@ -86,8 +85,7 @@ class Settlement:
 
     @property
     def kept_reason(self) -> str | None:
-        """The reason as stored. The log gets `vendor.fields` instead of the vendor's error text."""
-        return _short(self.vendor.added_to(self.reason or "")) or None
+        return self.vendor.kept(self.reason)
 
     @property
     def leaves_doubt(self) -> bool:
@@ -128,9 +126,9 @@ def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance:
     delay_ms = policy.retry.delay_ms(package.parcel.attempt, chance)
     match outcome:
         case Delivered(receipt):
-            return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt=_short(receipt))
+            return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt=short(receipt))
         case Refused(reason):
-            return Settlement(n=package.n, state=DeliveryState.PARKED, reason=_short(reason))
+            return Settlement(n=package.n, state=DeliveryState.PARKED, reason=short(reason))
         case Uncertain(reason, retry_after_ms, suspect) | Unreachable(reason, retry_after_ms, suspect):
             uncertain = isinstance(outcome, Uncertain)
             if suspect and (why := blamed(package, policy, known)):
@@ -138,13 +136,13 @@ def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance:
                 return Settlement(
                     n=package.n,
                     state=DeliveryState.PARKED,
-                    reason=_short(f"{why}{doubt}: {reason}"),
+                    reason=short(f"{why}{doubt}: {reason}"),
                     doubtful=uncertain,
                 )
             return Settlement(
                 n=package.n,
                 state=DeliveryState.UNCERTAIN if uncertain else DeliveryState.SCHEDULED,
-                reason=_short(reason),
+                reason=short(reason),
                 delay_ms=max(delay_ms, retry_after_ms or 0),
                 suspect=suspect,
                 failing=suspect or not uncertain,
@@ -289,8 +287,3 @@ def _texts(parcel: Parcel) -> set[str]:
     if parcel.op is not Op.REMEMBER or parcel.note is None:
         return set()
     return {text for text in (parcel.note.text.strip(), parcel.note.old_text.strip()) if text}
-
-
-def _short(text: str) -> str:
-    """A provider's error text on one line, shortened, without NUL."""
-    return " ".join(text.replace("\0", "").split())[:REASON_CHARS_MAX]

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.naming import CallerDirectory, NamingInputs
 from holdfast.memory.visibility import Audience, is_agent
 from holdfast.turns.framing import label, quoted
 
@@ -83,6 +83,36 @@ class RecallPolicy:
     private_in_groups: bool = False
     shares_all: bool = False  # memory.sharing = "agent": every private conversation sees the agent's whole memory
     enabled: bool = True
+
+
+def make_query(
+    key: RecallKey,
+    text: str,
+    policy: RecallPolicy,
+    *,
+    agent: AgentName,
+    address: str,
+    where: CallerDirectory,
+    group: bool = False,
+) -> RecallQuery:
+    """The query of a turn, or of a person at an address, within the operator's policy."""
+    naming = NamingInputs(
+        agent=agent,
+        session=key.session,
+        principal=key.principal,
+        address=address,
+        directory=where.directory,
+        repo=where.repo,
+    )
+    return RecallQuery(
+        key=key,
+        naming=naming,
+        text=text,
+        group=group,
+        private_in_groups=policy.private_in_groups,
+        shares_all=policy.shares_all,
+        limit=policy.limit,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

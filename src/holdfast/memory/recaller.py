@@ -25,7 +25,6 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.spans import RECALL, span
 from holdfast.kernel.tasks import Task, Tasks
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import Provider
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall import (
@@ -36,6 +35,7 @@ from holdfast.memory.recall import (
     Recollection,
     choose,
     frame,
+    make_query,
     plain_words,
 )
 from holdfast.memory.visibility import is_chat_alone
@@ -239,22 +239,10 @@ def query_of(
 ) -> RecallQuery:
     """The recall query of a turn; with `head_seq`, that of the next turn."""
     head = turn.first_seq - 1 if head_seq is None else head_seq
-    return RecallQuery(
-        key=RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal),
-        naming=NamingInputs(
-            agent=claim.agent,
-            session=turn.session,
-            principal=turn.principal,
-            address=claim.address,
-            directory=turn.where.directory,
-            repo=turn.where.repo,
-        ),
-        text="\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid)),
-        group=is_chat_alone(claim.address, turn.principal, shared=turn.shared),
-        private_in_groups=policy.private_in_groups,
-        shares_all=policy.shares_all,
-        limit=policy.limit,
-    )
+    key = RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal)
+    text = "\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid))
+    group = is_chat_alone(claim.address, turn.principal, shared=turn.shared)
+    return make_query(key, text, policy, agent=claim.agent, address=claim.address, where=turn.where, group=group)
 
 
 def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Context | None) -> Recalled | None:

@@ -207,7 +207,7 @@ def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]
         goes_on=int(goes_on),
         settled=int(settlement.state in OVER),
         receipt=plain(settlement.receipt),
-        reason=plain(settlement.kept_reason),
+        reason=plain(settlement.vendor.kept(settlement.reason)),
         draft=None if settlement.draft is None else settlement.draft.value,
     )
     row = yield from one(STANDING, n=claim.n)

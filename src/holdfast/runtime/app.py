@@ -25,11 +25,9 @@ from holdfast.models.choose import make_models
 from holdfast.models.detect import detect_model
 from holdfast.models.settings import ModelSettings
 from holdfast.runtime.assembly import assemble
-from holdfast.runtime.channel_factory import make_channels
-from holdfast.runtime.environment import Environment
-from holdfast.runtime.memory_factory import make_memory
+from holdfast.runtime.plugins import Environment, make_channels
 from holdfast.runtime.runtime import Runtime
-from holdfast.runtime.tool_factory import silent_notes, with_servers
+from holdfast.runtime.tool_factory import make_memory, silent_notes, with_servers
 from holdfast.store.damage import WatchedDatabase
 from holdfast.store.data_folder import check_owner, make_private
 from holdfast.store.database import Database

@@ -29,7 +29,6 @@ from holdfast.memory.visibility import AGENTS
 from holdfast.models.choose import make_models, models_in
 from holdfast.models.detect import detect_model
 from holdfast.models.settings import parse_settings
-from holdfast.runtime.channel_factory import make_channel
 from holdfast.runtime.connection_check import (
     Attempt,
     Attemptable,
@@ -39,8 +38,7 @@ from holdfast.runtime.connection_check import (
     ask_provider,
     attempt_all,
 )
-from holdfast.runtime.environment import Environment
-from holdfast.runtime.memory_factory import EMBEDDED, make_provider
+from holdfast.runtime.plugins import EMBEDDED, Environment, make_channel, make_provider
 from holdfast.runtime.tool_factory import check_talks_of, silent_notes, wanted_tools
 from holdfast.tools.mcp.confinement import Confine
 from holdfast.tools.mcp.settings import McpSettings

@@ -33,12 +33,11 @@ from holdfast.memory.forget import ForgetRequest, Forgetting
 from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
 from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import AgentNotes, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
 from holdfast.memory.notes_review import NoteForReview, Revoked
 from holdfast.memory.notes_service import audience_of
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects, read_memory
-from holdfast.memory.recall import RecallKey, RecallOutcome, RecallQuery, choose
+from holdfast.memory.recall import RecallKey, RecallOutcome, choose, make_query
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
 from holdfast.memory.settle_sql import replay_delivery
 from holdfast.outbox.replies import Replies
@@ -363,22 +362,8 @@ class Runtime:
         name = self._whom(agent)
         policy = self._agents.policy(name).recall
         address = str(Address(agent=name, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
-        where = locate(directory)
-        query = RecallQuery(
-            key=RecallKey(session=SessionId(""), epoch=0, head_seq=0, principal=who),
-            naming=NamingInputs(
-                agent=name,
-                session=SessionId(""),
-                principal=who,
-                address=address,
-                directory=where.directory,
-                repo=where.repo,
-            ),
-            text=text,
-            private_in_groups=policy.private_in_groups,
-            shares_all=policy.shares_all,
-            limit=policy.limit,
-        )
+        key = RecallKey(session=SessionId(""), epoch=0, head_seq=0, principal=who)
+        query = make_query(key, text, policy, agent=name, address=address, where=locate(directory))
         found = await self._recaller.recall(query, policy)
         return replace(found, memories=choose(found.memories, policy))
 
