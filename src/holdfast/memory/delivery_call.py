@@ -183,16 +183,14 @@ class ProviderDelivery:
         return None
 
     async def _deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
-        agent, provider = self.key.agent, self.key.provider
-        with span(
-            DELIVER,
-            provider,
-            gen_ai_agent_name=agent,
-            holdfast_provider_name=provider,
-            holdfast_delivery_units=len(parcels),
-        ) as seen:
+        name = self.key.provider
+        about = {"gen_ai_agent_name": self.key.agent, "holdfast_provider_name": name}
+        with span(DELIVER, name, **about, holdfast_delivery_units=len(parcels)) as seen:
             outcomes = await self._call(parcels)
             seen.note(holdfast_delivery_delivered=sum(isinstance(one, Delivered) for one in outcomes))
+        for parcel, outcome in zip(parcels, outcomes, strict=True):
+            self._learn(outcome, parcel.place)
+            self._tally.note(outcome, parcel.place)
         return outcomes
 
     async def _call(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
@@ -210,9 +208,6 @@ class ProviderDelivery:
             outcomes = [Uncertain(f"the provider's code failed: {type(error).__name__}") for _ in parcels]
         if len(outcomes) != len(parcels):
             outcomes = [Uncertain(f"{len(outcomes)} outcomes for {len(parcels)} parcels") for _ in parcels]
-        for parcel, outcome in zip(parcels, outcomes, strict=True):
-            self._learn(outcome, parcel.place)
-            self._tally.note(outcome, parcel.place)
         return outcomes
 
     def _learn(self, outcome: Outcome, place: str) -> None:

@@ -139,9 +139,11 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
 
     def wait_ms(self) -> float:
         """Until the circuit of a provider with due lanes allows a call."""
+        if not self.due:
+            return CHECK_EVERY_MS
         now = self._ports.clock.now()
         waits = [self._deliveries[key].circuit.reopens_at - now for key in self.due]
-        return max(POLL_MS_MIN, min([POLL_MS, *(wait for wait in waits if wait > 0)])) if waits else CHECK_EVERY_MS
+        return max(POLL_MS_MIN, min([POLL_MS, *(wait for wait in waits if wait > 0)]))
 
     # --- indexes
 

@@ -13,7 +13,7 @@ Rule 4: a failure counts against a unit only if another unit of the provider was
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
@@ -118,17 +118,12 @@ UNKNOWN = Wellness()
 
 def settle(package: Package, outcome: Outcome, policy: DispatchPolicy, chance: float, known: Wellness) -> Settlement:
     """The settlement after an attempt."""
-    settled = _settled(package, outcome, policy, chance, known)
-    return settled if isinstance(outcome, Delivered) else replace(settled, vendor=outcome.vendor)
-
-
-def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance: float, known: Wellness) -> Settlement:
     delay_ms = policy.retry.delay_ms(package.parcel.attempt, chance)
     match outcome:
         case Delivered(receipt):
             return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt=short(receipt))
         case Refused(reason):
-            return Settlement(n=package.n, state=DeliveryState.PARKED, reason=short(reason))
+            return Settlement(n=package.n, state=DeliveryState.PARKED, reason=short(reason), vendor=outcome.vendor)
         case Uncertain(reason, retry_after_ms, suspect) | Unreachable(reason, retry_after_ms, suspect):
             uncertain = isinstance(outcome, Uncertain)
             if suspect and (why := blamed(package, policy, known)):
@@ -138,6 +133,7 @@ def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance:
                     state=DeliveryState.PARKED,
                     reason=short(f"{why}{doubt}: {reason}"),
                     doubtful=uncertain,
+                    vendor=outcome.vendor,
                 )
             return Settlement(
                 n=package.n,
@@ -146,6 +142,7 @@ def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance:
                 delay_ms=max(delay_ms, retry_after_ms or 0),
                 suspect=suspect,
                 failing=suspect or not uncertain,
+                vendor=outcome.vendor,
             )
 
 

@@ -5,7 +5,7 @@ All changes go through this module: on return a change is durable, and its deliv
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from holdfast.audit.actor import acting
 from holdfast.inbox.access_sql import is_admitted
@@ -190,11 +190,10 @@ class Brief:
 
     instructions: str = ""
     notes: str = ""
+    text: str = field(init=False)  # both, for counting tokens
 
-    @property
-    def text(self) -> str:
-        """Both, for counting tokens."""
-        return f"{self.instructions}{self.notes}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", f"{self.instructions}{self.notes}")
 
 
 class Briefing:

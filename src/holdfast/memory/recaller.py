@@ -92,7 +92,12 @@ class Recaller:
         if not policy.enabled or not able:
             return RecallOutcome(key=query.key)
         ahead = self._prefetched.pop(query.key, None)
-        left_out = {name: why for name in able if (why := self._why_not(LaneKey(query.agent, name)))}
+        circuits = {name: self._circuits[LaneKey(query.agent, name)] for name in able}
+        left_out = {
+            name: f"{name} was not asked: it did not answer {circuit.failures} times in a row"
+            for name, circuit in circuits.items()
+            if circuit.is_open
+        }
         for name in left_out:
             self._probe(name, able[name], query, policy)
         asked = self._ask({name: one for name, one in able.items() if name not in left_out}, query)
@@ -109,13 +114,6 @@ class Recaller:
             if ahead is not None:
                 ahead.drop()
         return _found(query.key, asked, ahead, policy)
-
-    def _why_not(self, key: LaneKey) -> str | None:
-        """The reason to skip the provider; None if it is queried."""
-        circuit = self._circuits[key]
-        if not circuit.is_open:
-            return None
-        return f"{key.provider} was not asked: it did not answer {circuit.failures} times in a row"
 
     def _missed(self, key: LaneKey) -> None:
         """Record a failure, or an answer that exceeded the budget."""
@@ -183,7 +181,9 @@ class Recaller:
             async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
                 widened = await self._widened(query)
                 asked.kin, is_asked = widened.kin, True
-                asked.answers[name] = _allowed(widened, await _recall(name, provider, widened))
+                found, audience = await _recall(name, provider, widened), widened.audience
+                # The audience is checked here too, even if the provider returned more.
+                asked.answers[name] = [one for one in found if one.scope is None or audience.may_see(one.scope)]
             self._circuits[key].succeeded()
         except TimeoutError:
             asked.failures[name] = f"{name} did not answer"
@@ -216,12 +216,6 @@ async def _recall(name: ProviderName, provider: Provider, query: RecallQuery) ->
         found = await provider.recall(query)
         seen.note(holdfast_recall_memories=len(found))
     return found
-
-
-def _allowed(query: RecallQuery, found: Sequence[Recollection]) -> Sequence[Recollection]:
-    """The memories that the audience may see, even if the provider returned others."""
-    audience = query.audience
-    return [one for one in found if one.scope is None or audience.may_see(one.scope)]
 
 
 def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPolicy) -> RecallOutcome:

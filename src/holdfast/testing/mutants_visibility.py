@@ -71,7 +71,7 @@ def private_notes_shown_in_groups() -> Sequence[Patch]:
     honest: Any = Audience.scopes
 
     def broken(audience: Audience) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*honest.fget(audience), person_scope(audience.principal))))
+        return tuple(dict.fromkeys((*honest.func(audience), person_scope(audience.principal))))
 
     return [(Audience, "scopes", property(broken))]
 

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -170,19 +171,20 @@ def _schema(name: str, arguments: type[msgspec.Struct]) -> dict[str, object]:
 
 
 class JoinedTools:
-    """Two tool sets as one. If both have a tool of the same name, the first set's is used.
+    """Several tool sets as one. If two have a tool of the same name, that of the first set is used.
 
     Implements `Tools`, `Unreliable` and `Traceable`.
     """
 
-    def __init__(self, first: Tools, second: Tools) -> None:
-        self._first = first
-        self._second = second
+    def __init__(self, *sets: Tools) -> None:
+        inner = [some.sets if isinstance(some, JoinedTools) else (some,) for some in sets]
+        self.sets: tuple[Tools, ...] = tuple(chain.from_iterable(inner))
 
     def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
-        first = self._first.specs(agent)
-        names = {spec.name for spec in first}
-        return (*first, *(spec for spec in self._second.specs(agent) if spec.name not in names))
+        found: dict[str, ToolSpec] = {}
+        for spec in (spec for some in self.sets for spec in some.specs(agent)):
+            found.setdefault(spec.name, spec)
+        return tuple(found.values())
 
     def is_idempotent(self, name: str) -> bool:
         return self._owner(name, AgentName("")).is_idempotent(name)
@@ -196,13 +198,12 @@ class JoinedTools:
         return no_such_tool(name, self.specs(context.agent), self.outages()) if outcome.missing else outcome
 
     def outages(self) -> tuple[str, ...]:
-        return (*outages_of(self._first), *outages_of(self._second))
+        return tuple(outage for some in self.sets for outage in outages_of(some))
 
     def origin(self, agent: AgentName, name: str) -> Hashable | None:
         return origin_of(self._owner(name, agent), agent, name)
 
     def _owner(self, name: str, agent: AgentName) -> Tools:
-        is_seconds = name not in {spec.name for spec in self._first.specs(agent)} and name in {
-            spec.name for spec in self._second.specs(agent)
-        }
-        return self._second if is_seconds else self._first
+        """The set that has the tool; the first one for an unknown tool."""
+        owners = (some for some in self.sets if any(spec.name == name for spec in some.specs(agent)))
+        return next(owners, self.sets[0])

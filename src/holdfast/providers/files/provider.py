@@ -37,6 +37,7 @@ from holdfast.memory.provider import Capabilities, Configured, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.memory.visibility import CHAT, SESSION, SHARED, person_scope
 
+DELIVERED_MEANS = "the agent's files on this machine show it, written to disk"
 LOCK_TRIES_MAX, LOCK_WAIT_MS = 50, 100
 SOUL = "SOUL.md"
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
@@ -60,7 +61,7 @@ class FilesProvider:
         recalls=False,
         units_per_lane=64,
         quiet_ms=0,
-        delivered_means="the agent's files on this machine show it, written to disk",
+        delivered_means=DELIVERED_MEANS,
     )
 
     def __init__(

@@ -21,16 +21,18 @@ from holdfast.providers.honcho.recall import recall
 from holdfast.providers.honcho.remember import remember, remembered
 from holdfast.providers.honcho.retain import WAITS, retain, retained
 
+DELIVERED_MEANS = (
+    "Honcho stored it and lists it. What it derives from it comes later, and is lost for these words if the server is "
+    "killed right after its answer"
+)
+
 
 class HonchoProvider:
     """Implements `Provider`."""
 
     capabilities = Capabilities(
         renderer=RENDERER,
-        delivered_means=(
-            "Honcho stored it and lists it. What it derives from it comes later, and is lost for these words if the "
-            "server is killed right after its answer"
-        ),
+        delivered_means=DELIVERED_MEANS,
         retracts=False,  # Honcho can change only a message's metadata, and keeps what it concluded from the message
         units_per_lane=20,
         calls_max=16,

@@ -15,7 +15,6 @@ import os
 import sys
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import apsw
 
@@ -120,11 +119,6 @@ def _upgraded(folder: Path, key: bytes | None) -> apsw.Connection | None:
     return open_reader(folder, key)
 
 
-def rows(db: apsw.Connection, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-    """All rows of a query."""
-    return db.execute(sql, values).fetchall()
-
-
 def set_aside(folder: Path, now: int) -> None:
     """Rename a damaged index, and delete an earlier one that was set aside."""
     forget_set_aside(folder)
@@ -168,7 +162,7 @@ def _opened(path: Path, key: bytes | None) -> apsw.Connection:
 
 def _prepare(db: apsw.Connection, path: Path) -> None:
     db.execute(f"pragma busy_timeout={BUSY_TIMEOUT_MS}")
-    tables = rows(db, "select count(*) from sqlite_schema")[0][0]
+    (tables,) = next(db.execute("select count(*) from sqlite_schema"))
     found = db.pragma("application_id")
     if found != APPLICATION_ID and (found or tables):
         raise ForeignIndex(f"{path} is a database of another program")

@@ -117,9 +117,10 @@ def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
 
 def _owner(parcel: Parcel) -> tuple[str, str, str]:
     """Agent, session and principal whose erasure includes the parcel. A note has its scope instead of both."""
+    inputs = parcel.naming
     if parcel.note is not None:
-        return parcel.naming.agent, "", f"{_NOTE}{parcel.note.scope}"
-    return parcel.naming.agent, parcel.session, parcel.principal
+        return inputs.agent, "", f"{_NOTE}{parcel.note.scope}"
+    return inputs.agent, inputs.session, inputs.principal
 
 
 # --- turns -----------------------------------------------------------------------------------------
@@ -128,7 +129,8 @@ def _owner(parcel: Parcel) -> tuple[str, str, str]:
 def _retain(db: apsw.Connection, parcel: Parcel) -> None:
     inputs = parcel.naming
     newest = "select id, at from line where session = ? and kind = 'said' order by id desc limit 1"
-    last, last_at = next(db.execute(newest, (parcel.session,)), (0, 0))
+    last, last_at = next(db.execute(newest, (inputs.session,)), (0, 0))
+    in_group = is_group(inputs.address)
     for turn in parcel.turns:
         for line in turn.lines:
             last, last_at = _place(db, last, line.at - last_at), line.at
@@ -137,7 +139,7 @@ def _retain(db: apsw.Connection, parcel: Parcel) -> None:
                 "seq": line.seq,
                 "kind": "said",
                 "address": inputs.address,
-                "in_group": is_group(inputs.address),
+                "in_group": in_group,
                 "principal": inputs.principal,
                 "speaker": line.speaker,
                 "target": "",
@@ -165,7 +167,7 @@ def _insert(db: apsw.Connection, parcel: Parcel, row: dict[str, str | int], text
             **row,
             "delivery": parcel.id,
             "agent": parcel.naming.agent,
-            "session": parcel.session,
+            "session": parcel.naming.session,
             "size": len(cut),
             "asks": text.rstrip().endswith("?"),
             "dated": tells_time(said),

@@ -34,6 +34,7 @@ from holdfast.providers.local.index_writer import apply
 from holdfast.providers.local.rebuild import IndexRebuild
 from holdfast.providers.local.search import IndexSearch
 
+DELIVERED_MEANS = "the search index on this machine has it, written to disk"
 REBUILD_BATCH = 500  # parcels per thread call
 DAMAGE = (*index_file.DAMAGE, index_file.IndexDamaged)
 FAULTS = (apsw.Error, OSError, index_file.ForeignIndex, index_file.IndexDamaged, index_file.IndexDiskFull)
@@ -53,7 +54,7 @@ class LocalProvider:
         units_per_lane=64,
         calls_max=2,  # one writes while the next is gathered
         quiet_ms=0,  # a call has no effect after it ended
-        delivered_means="the search index on this machine has it, written to disk",
+        delivered_means=DELIVERED_MEANS,
     )
 
     def __init__(self, setup: ProviderSetup, *, limit: int) -> None:
@@ -89,7 +90,8 @@ class LocalProvider:
     async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
         if query.limit < 1 or not query.text.strip():
             return []
-        if self._can_search_now() and self._read_lock.acquire(blocking=False):
+        is_open = self._reader is not None and index_file.identity(self._folder) == self._identities.get("reader")
+        if is_open and self._read_lock.acquire(blocking=False):
             try:
                 return self._search(query)
             finally:
@@ -202,7 +204,7 @@ class LocalProvider:
         index_file.forget_set_aside(self._folder)
         with self._read_lock:  # the snapshot of a query would keep the log
             db = self._open_writer()
-            busy, *_ = index_file.rows(db, "pragma wal_checkpoint(truncate)")[0]
+            busy, *_ = next(db.execute("pragma wal_checkpoint(truncate)"))
             if busy:
                 raise apsw.BusyError("another process reads the index, so its log still holds erased text")
 
@@ -214,15 +216,11 @@ class LocalProvider:
                 db = self._open_reader()
                 if db is None:
                     return Landing.ABSENT
-                found = index_file.rows(db, "select is_erased from unit where delivery = ?", (parcel.id,))
+                found = db.execute("select is_erased from unit where delivery = ?", (parcel.id,)).fetchall()
         except (*FAULTS, UnicodeEncodeError) as error:
             self._is_damaged |= isinstance(error, DAMAGE)
             return Landing.POSSIBLE
         return Landing.LANDED if found and not found[0][0] else Landing.ABSENT
-
-    def _can_search_now(self) -> bool:
-        """Whether a query needs neither to open the index nor to upgrade it."""
-        return self._reader is not None and index_file.identity(self._folder) == self._identities.get("reader")
 
     def _recall(self, query: RecallQuery) -> list[Recollection]:
         with self._read_lock:
@@ -296,7 +294,7 @@ def _apply_all(db: apsw.Connection, parcels: Sequence[Parcel]) -> list[Outcome]:
 
 
 def _needs_rebuild(db: apsw.Connection) -> bool:
-    return bool(index_file.rows(db, "select value from state where name = 'needs_rebuild'")[0][0])
+    return any(value for (value,) in db.execute("select value from state where name = 'needs_rebuild'"))
 
 
 class LocalSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -35,7 +35,10 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 
 def words(text: str) -> Iterator[str]:
     """The words of a text, in order."""
-    plain = _POSSESSIVE.sub(" ", _without_accents(text.casefold())).replace("'", "").replace("\u2019", "")
+    plain = text.casefold()
+    if not plain.isascii():
+        plain = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", plain)))
+    plain = _POSSESSIVE.sub(" ", plain).replace("'", "").replace("\u2019", "")
     for run in _RUN.findall(plain):
         if run.isascii() or not _UNSPACED.search(run):
             yield run[:WORD_CHARS_MAX]
@@ -46,12 +49,6 @@ def words(text: str) -> Iterator[str]:
 def stems(said: Iterable[str]) -> list[str]:
     """The search terms of the words of a text, in order."""
     return [stem(word) for word in said if word not in COMMON]
-
-
-def _without_accents(text: str) -> str:
-    if text.isascii():
-        return text
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
 
 
 def _pairs(run: str) -> Iterator[str]:
