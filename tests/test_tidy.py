@@ -217,7 +217,7 @@ MAY_CATCH_EVERYTHING = {
     "api/streams/websocket.py": "the top of every connection: logs once, closes with 1011",
     "channels/telegram/update_window.py": "what taking an update raises is raised where all of them are awaited",
     "cli/running.py": "the top of every command: shows what happened, exits with 70",
-    "runtime/connection_check.py": "providers and channels are foreign code: what they raise is the result",
+    "runtime/inspection.py": "providers and channels are foreign code: what they raise is the result",
     "memory/delivery_call.py": "a provider is somebody else's code: what it did before it raised is uncertain",
     "memory/recaller.py": "a provider is somebody else's code: the turn goes on without its memory",
     "sessions/finisher.py": "the top of every finalisation: logs once, postpones it from its newest step",

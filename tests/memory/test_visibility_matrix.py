@@ -20,8 +20,7 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.memory.naming import NamingInputs, PerSession
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
-from holdfast.memory.provider import Capabilities, Configured, Provider
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Capabilities, Configured, Provider, Providers
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
 from holdfast.memory.recaller import Recaller
 from holdfast.memory.visibility import is_group

@@ -221,7 +221,7 @@ async def test_a_reply_with_an_unknown_outcome_is_resent_once_and_shown(street):
     reply = (await runtime.trace(message)).reply
     assert (reply.state, reply.possible_duplicate, reply.receipt) == ("uncertain", True, "r2")
     assert "possible duplicate" in reply.reason
-    await runtime.replies.resend(reply.id)
+    await runtime.resend(reply.id)
     await street.rest()
     assert len(channel.posts) == 3, "an operator's word counts"
     (row,) = await street.ledger(runtime)
@@ -249,7 +249,7 @@ async def test_a_doubtful_reply_is_held_where_the_policy_says_so(street):
     assert [post.text for _, post in channel.posts] == ["re: one", "re: two"]
     (held, _) = await street.ledger(runtime)
     assert (held.state, held.possible_duplicate) == ("uncertain", False)
-    await runtime.replies.resend(held.id)
+    await runtime.resend(held.id)
     await street.rest(2)
     assert [post.text for _, post in channel.posts] == ["re: one", "re: two", "re: one"]
     assert (await street.ledger(runtime))[0].possible_duplicate

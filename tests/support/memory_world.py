@@ -15,8 +15,7 @@ from holdfast.memory.delivery import DeliveryView
 from holdfast.memory.lane import DispatchPolicy
 from holdfast.memory.naming import PerSession
 from holdfast.memory.notes_service import NotesService
-from holdfast.memory.provider import Configured
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Configured, Providers
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
 from holdfast.runtime.runtime import Runtime

@@ -10,6 +10,7 @@ from holdfast.cli.options import Limit, OnlyAgent
 from holdfast.cli.output import Output, TextTable, when
 from holdfast.kernel.ids import SessionId
 from holdfast.sessions.finalisation import FinishStep
+from holdfast.sessions.finalisation_sql import list_finalisations
 
 
 @visitor()
@@ -31,7 +32,7 @@ async def extractions(
       holdfast extractions --session ses_01jd... --json
     """
     wanted, of = state.value if state else None, None if session is None else SessionId(session)
-    found = await runtime.finalisations.list(session=of, agent=agent, state=wanted, limit=limit)
+    found = await runtime.db.read(list_finalisations(session=of, agent=agent, state=wanted, limit=limit))
     view = finalisations_view(found)
     headings = ("extraction", "agent", "cause", "state", "attempts", "ended", "next try", "reason")
     rows = (
@@ -54,7 +55,7 @@ async def retry_extraction(
     Examples:
       holdfast retry-extraction finish:ses_01jd...:1
     """
-    found = await runtime.finalisations.retry(extraction)
+    found = await runtime.retry_extraction(extraction)
     return Output(
         finalisation_view(found), f"{extraction} is {found.step.value}; a running `holdfast up` completes it."
     )

@@ -21,8 +21,7 @@ from holdfast.memory.cursor_sql import next_overdue, schedule_overdue
 from holdfast.memory.delivery_call import ProviderDelivery
 from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey
 from holdfast.memory.lane_sql import claim_lanes, list_lane_keys, next_due
-from holdfast.memory.provider import Indexed
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Indexed, Providers
 from holdfast.store.membership import Member
 from holdfast.store.ports import Ports
 

@@ -11,7 +11,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
 from holdfast.memory.notes_sql import list_all_subjects
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Providers
 from holdfast.store.ports import Ports
 
 LOOK_EVERY_MS = 3_000

@@ -37,7 +37,7 @@ from holdfast.memory.notes_review import (
     to_revoke,
 )
 from holdfast.memory.notes_sql import apply_memory, list_memory_subjects, read_memory, read_shown_notes, undo_memory
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Providers
 from holdfast.memory.visibility import Audience, ShownNotes, chat_scope, holder_of, is_group
 from holdfast.store.database import Database
 from holdfast.turns.context import Context

@@ -25,8 +25,7 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.spans import RECALL, span
 from holdfast.kernel.tasks import Task, Tasks
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.provider import Provider
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Provider, Providers
 from holdfast.memory.recall import (
     RecallKey,
     RecallOutcome,

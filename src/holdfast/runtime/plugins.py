@@ -26,8 +26,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.provider import GROUP as PROVIDERS
-from holdfast.memory.provider import Configured, Factory, ProviderSetup
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Configured, Factory, Providers, ProviderSetup
 from holdfast.turns.agents import Agents
 
 

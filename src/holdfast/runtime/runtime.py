@@ -24,8 +24,8 @@ from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Arrival,
 from holdfast.inbox.message_trace import MessageTrace
 from holdfast.inbox.receiver import ChannelRegistry
 from holdfast.kernel import log
-from holdfast.kernel.errors import HoldfastError, OperationBusy
-from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId
+from holdfast.kernel.errors import HoldfastError, InvalidInput, OperationBusy
+from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, ReplyId, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.notifier import Event, Feed, Topic
 from holdfast.memory.delivery import OPEN, DeliveryView, Outcome
@@ -40,13 +40,14 @@ from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjec
 from holdfast.memory.recall import RecallKey, RecallOutcome, choose, make_query
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
 from holdfast.memory.settle_sql import replay_delivery
-from holdfast.outbox.replies import Replies
+from holdfast.outbox.reply import PostedReply
+from holdfast.outbox.reply_sql import read_reply, resend_reply
 from holdfast.runtime.parts import Parts
-from holdfast.runtime.supervisor import Supervisor
-from holdfast.runtime.temporary_lease import TemporaryLease
+from holdfast.runtime.supervisor import Supervisor, TemporaryLease
 from holdfast.runtime.views import Delta, Health, Prompt, SendOptions
 from holdfast.sessions.compression import Busy, Operation
-from holdfast.sessions.finalisations import Finalisations
+from holdfast.sessions.finalisation import Finalisation, parse_origin
+from holdfast.sessions.finalisation_sql import retry_finalisation
 from holdfast.sessions.history_sql import (
     find_unanswered,
     list_deliveries,
@@ -90,8 +91,6 @@ class Runtime:
         self.gateway = parts.gateway
         self.channel_registry = channel_registry
         self.approvals = Approvals(ports)
-        self.replies = Replies(ports)
-        self.finalisations = Finalisations(ports)
         self.access = AccessControl(ports, self._platforms)
         self.actions = ActionLog(ports)
         self._notifier = ports.notifier
@@ -555,6 +554,23 @@ class Runtime:
             return Health(ok=False, at=started, code=error.code, why=str(error))
         took_ms = self.clock.now() - started
         return Health(ok=True, at=started, proved_write_ms=took_ms, wal_bytes=self.db.wal_bytes())
+
+    async def resend(self, reply: ReplyId) -> PostedReply:
+        """Send an uncertain or failed reply again. Raises `ReplyNotFound` and `InvalidInput`."""
+        state = await self.db.write(resend_reply(reply, by=acting()))
+        log.info("reply.resent", reply=reply, state=state)
+        self._notifier.wake(Topic.REPLY)
+        return await self.db.read(read_reply(reply))
+
+    async def retry_extraction(self, id: str) -> Finalisation:
+        """Retry an extraction that failed. Raises `FinalisationNotFound` and `InvalidInput`."""
+        session, epoch = parse_origin(id)
+        found = await self.db.write(retry_finalisation(session, epoch, by=acting()))
+        if found.ended:
+            raise InvalidInput(f"{found.origin} is {found.step.value}; only a failed one can be taken up again")
+        log.info("finish.repeated", session=session, epoch=epoch, step=found.step.value)
+        self._notifier.wake(Topic.FINISH)
+        return found
 
     async def begin_compression(self, session: SessionId) -> Operation:
         """Start compressing a session concurrently with its mailbox; raises `OperationBusy` while another one runs."""

@@ -16,7 +16,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.notes import NotesPolicy
 from holdfast.memory.notes_service import NotesService
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Providers
 from holdfast.memory.recall import RecallKey, RecallPolicy, make_query
 from holdfast.memory.recaller import Recaller, shown_of
 from holdfast.memory.visibility import is_chat_alone

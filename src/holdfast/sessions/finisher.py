@@ -21,7 +21,6 @@ from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.spans import FINISH, span
 from holdfast.kernel.time_zones import UTC, zone_offset
 from holdfast.memory.notes_sql import read_memory
-from holdfast.sessions.expiry import cutoffs
 from holdfast.sessions.extraction import (
     ExtractionResult,
     Notes,
@@ -31,7 +30,7 @@ from holdfast.sessions.extraction import (
     parse_answer,
 )
 from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
-from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishPolicy, FinishStep, put_off
+from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishPolicy, FinishStep, cutoffs, put_off
 from holdfast.sessions.finalisation_sql import (
     begin_finalisation,
     claim_finalisation,

@@ -14,7 +14,7 @@ from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, Session
 from holdfast.memory.delivery import Parcel
 from holdfast.memory.notes_service import NotesService
 from holdfast.memory.notes_sql import read_shown_notes
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Providers
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.memory.visibility import Audience
 from holdfast.providers.local import index_file

@@ -5,6 +5,7 @@ from holdfast.api.endpoint import HttpCall, Param, route
 from holdfast.api.shapes.finalisations import FinalisationOut, FinalisationsOut, finalisation_view, finalisations_view
 from holdfast.audit.action import Act
 from holdfast.sessions.finalisation import FinishStep, finish_state
+from holdfast.sessions.finalisation_sql import list_finalisations
 
 STATES = [step.value for step in FinishStep]
 QUERY = {
@@ -18,10 +19,10 @@ QUERY = {
 @route("GET /v1/finalisations", Scope.READ, query=QUERY)
 async def get_finalisations(call: HttpCall) -> FinalisationsOut:
     """Ended epochs and the progress of their extraction, newest first."""
-    return finalisations_view(await call.viewer.whole("finalisations").finalisations.list(**call.query))
+    return finalisations_view(await call.viewer.whole("finalisations").db.read(list_finalisations(**call.query)))
 
 
 @route("POST /v1/finalisations/{finalisation}/retry", Scope.OPERATE, status=202, act=Act.FINALISATION_RETRIED)
 async def post_retry(call: HttpCall) -> FinalisationOut:
     """Retry an extraction that has no attempts left."""
-    return finalisation_view(await call.viewer.whole("finalisations").finalisations.retry(call.id("finalisation")))
+    return finalisation_view(await call.viewer.whole("finalisations").retry_extraction(call.id("finalisation")))

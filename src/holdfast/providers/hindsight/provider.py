@@ -12,8 +12,7 @@ from holdfast.memory.provider import Capabilities, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.hindsight.client import HindsightClient
 from holdfast.providers.hindsight.document import RENDERER, note_document, note_id, turns_document, unit_id
-from holdfast.providers.hindsight.document_writer import DocumentWriter
-from holdfast.providers.hindsight.erase import erase, erased
+from holdfast.providers.hindsight.document_writer import DocumentWriter, erase, erased
 from holdfast.providers.hindsight.factory import HindsightSettings
 from holdfast.providers.hindsight.naming import BankTemplate, bank_of
 from holdfast.providers.hindsight.recall import query_tags, query_text, recollections
