@@ -1,13 +1,17 @@
 """Every error that Holdfast raises. Its remedy says whether to retry, or who must act: caller, operator or maintainers.
 
 An expected outcome is a returned value (`Duplicate`, `MailboxFull`), not an error. `code` is stable because scripts
-compare it. The docstring of a class is one sentence for operators; docs/reference/errors.md is generated from them.
+compare it: the code of `ClaimLost` is `claim_lost`, so renaming a class is a change for users. The docstring of a class
+is one sentence for operators; docs/reference/errors.md is generated from them.
 """
 
+import re
 from enum import Enum
 from typing import ClassVar
 
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
+
+_CAPITAL = re.compile("(?<!^)([A-Z])")
 
 
 class Remedy(Enum):
@@ -25,7 +29,9 @@ class HoldfastError(Exception):
     hint: str = "Please report this."
 
     def __init_subclass__(cls, *, remedy: Remedy | None = None) -> None:
-        """A class without a remedy has that of its base."""
+        """A class without a code of its own is coded by its name, and one without a remedy has that of its base."""
+        if "code" not in cls.__dict__:
+            cls.code = _CAPITAL.sub(r"_\1", cls.__name__).lower()
         if remedy is not None:
             cls.remedy = remedy
 
@@ -54,42 +60,36 @@ class HoldfastError(Exception):
 class StoreUnavailable(HoldfastError, remedy=Remedy.RETRY):
     """The store did not respond. Nothing was lost, and the call may be repeated."""
 
-    code = "store_unavailable"
     hint = "Check that the database is reachable. Accepted messages are kept and will be processed."
 
 
 class ClaimLost(HoldfastError, remedy=Remedy.RETRY):
     """A newer claim holds the mailbox or the epoch, so this worker's result is discarded."""
 
-    code = "claim_lost"
     hint = "No action is needed: the newer claim resumes the turn."
 
 
 class NodeLost(HoldfastError, remedy=Remedy.RETRY):
     """Other nodes considered this node dead, so its claims are void."""
 
-    code = "node_lost"
     hint = "No action is needed: the node registers again. If this recurs, check the host for long pauses."
 
 
 class SummaryStale(HoldfastError, remedy=Remedy.RETRY):
     """The session changed while its summary was being written, so the summary is discarded."""
 
-    code = "summary_stale"
     hint = "No action is needed: compression starts again from the current history."
 
 
 class SessionMoved(HoldfastError, remedy=Remedy.RETRY):
     """The session has new entries since the caller last read it."""
 
-    code = "session_moved"
     hint = "Read the session again and repeat the call with the new expected sequence number."
 
 
 class ProviderFailed(HoldfastError, remedy=Remedy.RETRY):
     """A memory provider gave no usable answer; the turn continues without it."""
 
-    code = "provider_failed"
     hint = (
         "Check the provider and run `holdfast deliveries`. Nothing is lost: deliveries wait until the provider is back."
     )
@@ -98,14 +98,12 @@ class ProviderFailed(HoldfastError, remedy=Remedy.RETRY):
 class LaneLost(HoldfastError, remedy=Remedy.RETRY):
     """A newer claim holds the lane, so this dispatcher's result is discarded."""
 
-    code = "lane_lost"
     hint = "No action is needed: the newer claim asks the provider which deliveries arrived."
 
 
 class ModelFailed(HoldfastError, remedy=Remedy.RETRY):
     """The model gave no usable answer."""
 
-    code = "model_failed"
     hint = "The turn is retried. After the last attempt it ends as failed and the sender is notified."
 
     @property
@@ -123,7 +121,6 @@ class ModelFailed(HoldfastError, remedy=Remedy.RETRY):
 class ChannelFailed(HoldfastError, remedy=Remedy.RETRY):
     """A channel lost the connection to its platform; it reconnects with increasing delays."""
 
-    code = "channel_failed"
     hint = "Check the reason in the message. Accepted messages are still answered; replies wait for the channel."
 
 
@@ -133,70 +130,60 @@ class ChannelFailed(HoldfastError, remedy=Remedy.RETRY):
 class InvalidInput(HoldfastError, remedy=Remedy.CORRECT):
     """The request contains a value that is not valid."""
 
-    code = "invalid_input"
     hint = "Correct the value that the message names, then repeat the request."
 
 
 class InvalidUnicode(InvalidInput):
     """The text contains a lone surrogate, which cannot be stored."""
 
-    code = "invalid_unicode"
     hint = "Send well-formed Unicode (UTF-8 without lone surrogates)."
 
 
 class InvalidJson(InvalidInput):
     """The body is not valid JSON in UTF-8."""
 
-    code = "invalid_json"
     hint = "Send one JSON object, encoded as UTF-8."
 
 
 class DuplicateKey(InvalidJson):
     """An object in the body contains the same key twice, which parsers interpret differently."""
 
-    code = "duplicate_key"
     hint = "Use each key of an object once."
 
 
 class UnsupportedMediaType(InvalidInput):
     """The server does not accept bodies of this media type."""
 
-    code = "unsupported_media_type"
     hint = "Send JSON in UTF-8 with the header `Content-Type: application/json`."
 
 
 class InvalidName(InvalidInput):
     """A name or key is malformed."""
 
-    code = "invalid_name"
     hint = "Use 1 to 64 characters: letters, digits, '.', '_' and '-', starting with a letter or digit."
 
 
 class InvalidAddress(InvalidInput):
     """The address does not have the form agent:<agent>:<channel>:<type>:<chat>[:<thread>][:<user>]."""
 
-    code = "invalid_address"
     hint = "Write the address as agent:<agent>:<channel>:<type>:<chat>, with each part percent-encoded."
 
 
 class EmptyMessage(InvalidInput):
     """The message has no text."""
 
-    code = "empty_message"
     hint = "Send at least one visible character."
 
 
 class MessageTooLarge(InvalidInput):
     """The message is larger than the configured limit."""
 
-    code = "message_too_large"
     hint = "Split the message, or raise `limits.message_bytes` of the agent in holdfast.toml."
 
 
 class TooManyHops(InvalidInput):
     """The message was passed from agent to agent more often than `hops_max` allows."""
 
-    code = "too_many_hops"
     hint = (
         "The agents are probably answering each other in a loop. Start a new message without a hop count, or raise "
         "`hops_max`."
@@ -206,63 +193,54 @@ class TooManyHops(InvalidInput):
 class SessionNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """The session does not exist, or the caller may not see it."""
 
-    code = "session_not_found"
     hint = "List the sessions of the chat with `holdfast sessions`."
 
 
 class MessageNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No message with this id was accepted."""
 
-    code = "message_not_found"
     hint = "Use the message id that was returned when the message was accepted."
 
 
 class AttachmentNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No attachment has this hash, or the attachment was erased."""
 
-    code = "attachment_not_found"
     hint = "Use the complete hash that `holdfast trace` shows."
 
 
 class AgentNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """The configuration does not list this agent."""
 
-    code = "agent_not_found"
     hint = "Use one of the configured agents, or add this one to holdfast.toml."
 
 
 class DeliveryNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No delivery has this id."""
 
-    code = "delivery_not_found"
     hint = "List the deliveries with `holdfast deliveries`."
 
 
 class ForgetNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No erasure has this id."""
 
-    code = "forget_not_found"
     hint = "Use the id that `holdfast forget` printed."
 
 
 class MemoryWriteBlocked(InvalidInput):
     """The text cannot be stored in memory: it contains invisible characters, role markers or memory tags."""
 
-    code = "memory_write_blocked"
     hint = "Use plain text without invisible characters, role markers or memory tags."
 
 
 class SessionLive(HoldfastError, remedy=Remedy.CORRECT):
     """The session is live in a chat, so only messages of that chat may change it."""
 
-    code = "session_live"
     hint = "Send the message to the chat where the session is live, or branch the session."
 
 
 class OperationBusy(HoldfastError, remedy=Remedy.RETRY):
     """An operation of this kind is already running for the session."""
 
-    code = "operation_busy"
     hint = "Wait until the running operation has finished, then repeat the request."
 
 
@@ -282,90 +260,76 @@ class MailboxIsFull(MessageRefused):
 class RateLimited(MessageRefused):
     """The chat sent more messages within a minute than its limit allows."""
 
-    code = "rate_limited"
-
 
 class IdempotencyConflict(HoldfastError, remedy=Remedy.CORRECT):
     """The message id was already used with a different text or sender."""
 
-    code = "idempotency_conflict"
     hint = "Use a new id for a new message; repeat an id only with the same text and sender."
 
 
 class BadSignature(HoldfastError, remedy=Remedy.CORRECT):
     """The signature of a webhook request is missing, wrong or expired; the request was not read."""
 
-    code = "bad_signature"
     hint = "Check that the platform and holdfast.toml use the same secret and that both clocks are correct."
 
 
 class ReplyNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No reply has this id."""
 
-    code = "reply_not_found"
     hint = "List the replies with `holdfast replies`."
 
 
 class FinalisationNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No extraction has this id."""
 
-    code = "finalisation_not_found"
     hint = "List the extractions with `holdfast extractions`."
 
 
 class ApprovalNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No tool call waits for approval under this id."""
 
-    code = "approval_not_found"
     hint = "Use the id from the approval request, or list the waiting calls with `holdfast approvals`."
 
 
 class ApprovalChanged(HoldfastError, remedy=Remedy.CORRECT):
     """The digest does not match the tool call that waits under this id."""
 
-    code = "approval_changed"
     hint = "Review the call with `holdfast approvals show ID` and pass the digest that it shows."
 
 
 class ApprovalDigestNeeded(HoldfastError, remedy=Remedy.CORRECT):
     """The approval request showed shortened arguments, so approving the call requires its digest."""
 
-    code = "approval_digest_needed"
     hint = "Review the complete call with `holdfast approvals show ID` and pass the digest that it shows."
 
 
 class TokenNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No token has this id."""
 
-    code = "token_not_found"
     hint = "List the tokens with `holdfast token list`."
 
 
 class LoginNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No browser login has this id, or the login has already ended."""
 
-    code = "login_not_found"
     hint = "List the logins with `holdfast logins list --all`."
 
 
 class ConfirmationRequired(HoldfastError, remedy=Remedy.CORRECT):
     """The command cannot be undone and requires confirmation, but no terminal is attached."""
 
-    code = "confirmation_required"
     hint = "Nothing was changed. Add --yes to confirm."
 
 
 class ScopeRequired(HoldfastError, remedy=Remedy.CORRECT):
     """The token is valid, but it lacks the scope that the request requires."""
 
-    code = "scope_required"
     hint = "Create a token with the scope that the message names: `holdfast token new --scope ...`."
 
 
 class BindingRequired(HoldfastError, remedy=Remedy.CORRECT):
     """A token that can send messages must state whom it speaks for."""
 
-    code = "binding_required"
     hint = (
         "Add --sender NAME (one person), --chat NAME (one chat; may be repeated), or --relay (a backend that speaks "
         "for any user in any chat)."
@@ -375,21 +339,18 @@ class BindingRequired(HoldfastError, remedy=Remedy.CORRECT):
 class TokenBound(HoldfastError, remedy=Remedy.CORRECT):
     """The token is bound to one sender or to certain chats, and the request is outside of them."""
 
-    code = "token_bound"
     hint = "Nothing was changed. Use a chat of this token, or ask the operator for another token."
 
 
 class RobotRefused(HoldfastError, remedy=Remedy.CORRECT):
     """The request came from a program, but only a person may make this decision."""
 
-    code = "robot_refused"
     hint = "Nothing was changed. Decide in the chat, on the web page, or with a token created without --robot."
 
 
 class AllowlistNotImmutable(HoldfastError, remedy=Remedy.REPAIR):
     """An allowlist entry uses a name that its owner can change."""
 
-    code = "allowlist_not_immutable"
     hint = (
         "Use the platform's numeric or internal id, as in telegram:123456789; `holdfast pairs` lists the ids of "
         "people who requested access."
@@ -399,28 +360,24 @@ class AllowlistNotImmutable(HoldfastError, remedy=Remedy.REPAIR):
 class PairingNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No access request has this code, or the code has expired."""
 
-    code = "pairing_not_found"
     hint = "List the requests with `holdfast pairs`. A code is valid for one day."
 
 
 class IdentityConflict(HoldfastError, remedy=Remedy.CORRECT):
     """The link contradicts an existing link of the same account or person."""
 
-    code = "identity_conflict"
     hint = "Run `holdfast links`, remove the old link with `holdfast unlink`, then repeat the command."
 
 
 class AddressNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No message was ever exchanged at this address."""
 
-    code = "address_not_found"
     hint = "Use an address that `holdfast trace` shows."
 
 
 class AddressTaken(HoldfastError, remedy=Remedy.CORRECT):
     """The new address already has a history, which the move would make unreachable."""
 
-    code = "address_taken"
     hint = (
         "Leave both addresses as they are and link the accounts with `holdfast link`: /resume then reaches the "
         "sessions of both."
@@ -433,42 +390,36 @@ class AddressTaken(HoldfastError, remedy=Remedy.CORRECT):
 class StoreFull(HoldfastError, remedy=Remedy.REPAIR):
     """The disk is full. The write was not acknowledged; everything acknowledged earlier is safe."""
 
-    code = "store_full"
     hint = "Free disk space. Holdfast keeps running and resumes accepting messages automatically."
 
 
 class StoreReadOnly(HoldfastError, remedy=Remedy.REPAIR):
     """The data folder or the database is not writable."""
 
-    code = "store_read_only"
     hint = "Make the data folder writable for this user, or choose another folder with --data."
 
 
 class StoreCorrupt(HoldfastError, remedy=Remedy.REPAIR):
     """The database is damaged; it was left unchanged."""
 
-    code = "store_corrupt"
     hint = "Restore a backup, or copy the file and run `sqlite3 copy.db .recover`. Do not delete the original."
 
 
 class EncryptionKeyInvalid(HoldfastError, remedy=Remedy.REPAIR):
     """The encryption key is malformed; nothing was changed."""
 
-    code = "encryption_key_invalid"
     hint = "Create a key with `holdfast encrypt --new-key FILE`, or supply at least 32 random characters."
 
 
 class EncryptionKeyMissing(HoldfastError, remedy=Remedy.REPAIR):
     """The data folder is encrypted and its key was not found; nothing was opened or created."""
 
-    code = "encryption_key_missing"
     hint = "Restore the key to its location, or name another one: HOLDFAST_KEY_FILE=/path holdfast ..."
 
 
 class EncryptionKeyWrong(HoldfastError, remedy=Remedy.REPAIR):
     """The data folder was encrypted with a different key; nothing was changed."""
 
-    code = "encryption_key_wrong"
     hint = (
         "Supply the key that was last used with `holdfast encrypt` or `holdfast rekey`. Without it the data cannot be "
         "read."
@@ -478,7 +429,6 @@ class EncryptionKeyWrong(HoldfastError, remedy=Remedy.REPAIR):
 class EncryptionUnavailable(HoldfastError, remedy=Remedy.REPAIR):
     """The installed SQLite library does not support encryption."""
 
-    code = "encryption_unavailable"
     hint = (
         "Run `pip uninstall -y apsw`, then `pip install apsw-sqlite3mc cryptography`; `holdfast version` shows the "
         "library in use."
@@ -488,35 +438,30 @@ class EncryptionUnavailable(HoldfastError, remedy=Remedy.REPAIR):
 class EncryptionUnfinished(HoldfastError, remedy=Remedy.REPAIR):
     """The process ended while the encryption of the data folder was being changed; every file is intact."""
 
-    code = "encryption_unfinished"
     hint = "Run the same command again: it continues where it stopped."
 
 
 class StoreNewer(HoldfastError, remedy=Remedy.REPAIR):
     """A newer version of Holdfast wrote the database; it was left unchanged."""
 
-    code = "store_newer"
     hint = "Upgrade Holdfast, or restore a backup made by this version."
 
 
 class StorePathInvalid(HoldfastError, remedy=Remedy.REPAIR):
     """The path cannot be used as a data folder."""
 
-    code = "store_path_invalid"
     hint = "Use a folder on a local disk; Holdfast creates the database file in it."
 
 
 class DataFolderForeign(HoldfastError, remedy=Remedy.REPAIR):
     """The data folder, or a file in it, belongs to another user; nothing was changed."""
 
-    code = "data_folder_foreign"
     hint = "Run Holdfast as the user that the message names, or change the owner with `chown -R`."
 
 
 class DataFolderUnsafe(HoldfastError, remedy=Remedy.REPAIR):
     """Other users could read or redirect files in the data folder; nothing was changed."""
 
-    code = "data_folder_unsafe"
     hint = (
         "Use a separate folder with --data, or run `chmod 700` on this one; replace symbolic links with regular files."
     )
@@ -525,42 +470,36 @@ class DataFolderUnsafe(HoldfastError, remedy=Remedy.REPAIR):
 class StoreBroken(HoldfastError, remedy=Remedy.REPAIR):
     """A commit failed and its outcome is unknown, so the process must stop."""
 
-    code = "store_broken"
     hint = "Check the disk and the system log, then start Holdfast again: it recovers automatically."
 
 
 class EngineUnsafe(HoldfastError, remedy=Remedy.REPAIR):
     """The installed SQLite library has a known bug that corrupts databases."""
 
-    code = "engine_unsafe"
     hint = "Install the pinned version of apsw, which includes its own SQLite."
 
 
 class StoreOwned(HoldfastError, remedy=Remedy.REPAIR):
     """Another Holdfast process is using this data folder."""
 
-    code = "store_owned"
     hint = "Stop the other process, or choose another data folder with --data."
 
 
 class ConfigInvalid(HoldfastError, remedy=Remedy.REPAIR):
     """The configuration is invalid."""
 
-    code = "config_invalid"
     hint = "Correct the key that the message names; `holdfast config check` lists every error in holdfast.toml."
 
 
 class PlainHttpRefused(ConfigInvalid):
     """An API key would be sent to another machine over unencrypted HTTP."""
 
-    code = "plain_http_refused"
     hint = "Use https or a loopback address. To accept the risk for this server, set send_key_over_plain_http = true."
 
 
 class ProviderUrlForbidden(ConfigInvalid):
     """The URL is a link-local address, where cloud metadata services expose credentials; no request was sent."""
 
-    code = "provider_url_forbidden"
     hint = "Use the host name of the service, or an address of it that is not link-local."
 
 
@@ -570,5 +509,4 @@ class ProviderUrlForbidden(ConfigInvalid):
 class InvariantBroken(HoldfastError, remedy=Remedy.REPORT):
     """The runtime reached a state that must be impossible."""
 
-    code = "invariant_broken"
     hint = "Please report this with the output of `holdfast audit --json`."

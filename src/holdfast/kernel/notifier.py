@@ -49,11 +49,9 @@ class Woken:
     keys: tuple[Hashable, ...]
 
 
-class FeedOverrun(HoldfastError):
+class FeedOverrun(HoldfastError, remedy=Remedy.CORRECT):
     """A subscriber read too slowly and has missed events."""
 
-    code = "feed_overrun"
-    remedy = Remedy.CORRECT
     hint = "Read the journal for what was missed, then subscribe again and read faster."
 
 

@@ -115,11 +115,9 @@ async def _attempt(thing: Attemptable, wait_s: float, clock: Clock) -> Attempt:
 # --- the test of each kind -------------------------------------------------------------------------
 
 
-class ProviderUnwell(HoldfastError):
+class ProviderUnwell(HoldfastError, remedy=Remedy.REPAIR):
     """A memory provider reported that it cannot accept deliveries."""
 
-    code = "provider_unwell"
-    remedy = Remedy.REPAIR
     hint = "Check the settings of the provider and the server that they name."
 
 
