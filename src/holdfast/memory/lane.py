@@ -197,22 +197,17 @@ def blamed(package: Package, policy: DispatchPolicy, known: Wellness) -> str | N
     A randomly failing provider fails on good units as well: its failure share on other units, to the power of the
     failures counted here, is the probability that a good unit failed as often. It must not exceed `chance_max`.
     """
-    counted = _counted(package)
+    counted = package.suspect + package.others_taken  # including the failure that is being settled
     if counted >= policy.suspects_max and known.failing_share**counted <= policy.chance_max:
         return TAKES_OTHERS
     waited = package.failing_for_ms >= policy.poison_wait_ms and package.parcel.attempt >= policy.suspects_max
     return SAYS_WELL if waited and known.healthy and known.alone else None
 
 
-def _counted(package: Package) -> int:
-    """The number of counted failures, including the one being settled."""
-    return package.suspect + package.others_taken
-
-
 def may_park(package: Package, policy: DispatchPolicy) -> bool:
     """Whether the package may be parked, so that the provider's health is needed."""
     return (
-        _counted(package) >= policy.suspects_max
+        package.suspect + package.others_taken >= policy.suspects_max
         or package.failing_for_ms >= policy.poison_wait_ms
         or package.uncertain_for_ms >= policy.uncertain_wait_ms
     )

@@ -22,6 +22,7 @@ from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.notifier import is_set_within
 from holdfast.kernel.spans import RECALL, span
 from holdfast.kernel.tasks import Task, Tasks
 from holdfast.memory.lane import LaneKey
@@ -102,12 +103,10 @@ class Recaller:
         asked = self._ask({name: one for name, one in able.items() if name not in left_out}, query)
         asked.failures.update(left_out)
         try:
-            async with asyncio.timeout(policy.budget_ms / 1000):
-                await asked.done.wait()
-        except TimeoutError:
-            log.info("recall.skipped", providers=sorted(asked.waiting), budget_ms=policy.budget_ms)
-            for name in asked.waiting:
-                self._missed(LaneKey(query.agent, name))
+            if not await is_set_within(asked.done, policy.budget_ms):
+                log.info("recall.skipped", providers=sorted(asked.waiting), budget_ms=policy.budget_ms)
+                for name in asked.waiting:
+                    self._missed(LaneKey(query.agent, name))
         finally:
             asked.drop()
             if ahead is not None:

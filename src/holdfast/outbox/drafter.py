@@ -20,7 +20,7 @@ from holdfast.kernel import log
 from holdfast.kernel.errors import ClaimLost, HoldfastError
 from holdfast.kernel.ids import DraftId, Instant, MailboxId, MessageId, ReplyId, SessionId
 from holdfast.kernel.loop import Loop, TaskSet
-from holdfast.kernel.notifier import DELTA, Event, Topic
+from holdfast.kernel.notifier import DELTA, Event, Topic, is_set_within
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.outbox.draft import (
     EVERY_MS_MIN,
@@ -384,11 +384,7 @@ class Drafter(Loop):
         due = [self._due_at(one) for one in self._drafts.values() if one.is_new and not (one.busy or one.over)]
         soonest = min((*due, self._sweep_at))
         self._news.clear()
-        try:
-            async with asyncio.timeout(max(0, soonest - self._ports.clock.now()) / 1000):
-                await self._news.wait()
-        except TimeoutError:
-            return
+        await is_set_within(self._news, max(0, soonest - self._ports.clock.now()))
 
     def cut_off(self) -> None:
         self._running.cut_off()

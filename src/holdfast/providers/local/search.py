@@ -92,12 +92,13 @@ class IndexSearch:
         total = scopes.total + len(fresh)
         matches = self._matches(question, scopes, fresh)
         scenes, candidates = likely_lines(list(matches.values()), total)
-        lines = {line.id: line for line in self._lines(candidates)}
+        lines = {line.id: line for line in self._read(_LINES, ids=json.dumps(candidates))}
         found = {term: match.found for term, match in matches.items()}
         spread = spread_scores(lines.values(), line_scores(lines.values(), question, found, total))
         scores = with_scenes(spread, scenes)
         promising = best_of(scores, JUDGED_MAX)
-        lines |= {line.id: line for line in self._lines([line for line in promising if line not in lines])}
+        more = json.dumps([line for line in promising if line not in lines])
+        lines |= {line.id: line for line in self._read(_LINES, ids=more)}
         judged = [lines[line] for line in promising if line in lines]
         return sorted((final_score(line, scores[line.id], question) for line in judged), reverse=True)
 
@@ -173,10 +174,6 @@ class IndexSearch:
         if len(found) >= VOICES_MAX:
             found |= dict.fromkeys(row[0] for row in self.db.execute(_SPEAKS, (agent, here, agent)))
         return list(found)
-
-    def _lines(self, ids: Collection[int]) -> Iterator[IndexedLine]:
-        """The visible lines among these."""
-        return self._read(_LINES, ids=json.dumps(ids))
 
     def _read(self, sql: str, **values: str | int) -> Iterator[IndexedLine]:
         return map(IndexedLine._make, self.db.execute(sql, {**self._scope, **values}))

@@ -24,6 +24,7 @@ from holdfast.kernel import log
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.ids import AgentName
+from holdfast.kernel.notifier import is_set_within
 from holdfast.kernel.redaction import redacted
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Task, Tasks
@@ -124,10 +125,7 @@ class McpServer:
         self._closing = True
         self._lose(self._life)
         self._wanted.set()
-        try:
-            async with asyncio.timeout(CLOSE_WAIT_S):
-                await self._ended.wait()
-        except TimeoutError:
+        if not await is_set_within(self._ended, CLOSE_WAIT_S * 1000):
             self._owner.cancel()
 
     async def _own(self) -> None:
@@ -211,11 +209,7 @@ class McpServer:
             return
         self._wanted.clear()
         delay_ms = self._retry.delay_ms(self._failures - 1, self._entropy.fraction())
-        try:
-            async with asyncio.timeout(delay_ms / 1000):
-                await self._wanted.wait()
-        except TimeoutError:
-            return
+        await is_set_within(self._wanted, delay_ms)
 
     # --- calls
 
@@ -241,12 +235,7 @@ class McpServer:
 
     async def _reconnected(self) -> McpLink | None:
         self._wanted.set()
-        try:
-            async with asyncio.timeout(CALL_WAIT_S):
-                await self._settled.wait()
-        except TimeoutError:
-            return None
-        return self._link
+        return self._link if await is_set_within(self._settled, CALL_WAIT_S * 1000) else None
 
 
 def _is_cancelled() -> bool:
