@@ -53,14 +53,7 @@ CANNOT_ERASE = "the provider cannot erase: erase the data there manually, then r
 class ProviderDelivery:
     """One provider of one agent, with its circuit breaker. The state is in RAM only."""
 
-    def __init__(
-        self,
-        ports: Ports,
-        key: LaneKey,
-        provider: Provider,
-        *,
-        policy: DispatchPolicy,
-    ) -> None:
+    def __init__(self, ports: Ports, key: LaneKey, provider: Provider, *, policy: DispatchPolicy) -> None:
         self._ports = ports
         self.key = key
         self.provider = provider

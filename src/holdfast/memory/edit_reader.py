@@ -21,11 +21,7 @@ SUBJECTS_EVERY_MS = 60_000  # another process may have made notes about a new pe
 class EditReader(Loop):
     name = "edits"
 
-    def __init__(
-        self,
-        ports: Ports,
-        providers: Providers,
-    ) -> None:
+    def __init__(self, ports: Ports, providers: Providers) -> None:
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._providers = providers

@@ -39,14 +39,7 @@ async def scrub_forgotten(db: Database) -> int:
 class Forgetter(Loop):
     name = "forgetter"
 
-    def __init__(
-        self,
-        ports: Ports,
-        *,
-        recaller: Recaller,
-        briefing: Briefing,
-        quiet_ms: int = QUIET_MS,
-    ) -> None:
+    def __init__(self, ports: Ports, *, recaller: Recaller, briefing: Briefing, quiet_ms: int = QUIET_MS) -> None:
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._recaller = recaller

@@ -74,14 +74,7 @@ class CompressionRequest:
 class Compressor(Loop):
     name = "compressor"
 
-    def __init__(
-        self,
-        ports: Ports,
-        contexts: ContextCache,
-        *,
-        agents: Agents,
-        member: Member,
-    ) -> None:
+    def __init__(self, ports: Ports, contexts: ContextCache, *, agents: Agents, member: Member) -> None:
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._contexts = contexts

@@ -13,6 +13,8 @@ Rule 5: an upgrade is one transaction, in place: the old index holds everything 
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -176,19 +178,25 @@ def _prepare(db: apsw.Connection, path: Path) -> None:
         db.execute("pragma checkpoint_fullfsync=on")
 
 
-def _make(db: apsw.Connection, *, needs_rebuild: bool) -> None:
+@contextmanager
+def _transaction(db: apsw.Connection) -> Iterator[None]:
     db.execute("begin immediate")
     try:
-        if not _version(db):  # another process may have created it meanwhile
-            db.execute(_schema())
-            db.execute("insert into state values ('needs_rebuild', ?)", (int(needs_rebuild),))
-            db.execute(f"pragma application_id={APPLICATION_ID}")
-            db.execute(f"pragma user_version={VERSION}")
+        yield
         db.execute("commit")
     except apsw.Error:
         if db.in_transaction:
             db.execute("rollback")
         raise
+
+
+def _make(db: apsw.Connection, *, needs_rebuild: bool) -> None:
+    with _transaction(db):
+        if not _version(db):  # another process may have created it meanwhile
+            db.execute(_schema())
+            db.execute("insert into state values ('needs_rebuild', ?)", (int(needs_rebuild),))
+            db.execute(f"pragma application_id={APPLICATION_ID}")
+            db.execute(f"pragma user_version={VERSION}")
 
 
 def _schema() -> str:
@@ -250,9 +258,8 @@ pragma user_version = 4;
 
 def _upgrade(db: apsw.Connection) -> None:
     """From versions 1 to 3 to 4; a second process finds it done. An `apsw.Error` leaves the index unchanged."""
-    db.execute("begin immediate")
-    try:
-        version = db.pragma("user_version")
+    with _transaction(db):
+        version = _version(db)
         if version in (1, 2):
             db.execute(_BEFORE_3)
         if version in (1, 2, 3):
@@ -260,8 +267,3 @@ def _upgrade(db: apsw.Connection) -> None:
             db.execute(_schema())
             db.execute(_TO_4)
             index_fresh(db)
-        db.execute("commit")
-    except apsw.Error:
-        if db.in_transaction:
-            db.execute("rollback")
-        raise
