@@ -102,13 +102,10 @@ class TaskSet:
             log_failure(self._name, error)
         finally:
             if self._running.pop(number, None) is not None:
-                self._leave(group)
-
-    def _leave(self, group: Hashable) -> None:
-        self._groups[group] -= 1
-        if not self._groups[group]:
-            del self._groups[group]
-        self._ended.set()
+                self._groups[group] -= 1
+                if not self._groups[group]:
+                    del self._groups[group]
+                self._ended.set()
 
     async def fewer_than(self, limit: int, group: Hashable = None) -> None:
         """Wait until fewer tasks than `limit` run, of the group or, without one, of all."""
@@ -197,21 +194,18 @@ class ClaimLoop(Loop, Generic[G, C]):
     # --- what the loop does
 
     async def step(self) -> bool:
-        await self._learn()
-        taken = False
-        for group in [one for one in self.due if one in self._names or self.room(one) > 0]:
-            if self.stopping:
-                break
-            taken = await self._claim(group) or taken
-        return taken
-
-    async def _learn(self) -> None:
         woken = self._notifier.take(self.topic)
         self._must_look |= woken.anything
         self.due.update(dict.fromkeys(group for key in woken.keys for group in self.groups(key)))
         if self._must_look:
             self.due.update(dict.fromkeys(await self.look()))
             self._must_look = False
+        taken = False
+        for group in [one for one in self.due if one in self._names or self.room(one) > 0]:
+            if self.stopping:
+                break
+            taken = await self._claim(group) or taken
+        return taken
 
     async def _claim(self, group: G) -> bool:
         del self.due[group]

@@ -71,8 +71,9 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
             for key in await self._ports.db.read(list_lane_keys()):
                 self._delivery_to(key)
             self._knows_lanes = True
-        if self._ports.clock.now() - self._checked_at >= CHECK_EVERY_MS:
-            self._checked_at = self._ports.clock.now()
+        now = self._ports.clock.now()
+        if now - self._checked_at >= CHECK_EVERY_MS:
+            self._checked_at = now
             for key in self._providers.lane_keys():
                 self._delivery_to(key)
             for key in self._deliveries:
