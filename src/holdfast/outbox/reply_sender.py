@@ -24,15 +24,7 @@ from holdfast.kernel.notifier import Event, Notifier, Topic
 from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
 from holdfast.kernel.spans import POST, span
 from holdfast.outbox.post import PULLED, Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
-from holdfast.outbox.reply import (
-    BEYOND_DOUBT,
-    Kept,
-    ReplyClaim,
-    ReplySettlement,
-    SendPolicy,
-    after_send,
-    untried,
-)
+from holdfast.outbox.reply import BEYOND_DOUBT, Kept, ReplyClaim, ReplySettlement, SendPolicy, after_send, untried
 from holdfast.outbox.reply_sql import claim_replies, next_reply_due, settle_reply
 from holdfast.outbox.splitting import split
 from holdfast.store.membership import Member

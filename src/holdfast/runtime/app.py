@@ -10,13 +10,7 @@ from holdfast.inbox.channels import Channels
 from holdfast.kernel import log
 from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.entropy import Entropy
-from holdfast.kernel.errors import (
-    ConfigInvalid,
-    InvalidInput,
-    StoreBroken,
-    StoreOwned,
-    StorePathInvalid,
-)
+from holdfast.kernel.errors import ConfigInvalid, InvalidInput, StoreBroken, StoreOwned, StorePathInvalid
 from holdfast.kernel.hardening import umask_before, variables
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
