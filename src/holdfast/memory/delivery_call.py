@@ -8,7 +8,8 @@ Rule 4: a provider is third-party code: an exception counts as its failure, with
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
@@ -39,6 +40,7 @@ from holdfast.memory.settle_sql import settle_lanes
 from holdfast.store.ports import Ports
 from holdfast.turns.model_call import is_cancelled_from_outside
 
+T = TypeVar("T")
 NOTHING_SAID = "it has no content"
 CANNOT = {
     Op.RETAIN: "the provider does not accept turns",
@@ -87,21 +89,11 @@ class ProviderDelivery:
     # --- asking
 
     async def _ask(self, package: Package) -> Settlement:
-        try:
-            async with asyncio.timeout(self._policy.call_wait_ms / 1000):
-                landing = await self.provider.landed(package.parcel)
-        except TimeoutError:
-            landing = Landing.POSSIBLE
-        except asyncio.CancelledError:
-            if is_cancelled_from_outside():
-                raise
-            landing = Landing.POSSIBLE  # the provider cancelled its own work
-        except Exception as error:  # noqa: BLE001 - third-party code
-            self._failed(package.parcel, error)
-            landing = Landing.POSSIBLE
+        parcel = package.parcel
+        landing = await self._call(parcel, lambda: self.provider.landed(parcel), lambda _why: Landing.POSSIBLE)
         if landing is not Landing.ABSENT:  # ABSENT proves that it answers, not that it accepts parcels
             found = Delivered() if landing is Landing.LANDED else Uncertain("the provider cannot tell")
-            self._learn(found, package.parcel.place)
+            self._learn(found, parcel.place)
         return after_asking(
             package,
             landing,
@@ -176,40 +168,40 @@ class ProviderDelivery:
         return None
 
     async def _deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
+        async def sent() -> Sequence[Outcome]:
+            return list(await self.provider.deliver(parcels))
+
         name = self.key.provider
         about = {"gen_ai_agent_name": self.key.agent, "holdfast_provider_name": name}
         with span(DELIVER, name, **about, holdfast_delivery_units=len(parcels)) as seen:
-            outcomes = await self._call(parcels)
+            outcomes = await self._call(parcels[0], sent, lambda why: [Uncertain(why) for _ in parcels])
+            if len(outcomes) != len(parcels):
+                outcomes = [Uncertain(f"{len(outcomes)} outcomes for {len(parcels)} parcels") for _ in parcels]
             seen.note(holdfast_delivery_delivered=sum(isinstance(one, Delivered) for one in outcomes))
         for parcel, outcome in zip(parcels, outcomes, strict=True):
             self._learn(outcome, parcel.place)
             self._tally.note(outcome, parcel.place)
         return outcomes
 
-    async def _call(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
+    async def _call(self, parcel: Parcel, call: Callable[[], Awaitable[T]], failed: Callable[[str], T]) -> T:
+        """The provider's answer; `failed` makes one of the reason why there is none."""
         try:
             async with asyncio.timeout(self._policy.call_wait_ms / 1000):
-                outcomes = list(await self.provider.deliver(parcels))
+                return await call()
         except TimeoutError:
-            outcomes = [Uncertain(f"no answer within {self._policy.call_wait_ms} ms") for _ in parcels]
+            return failed(f"no answer within {self._policy.call_wait_ms} ms")
         except asyncio.CancelledError:
             if is_cancelled_from_outside():
                 raise
-            outcomes = [Uncertain("the provider cancelled its own work") for _ in parcels]
+            return failed("the provider cancelled its own work")
         except Exception as error:  # noqa: BLE001 - third-party code: its effect is unknown
-            self._failed(parcels[0], error)
-            outcomes = [Uncertain(f"the provider's code failed: {type(error).__name__}") for _ in parcels]
-        if len(outcomes) != len(parcels):
-            outcomes = [Uncertain(f"{len(outcomes)} outcomes for {len(parcels)} parcels") for _ in parcels]
-        return outcomes
+            log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=parcel.id)
+            return failed(f"the provider's code failed: {type(error).__name__}")
 
     def _learn(self, outcome: Outcome, place: str) -> None:
         was_open = self.circuit.is_open
         note_outcome(self.circuit, outcome, self._ports.clock.now(), self._ports.entropy.fraction(), place)
         self._hurries |= was_open and not self.circuit.is_open
-
-    def _failed(self, parcel: Parcel, error: Exception) -> None:
-        log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=parcel.id)
 
     # --- settling
 
