@@ -17,23 +17,9 @@ from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
 from holdfast.kernel.spans import DELIVER, span
+from holdfast.memory import lane
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
-from holdfast.memory.lane import (
-    SAYS_WELL,
-    UNKNOWN,
-    DispatchPolicy,
-    LaneClaim,
-    LaneKey,
-    Package,
-    Settlement,
-    Tally,
-    Wellness,
-    after_asking,
-    may_park,
-    note_outcome,
-    settle_all,
-    too_early,
-)
+from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey, Package, Settlement, Tally, Wellness
 from holdfast.memory.lane_sql import hurry_lanes
 from holdfast.memory.provider import Provider
 from holdfast.memory.settle_sql import settle_lanes
@@ -94,7 +80,7 @@ class ProviderDelivery:
         if landing is not Landing.ABSENT:  # ABSENT proves that it answers, not that it accepts parcels
             found = Delivered() if landing is Landing.LANDED else Uncertain("the provider cannot tell")
             self._learn(found, parcel.place)
-        return after_asking(
+        return lane.after_asking(
             package,
             landing,
             self._policy,
@@ -105,8 +91,8 @@ class ProviderDelivery:
 
     async def _wellness(self, package: Package) -> Wellness:
         """The provider's health, requested only if the package may be parked because of it."""
-        if not may_park(package, self._policy):
-            return UNKNOWN
+        if not lane.may_park(package, self._policy):
+            return lane.UNKNOWN
         place = package.parcel.place
         return Wellness(
             healthy=await self._is_healthy(),
@@ -131,7 +117,7 @@ class ProviderDelivery:
     async def _send(self, claims: Sequence[LaneClaim]) -> list[tuple[LaneClaim, Sequence[Settlement]]]:
         quiet_ms = self.provider.capabilities.quiet_ms
         judged = {
-            package.n: self._idle(package) or too_early(claim, package, quiet_ms)
+            package.n: self._idle(package) or lane.too_early(claim, package, quiet_ms)
             for claim in claims
             for package in claim.packages
         }
@@ -142,9 +128,9 @@ class ProviderDelivery:
         for claim in claims:
             packages = [package for package in claim.packages if package.n not in idle]
             results = [next(outcomes) for _ in packages]
-            known = await self._wellness(packages[0]) if packages else UNKNOWN
+            known = await self._wellness(packages[0]) if packages else lane.UNKNOWN
             chance = self._ports.entropy.fraction()
-            decided = settle_all(packages, results, self._policy, chance, known)
+            decided = lane.settle_all(packages, results, self._policy, chance, known)
             settled.append((claim, [*(idle[package.n] for package in claim.packages if package.n in idle), *decided]))
         return settled
 
@@ -200,7 +186,7 @@ class ProviderDelivery:
 
     def _learn(self, outcome: Outcome, place: str) -> None:
         was_open = self.circuit.is_open
-        note_outcome(self.circuit, outcome, self._ports.clock.now(), self._ports.entropy.fraction(), place)
+        lane.note_outcome(self.circuit, outcome, self._ports.clock.now(), self._ports.entropy.fraction(), place)
         self._hurries |= was_open and not self.circuit.is_open
 
     # --- settling
@@ -245,7 +231,7 @@ class ProviderDelivery:
         for settlement in settlements:
             if settlement.untried:
                 continue
-            if settlement.state is DeliveryState.PARKED and str(settlement.reason).startswith(SAYS_WELL):
+            if settlement.state is DeliveryState.PARKED and str(settlement.reason).startswith(lane.SAYS_WELL):
                 self._tally.parked_alone = True
             parcel = parcels[settlement.n]
             fields: dict[str, object] = {

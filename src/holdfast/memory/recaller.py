@@ -25,19 +25,10 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.notifier import is_set_within
 from holdfast.kernel.spans import RECALL, span
 from holdfast.kernel.tasks import Task, Tasks
+from holdfast.memory import recall
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.provider import Provider, Providers
-from holdfast.memory.recall import (
-    RecallKey,
-    RecallOutcome,
-    RecallPolicy,
-    RecallQuery,
-    Recollection,
-    choose,
-    frame,
-    make_query,
-    plain_words,
-)
+from holdfast.memory.recall import RecallKey, RecallOutcome, RecallPolicy, RecallQuery, Recollection
 from holdfast.memory.visibility import is_chat_alone
 from holdfast.store.database import Database
 from holdfast.turns.context import Context
@@ -234,7 +225,7 @@ def query_of(
     key = RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal)
     text = "\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid))
     group = is_chat_alone(claim.address, turn.principal, shared=turn.shared)
-    return make_query(key, text, policy, agent=claim.agent, address=claim.address, where=turn.where, group=group)
+    return recall.make_query(key, text, policy, agent=claim.agent, address=claim.address, where=turn.where, group=group)
 
 
 def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Context | None) -> Recalled | None:
@@ -244,10 +235,10 @@ def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Context | None
     """
     if not found.memories and not found.skipped:
         return None
-    texts = context.memo.texts(context.entries, plain_words) if context else ()
+    texts = context.memo.texts(context.entries, recall.plain_words) if context else ()
     turns = context.memo.turns(context.entries) if context else ()
-    chosen = replace(found, memories=choose(found.memories, policy, shown=texts, present=turns))
-    text = frame(chosen, policy, [_date(memory) for memory in chosen.memories])
+    chosen = replace(found, memories=recall.choose(found.memories, policy, shown=texts, present=turns))
+    text = recall.frame(chosen, policy, [_date(memory) for memory in chosen.memories])
     if not text:
         return None
     return Recalled(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.kernel.ids import DeliveryId, NodeId, Principal, SessionId
-from holdfast.memory import cursor_sql, delivery_call, lane_sql, parcel_sql, settle_sql
+from holdfast.memory import cursor_sql, lane, lane_sql, parcel_sql, settle_sql
 from holdfast.memory.cursor_sql import DeliveryRow
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
 from holdfast.memory.delivery_call import ProviderDelivery
@@ -175,7 +175,7 @@ def quiet_ignored() -> Sequence[Patch]:
     def broken(*what: Any, quiet_ms: int, **more: Any) -> Settlement:  # noqa: ANN401
         return honest(*what, quiet_ms=min(quiet_ms, 0), **more)
 
-    return [(delivery_call, "after_asking", broken)]
+    return [(lane, "after_asking", broken)]
 
 
 @mutant("I7", budget=20)

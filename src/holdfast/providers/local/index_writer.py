@@ -17,14 +17,7 @@ from holdfast.kernel.dates import tells_time
 from holdfast.memory.delivery import Delivered, Erasure, MemoryNote, Op, Outcome, Parcel, Refused
 from holdfast.memory.visibility import is_group, person_scope
 from holdfast.providers.local import postings
-from holdfast.providers.local.postings import (
-    IndexScope,
-    LineScopes,
-    count_lines,
-    discount_lines,
-    line_scopes,
-    numbers_of,
-)
+from holdfast.providers.local.postings import IndexScope, LineScopes
 from holdfast.providers.local.ranking import SCENE_LINES_MAX, line_id, position_of, scene_of
 from holdfast.providers.local.tokenizer import stems, words
 
@@ -57,7 +50,7 @@ class StoredLine(NamedTuple):
 
     @property
     def scopes(self) -> LineScopes:
-        return line_scopes(
+        return postings.line_scopes(
             kind=self.kind,
             agent=self.agent,
             session=self.session,
@@ -240,8 +233,10 @@ def delete_lines(db: apsw.Connection, where: str, values: tuple[str | int | byte
     for start in range(0, len(gone), INDEXED_AT_ONCE):
         some = gone[start : start + INDEXED_AT_ONCE]
         indexed = [line for line in some if line.id not in waiting]
-        postings.remove(db, _lists(indexed, numbers_of(db, {name for line in indexed for name in line.scopes.own})))
-        discount_lines(db, [line.scopes for line in indexed])
+        postings.remove(
+            db, _lists(indexed, postings.numbers_of(db, {name for line in indexed for name in line.scopes.own}))
+        )
+        postings.discount_lines(db, [line.scopes for line in indexed])
         for table in ("fresh", "body", "line"):
             db.executemany(f"delete from {table} where id = ?", [(line.id,) for line in some])  # noqa: S608
 
@@ -252,7 +247,7 @@ def delete_lines(db: apsw.Connection, where: str, values: tuple[str | int | byte
 def index_fresh(db: apsw.Connection) -> None:
     """Write the postings of the lines that have none."""
     while fresh := [StoredLine._make(row) for row in db.execute(_FRESH, (INDEXED_AT_ONCE,))]:
-        postings.append(db, _lists(fresh, count_lines(db, [line.scopes for line in fresh])))
+        postings.append(db, _lists(fresh, postings.count_lines(db, [line.scopes for line in fresh])))
         db.executemany("delete from fresh where id = ?", [(line.id,) for line in fresh])
 
 
