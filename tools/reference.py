@@ -591,10 +591,10 @@ def _server_settings() -> list[tuple[str, ...]]:
 
 
 def _provider_settings() -> list[str]:
-    from holdfast.providers.files.factory import FilesSettings  # noqa: PLC0415
+    from holdfast.providers.files.provider import FilesSettings  # noqa: PLC0415
     from holdfast.providers.hindsight.factory import HindsightSettings  # noqa: PLC0415
     from holdfast.providers.honcho.factory import HonchoSettings  # noqa: PLC0415
-    from holdfast.providers.local.factory import LocalSettings  # noqa: PLC0415
+    from holdfast.providers.local.provider import LocalSettings  # noqa: PLC0415
 
     shapes: dict[str, type[msgspec.Struct]] = {
         "local": LocalSettings,

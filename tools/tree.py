@@ -15,15 +15,13 @@ ACTING = {
     *("audit/action_log.py", "audit/actor.py"),
     *("inbox/access_control.py", "inbox/channel.py", "inbox/channels.py", "inbox/directory.py", "inbox/gateway.py"),
     *("inbox/receiver.py", "inbox/router.py"),
-    *("kernel/claim_loop.py", "kernel/folders.py", "kernel/hardening.py", "kernel/keyed_lock.py", "kernel/log.py"),
-    *("kernel/loop.py", "kernel/machine.py", "kernel/notifier.py", "kernel/spans.py", "kernel/task_set.py"),
-    *("kernel/time_zones.py",),
+    *("kernel/folders.py", "kernel/hardening.py", "kernel/keyed_lock.py", "kernel/log.py", "kernel/loop.py"),
+    *("kernel/machine.py", "kernel/notifier.py", "kernel/spans.py", "kernel/time_zones.py"),
     *("memory/delivery_call.py", "memory/dispatcher.py", "memory/edit_reader.py", "memory/files/*.py"),
-    *("memory/forgetter.py", "memory/notes_service.py", "memory/provider.py"),
-    *("memory/providers.py", "memory/recaller.py", "memory/reindex.py"),
-    *("outbox/account_sender.py", "outbox/draft_writer.py", "outbox/drafter.py", "outbox/replies.py"),
-    *("outbox/reply_sender.py", "outbox/typing_indicator.py"),
-    *("sessions/compressor.py", "sessions/finalisations.py", "sessions/finisher.py"),
+    *("memory/forgetter.py", "memory/notes_service.py", "memory/provider.py", "memory/recaller.py"),
+    *("memory/reindex.py",),
+    *("outbox/drafter.py", "outbox/reply_sender.py", "outbox/typing_indicator.py"),
+    *("sessions/compressor.py", "sessions/finisher.py"),
     *("turns/agents.py", "turns/approvals.py", "turns/chained_tools.py", "turns/context_cache.py"),
     *("turns/context_window.py",),
     *("turns/interruption.py", "turns/mailbox_processor.py", "turns/model.py", "turns/model_call.py"),
@@ -32,8 +30,8 @@ ACTING = {
 }
 ALSO_PURE = {
     *("api/auth/access_token.py", "api/auth/login.py", "api/auth/token_binding.py", "api/limits/server_limits.py"),
-    *("providers/*/naming.py", "providers/local/ranking.py", "providers/local/stemmer.py"),
-    *("providers/local/scene.py", "providers/local/synonyms.py", "providers/local/tokenizer.py"),
+    *("providers/*/naming.py", "providers/local/ranking.py", "providers/local/synonyms.py"),
+    *("providers/local/tokenizer.py",),
     *("store/encryption/key.py", "store/script.py", "store/postgres/dialect.py", "store/gauges.py"),
 }
 

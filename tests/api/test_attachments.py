@@ -12,9 +12,8 @@ from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell
 from holdfast.api.auth.access_token_sql import add_token
 from holdfast.cli.commands import app
 from holdfast.inbox.address import Address
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import Enclosure
-from holdfast.kernel.ids import AgentName, TokenId
+from holdfast.inbox.message import Arrival, Enclosure
+from holdfast.kernel.ids import AgentName, Principal, TokenId
 from holdfast.turns.policy import AgentPolicy
 from tests.support.fakes import ScriptedModel, soon
 from tests.support.live import code_of, serve
@@ -26,9 +25,12 @@ PAGE = b"<script>alert(1)</script>"
 async def send(runtime, body, name="cat.png", agent="main", media_type="image/png"):
     one = Enclosure(hash=hashlib.sha256(body).hexdigest(), name=name, media_type=media_type, body=body)
     address = Address(agent=AgentName(agent), channel="telegram", type="dm", chat="7")
-    received = Received(address=address, event_id=one.hash, sender="telegram:7", text="look", enclosures=(one,))
     message = runtime.gateway.new_message()
-    await runtime.gateway.accept(received, message=message)
+    sender = Principal("telegram:7")
+    arrival = Arrival(
+        address=address, event_id=one.hash, principal=sender, text="look", enclosures=(one,), message=message
+    )
+    await runtime.gateway.accept(arrival)
     return SimpleNamespace(hash=one.hash, message=message)
 
 

@@ -16,6 +16,7 @@ from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.sessions import finisher
 from holdfast.sessions.finalisation import FinishPolicy
+from holdfast.sessions.finalisation_sql import list_finalisations
 from holdfast.turns.model import ModelTask
 from tests.support.fakes import raises, says, soon
 from tests.support.live import code_of, serve
@@ -46,7 +47,7 @@ def impatient(monkeypatch):
 async def ended(runtime, outcome):
     """Until the newest finalisation has that outcome."""
     feed = runtime.events()
-    while not (found := await runtime.finalisations.list()) or found[0].outcome != outcome:
+    while not (found := await runtime.db.read(list_finalisations())) or found[0].outcome != outcome:
         await soon(feed.next_within(50))
     feed.close()
     return found[0].origin
@@ -106,7 +107,7 @@ async def test_a_bad_request_gets_a_sentence(tmp_path):
         assert (refused.status_code, code_of(refused)) == (400, "invalid_input")
         why = f"{id_} is closed; only a failed one can be taken up again"
         assert refused.json()["error"]["message"] == why
-        assert [one.outcome for one in await live.runtime.finalisations.list()] == ["done"]
+        assert [one.outcome for one in await live.runtime.db.read(list_finalisations())] == ["done"]
 
 
 @pytest.fixture

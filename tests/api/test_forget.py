@@ -106,7 +106,7 @@ class Stubborn:
 
 async def test_a_provider_that_refuses_is_shown_as_parked_with_its_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "holdfast.runtime.memory_factory.find_factory", lambda *_: lambda _: Configured(Stubborn(), PerSession())
+        "holdfast.runtime.plugins.find_factory", lambda *_: lambda _: Configured(Stubborn(), PerSession())
     )
     async with serve(tmp_path, policy=AgentPolicy(memory={"stubborn": {}})) as live:
         await live.runtime.ask("hello", CANARY, sender="ada")

@@ -57,7 +57,7 @@ class Picky:
 def picky(monkeypatch):
     provider = Picky()
     monkeypatch.setattr(
-        "holdfast.runtime.memory_factory.find_factory", lambda *_: lambda _setup: Configured(provider, PerSession())
+        "holdfast.runtime.plugins.find_factory", lambda *_: lambda _setup: Configured(provider, PerSession())
     )
     return provider
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from holdfast.cli.commands import app
 from holdfast.inbox.address import Address
-from holdfast.inbox.gateway import Received
-from holdfast.kernel.ids import AgentName
+from holdfast.inbox.message import Arrival
+from holdfast.kernel.ids import AgentName, Principal
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import ReplySettlement
 from holdfast.outbox.reply_sql import claim_replies, settle_reply
@@ -26,8 +26,10 @@ async def answered(runtime, chat="7"):
     """A message from a platform without a channel here, and its pending reply."""
     address = Address(agent=MAIN, channel="telegram", type="dm", chat=chat)
     message = runtime.gateway.new_message()
-    received = Received(address=address, event_id=f"e-{message}", sender="telegram:7", text="hello")
-    await runtime.gateway.accept(received, message=message)
+    arrival = Arrival(
+        address=address, event_id=f"e-{message}", principal=Principal("telegram:7"), text="hello", message=message
+    )
+    await runtime.gateway.accept(arrival)
     await soon(runtime.reply_to(message))
     return message
 

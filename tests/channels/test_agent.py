@@ -12,7 +12,7 @@ from holdfast.inbox.address import Address
 from holdfast.kernel.ids import AgentName, MessageId, ReplyId
 from holdfast.outbox.post import Declined, Post, Sent
 from holdfast.outbox.reply_sql import list_replies
-from holdfast.runtime import channel_factory
+from holdfast.runtime import plugins
 from holdfast.runtime.app import open_runtime
 from holdfast.store.gauges_sql import read_gauges
 from holdfast.store.script import Call, rows
@@ -30,7 +30,12 @@ POST = Post(reply=ReplyId("rep_1"), part=0, parts=1, address=TO_BEN, text="weath
 def team(monkeypatch, tmp_path):
     """Opens agents by name, each with a model; those with a chat are reached over it."""
     chats: dict[str, Chat] = {}
-    monkeypatch.setattr(channel_factory, "_factory", lambda _name, _key: lambda setup: chats[setup.agent])
+    honest = plugins.find_factory
+
+    def found(what, *more):
+        return (lambda setup: chats[setup.agent]) if what == "channel" else honest(what, *more)
+
+    monkeypatch.setattr(plugins, "find_factory", found)
 
     def agent(name, model, **more):
         given: dict[str, dict[str, object]] = {"chat": {}} if name in chats else {}

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 from holdfast.kernel.ids import AgentName
-from holdfast.tools.joined_tools import JoinedTools
-from holdfast.tools.toolbox import ToolBox
+from holdfast.tools.toolbox import JoinedTools, ToolBox
 from holdfast.turns.tool import TOOLS_NAMED_MAX, ToolOutcome
 from tests.cli.test_channels_command import beside
 from tests.support import mcp_program

@@ -23,6 +23,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.kernel.vendor_error import vendor_error
 from holdfast.outbox.post import Sent
+from holdfast.outbox.reply_sql import list_replies
 from holdfast.turns.policy import AccessPolicy, Door, GroupPolicy, Sharing
 from tests.support.driver import SECRET
 from tests.support.fakes import Process, ScriptedModel, agents, policy, soon
@@ -374,7 +375,7 @@ async def test_somebody_whom_a_fault_kept_at_the_door_is_not_spoken_to(tmp_path,
             with pytest.raises(InvariantBroken):
                 await chat.intake.receive(wrote())
         assert await chat.intake.receive(wrote()) is IntakeOutcome.REFUSED
-        assert list(await runtime.replies.list()) == []
+        assert list(await runtime.db.read(list_replies())) == []
 
 
 async def test_an_id_that_no_platform_gives_blocks_no_other_message(tmp_path):

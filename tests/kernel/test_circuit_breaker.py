@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.kernel.circuit_breaker import FAILURES_MAX, CircuitBreaker
 from holdfast.kernel.ids import Instant
+from holdfast.kernel.retry import FAILURES_MAX, CircuitBreaker
 from holdfast.memory.delivery import Delivered, Refused, Uncertain, Unreachable
 from holdfast.memory.lane import note_outcome
 

@@ -5,8 +5,8 @@ from itertools import count
 
 import pytest
 
-from holdfast.kernel.claim_loop import Batch, ClaimLoop
 from holdfast.kernel.errors import StoreUnavailable
+from holdfast.kernel.loop import Batch, ClaimLoop
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.kernel.notifier import Notifier, Topic
 from holdfast.testing import SeededEntropy

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
+from holdfast.kernel.loop import TaskSet
 from holdfast.kernel.machine import AsyncTasks
-from holdfast.kernel.task_set import TaskSet
 
 LONG_MS = 60_000  # far beyond what a passing test waits
 

@@ -21,7 +21,9 @@ from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
 from holdfast.memory.forgetter import Forgetter, scrub_forgotten
 from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
+from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import DATABASE, make_agents, open_runtime
+from holdfast.sessions.finalisation_sql import list_finalisations
 from holdfast.store.gauges_sql import read_gauges
 from holdfast.store.node_sql import register_node
 from holdfast.store.sqlite import ThreadedDatabase
@@ -232,9 +234,9 @@ async def test_no_byte_is_left_of_what_was_repeated_to_others_and_passed_on_to_a
 async def quiet(runtime):
     """Until nothing is on its way: replies, messages between agents, extractions, deliveries."""
     while True:
-        busy = [one for one in await runtime.replies.list() if one.state in {"pending", "attempting"}]
+        busy = [one for one in await runtime.db.read(list_replies()) if one.state in {"pending", "attempting"}]
         boxes = sum((await runtime.db.read(read_gauges())).messages_waiting.values())
-        ends = [one for one in await runtime.finalisations.list(limit=100) if not one.ended]
+        ends = [one for one in await runtime.db.read(list_finalisations(limit=100)) if not one.ended]
         sent = [one for one in await runtime.deliveries() if one.state in {"scheduled", "sending", "uncertain"}]
         if not (busy or boxes or ends or sent):
             return

@@ -6,7 +6,7 @@ The instructions of a session are held in RAM; here nothing clears it, so only t
 import pytest
 
 from holdfast.inbox.address import Address
-from holdfast.inbox.gateway import Received
+from holdfast.inbox.message import Arrival
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.visibility import chat_scope
@@ -40,8 +40,8 @@ async def test_a_forgotten_note_is_not_in_another_processs_next_prompt(processes
     for n, text in enumerate(("hello", "again")):
         if n:
             await other.forget(person="ada")
-        received = Received(address=CLUB, event_id=f"e{n}", sender="bob", text=text, account="bot")
-        accepted = await serving.gateway.accept(received)
+        arrival = Arrival(address=CLUB, event_id=f"e{n}", principal=Principal("bob"), text=text, account="bot")
+        accepted = await serving.gateway.accept(arrival)
         await serving.reply_to(accepted.message)
     first, second = (messages[0].content for messages in model.requests)
     assert "Ada keeps the keys." in first

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from holdfast.inbox.address import Address
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import Accepted
+from holdfast.inbox.message import Accepted, Arrival
 from holdfast.kernel.errors import InvalidInput
-from holdfast.kernel.ids import AgentName
+from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents, open_runtime
@@ -51,8 +50,10 @@ async def runtime(tmp_path, model):
 
 async def say(runtime, who, text, *, type="dm", chat=None):
     address = Address(agent=MAIN, channel="telegram", type=type, chat=chat or who.partition(":")[2])
-    received = Received(address=address, event_id=runtime._new_id("e"), sender=who, text=text, account="bot")
-    outcome = await runtime.gateway.accept(received)
+    arrival = Arrival(
+        address=address, event_id=runtime.ports.new_id("e"), principal=Principal(who), text=text, account="bot"
+    )
+    outcome = await runtime.gateway.accept(arrival)
     assert isinstance(outcome, Accepted), outcome
     return await soon(runtime.reply_to(outcome.message))
 

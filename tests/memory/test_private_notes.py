@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 
 import holdfast
+from holdfast.sessions.finalisation_sql import list_finalisations
 from tests.support.patience import within
 from tests.support.processes import Up
 
@@ -80,7 +81,7 @@ async def test_the_same_through_the_library(tmp_path: Path):
         await runtime.ask("ada-dm", "My cat is called Byron.", sender="ada")
         await runtime.ask("ada-dm", "/new", sender="ada")
         async with within(60):
-            while not all(one.ended for one in await runtime.finalisations.list(limit=9)):
+            while not all(one.ended for one in await runtime.db.read(list_finalisations(limit=9))):
                 pass  # each look reads the store, while the others go on
         assert "Byron" not in await runtime.ask("bob-dm", "What is the cat called?", sender="bob")
         (session,) = await runtime.sessions(chat="bob-dm")

@@ -5,7 +5,7 @@ The turn says what was left out and why. Calls are counted and the clock is the 
 
 import pytest
 
-from holdfast.kernel.circuit_breaker import FAILURES_MAX
+from holdfast.kernel.retry import FAILURES_MAX
 from holdfast.memory.recall import RecallPolicy
 from tests.support.fakes import Gate, policy
 from tests.support.memory_provider import Service

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import AgentName, Principal, Provider, SessionId
 from holdfast.kernel.machine import AsyncTasks
+from holdfast.kernel.retry import CircuitBreaker
 from holdfast.memory import recaller as module
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import NamingInputs

@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 from holdfast.cli.commands import app
 from holdfast.config import load_config
 from holdfast.inbox.address import Address
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import Accepted
+from holdfast.inbox.message import Accepted, Arrival
 from holdfast.kernel.errors import ConfigInvalid
-from holdfast.kernel.ids import AgentName
+from holdfast.kernel.ids import AgentName, Principal
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AccessPolicy, Door
@@ -45,8 +44,10 @@ def configured(tmp_path, lines):
 
 async def say(runtime, who, text, *, type="dm"):
     address = Address(agent=MAIN, channel="telegram", type=type, chat=who.partition(":")[2])
-    received = Received(address=address, event_id=runtime._new_id("e"), sender=who, text=text, account="bot")
-    outcome = await runtime.gateway.accept(received)
+    arrival = Arrival(
+        address=address, event_id=runtime.ports.new_id("e"), principal=Principal(who), text=text, account="bot"
+    )
+    outcome = await runtime.gateway.accept(arrival)
     assert isinstance(outcome, Accepted), outcome
     return await soon(runtime.reply_to(outcome.message))
 

@@ -12,17 +12,15 @@ from typing import cast
 import pytest
 
 from holdfast.inbox.address import Address
-from holdfast.inbox.gateway import Received
 from holdfast.inbox.identity import LinkRequest
 from holdfast.inbox.identity_sql import link_principals, linked_principals, unlink_principal
-from holdfast.inbox.message import Accepted
+from holdfast.inbox.message import Accepted, Arrival
 from holdfast.kernel.ids import AgentName, OperationId, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.memory.naming import NamingInputs, PerSession
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
-from holdfast.memory.provider import Capabilities, Configured, Provider
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Capabilities, Configured, Provider, Providers
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
 from holdfast.memory.recaller import Recaller
 from holdfast.memory.visibility import is_group
@@ -96,11 +94,16 @@ class World:
     folder: Path
 
     async def say(self, reader: Reader, text: str) -> str:
-        event = self.runtime._new_id("event")
-        received = Received(
-            address=reader.address, event_id=event, sender=reader.who, text=text, account="bot", rank=Rank.ADMIN
+        event = self.runtime.ports.new_id("event")
+        arrival = Arrival(
+            address=reader.address,
+            event_id=event,
+            principal=Principal(reader.who),
+            text=text,
+            account="bot",
+            rank=Rank.ADMIN,
         )
-        outcome = await self.runtime.gateway.accept(received)
+        outcome = await self.runtime.gateway.accept(arrival)
         assert isinstance(outcome, Accepted), outcome
         return await self.runtime.reply_to(outcome.message)
 
@@ -120,13 +123,13 @@ class World:
             principal=Principal("phone"),
             person=Principal("ada"),
             by="t",
-            operation=OperationId(self.runtime._new_id("op")),
+            operation=OperationId(self.runtime.ports.new_id("op")),
         )
         await self.runtime.db.write(link_principals(link))
 
     async def unlink(self) -> None:
         await self.runtime.db.write(
-            unlink_principal(Principal("phone"), named="t", operation=OperationId(self.runtime._new_id("op")))
+            unlink_principal(Principal("phone"), named="t", operation=OperationId(self.runtime.ports.new_id("op")))
         )
 
 

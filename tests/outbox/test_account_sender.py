@@ -9,9 +9,9 @@ from holdfast.inbox.channel import ChannelCapabilities
 from holdfast.inbox.channels import ChannelKey
 from holdfast.kernel.ids import AgentName, Instant, MessageId, NodeId, ReplyId
 from holdfast.kernel.machine import SystemEntropy
-from holdfast.outbox.account_sender import AccountSender
 from holdfast.outbox.post import Doubtful, NotSent, OnDoubt, ReplyState, Sent
 from holdfast.outbox.reply import Kept, ReplyClaim, SendPolicy
+from holdfast.outbox.reply_sender import AccountSender
 from holdfast.testing import ManualClock
 from holdfast.turns.policy import DAY_MS
 from tests.support.ports import VerbMethods, make_ports

@@ -16,7 +16,7 @@ from holdfast.kernel.ids import DraftId, ForgetId
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.outbox.draft import EVERY_MS_MIN, FIRST_AFTER_MS, HOLD_MS, MARK, WRITE_WAIT_MS, Draft, DraftState
-from holdfast.outbox.draft_writer import NOT_HELD, DraftPlace, DraftWriter, LiveDraft
+from holdfast.outbox.drafter import NOT_HELD, DraftPlace, DraftWriter, LiveDraft
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble

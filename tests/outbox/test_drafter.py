@@ -16,7 +16,6 @@ from holdfast.kernel.errors import ClaimLost, StoreUnavailable
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.notifier import Event, Notifier, Topic
 from holdfast.outbox import drafter
-from holdfast.outbox.destination_sql import Destination
 from holdfast.outbox.draft import (
     EVERY_MS_MIN,
     FIRST_AFTER_CHARS,
@@ -29,9 +28,9 @@ from holdfast.outbox.draft import (
     DraftState,
     StrayDraft,
 )
-from holdfast.outbox.draft_writer import KEEP_ATTEMPTS_MAX
-from holdfast.outbox.drafter import END, STALE_MS, SWEEP_MS, TROUBLE_MS, Drafter
+from holdfast.outbox.drafter import END, KEEP_ATTEMPTS_MAX, STALE_MS, SWEEP_MS, TROUBLE_MS, Drafter
 from holdfast.outbox.post import Declined, Doubtful, NotSent, SendOutcome, Sent
+from holdfast.outbox.reply_sql import Destination
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
 from tests.support.ports import VerbMethods, make_ports
 

@@ -13,9 +13,8 @@ import pytest
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities
 from holdfast.inbox.channels import Channels
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import accepted_message
-from holdfast.kernel.ids import AgentName
+from holdfast.inbox.message import Arrival, accepted_message
+from holdfast.kernel.ids import AgentName, Principal
 from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Sent
 from holdfast.outbox.reply_sender import ReplySender
 from holdfast.outbox.reply_sql import list_replies
@@ -88,8 +87,10 @@ class Street:
     async def say(self, runtime, text, *, chat="7", channel="telegram"):
         address = Address(agent=MAIN, channel=channel, type="dm", chat=chat)
         message = runtime.gateway.new_message()
-        received = Received(address=address, event_id=message, sender="telegram:7", text=text)
-        return accepted_message(await runtime.gateway.accept(received, message=message))
+        arrival = Arrival(
+            address=address, event_id=message, principal=Principal("telegram:7"), text=text, message=message
+        )
+        return accepted_message(await runtime.gateway.accept(arrival))
 
     async def rest(self, seconds=30.0):
         passed = asyncio.Event()
@@ -220,7 +221,7 @@ async def test_a_reply_with_an_unknown_outcome_is_resent_once_and_shown(street):
     reply = (await runtime.trace(message)).reply
     assert (reply.state, reply.possible_duplicate, reply.receipt) == ("uncertain", True, "r2")
     assert "possible duplicate" in reply.reason
-    await runtime.replies.resend(reply.id)
+    await runtime.resend(reply.id)
     await street.rest()
     assert len(channel.posts) == 3, "an operator's word counts"
     (row,) = await street.ledger(runtime)
@@ -248,7 +249,7 @@ async def test_a_doubtful_reply_is_held_where_the_policy_says_so(street):
     assert [post.text for _, post in channel.posts] == ["re: one", "re: two"]
     (held, _) = await street.ledger(runtime)
     assert (held.state, held.possible_duplicate) == ("uncertain", False)
-    await runtime.replies.resend(held.id)
+    await runtime.resend(held.id)
     await street.rest(2)
     assert [post.text for _, post in channel.posts] == ["re: one", "re: two", "re: one"]
     assert (await street.ledger(runtime))[0].possible_duplicate

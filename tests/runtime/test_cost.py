@@ -16,8 +16,8 @@ import pytest
 from holdfast.inbox.channels import Channels
 from holdfast.kernel.ids import AgentName
 from holdfast.runtime.assembly import assemble
-from holdfast.runtime.environment import Environment
-from holdfast.runtime.memory_factory import make_memory
+from holdfast.runtime.plugins import Environment
+from holdfast.runtime.tool_factory import make_memory
 from holdfast.store.script import Call, many
 from holdfast.testing import SeededEntropy
 from holdfast.tools.toolbox import ToolBox

@@ -10,13 +10,12 @@ import pytest
 from holdfast.kernel.errors import StoreFull, StoreOwned, StoreUnavailable
 from holdfast.kernel.ids import MessageId
 from holdfast.kernel.machine import AsyncTasks
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Providers
 from holdfast.runtime import app as app_module
 from holdfast.runtime.app import DATABASE, is_served, open_runtime
 from holdfast.runtime.assembly import assemble
 from holdfast.runtime.runtime import Runtime
-from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS
-from holdfast.runtime.temporary_lease import TemporaryLease
+from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS, TemporaryLease
 from holdfast.sessions.history_sql import list_operations
 from holdfast.store.membership import LOOK_EVERY_MS, Member
 from holdfast.store.node_sql import register_node, release_claim, retire_node

@@ -10,8 +10,7 @@ from holdfast.kernel.machine import SystemEntropy
 from holdfast.memory.dispatcher import Dispatcher
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import PerAddress
-from holdfast.memory.provider import Capabilities, Configured
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Capabilities, Configured, Providers
 from holdfast.outbox.reply_sender import ReplySender
 from holdfast.turns.policy import AgentPolicy
 from tests.support.ports import VerbMethods, make_ports

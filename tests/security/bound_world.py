@@ -8,9 +8,8 @@ from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell
 from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.token_binding import Binding
 from holdfast.inbox.address import Address
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import Enclosure
-from holdfast.kernel.ids import AgentName, SessionId, TokenId
+from holdfast.inbox.message import Arrival, Enclosure
+from holdfast.kernel.ids import AgentName, Principal, SessionId, TokenId
 from holdfast.sessions.compression import Thresholds
 from holdfast.sessions.conversation_sql import read_conversation
 from holdfast.sessions.history_sql import list_operations, read_session
@@ -127,7 +126,7 @@ async def sent_along(live):
     address = Address(agent=MAIN, channel="telegram", type="dm", chat="8")
     one = Enclosure(hash=sha256(b"a picture").hexdigest(), name="p", media_type="image/png", body=b"a picture")
     await live.runtime.gateway.accept(
-        Received(address=address, event_id="e8", sender="telegram:8", text="look", enclosures=(one,))
+        Arrival(address=address, event_id="e8", principal=Principal("telegram:8"), text="look", enclosures=(one,))
     )
     return one.hash
 

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from holdfast.inbox.address import Address
-from holdfast.inbox.gateway import Received
-from holdfast.kernel.ids import AgentName
+from holdfast.inbox.message import Arrival
+from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.recall import RecallPolicy
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AgentPolicy
@@ -94,18 +94,19 @@ async def test_an_agents_question_for_one_person_is_shown_to_no_other_there_or_o
 
 
 async def says_by_front(runtime, address, text):
-    received = Received(
+    message = runtime.gateway.new_message()
+    arrival = Arrival(
         address=address,
         account="agent:front",
         event_id="e1",
-        sender="agent:front",
+        principal=Principal("agent:front"),
         text=text,
         human=False,
         hop=1,
         chain=(AgentName("front"),),
+        message=message,
     )
-    message = runtime.gateway.new_message()
-    await runtime.gateway.accept(received, message=message)
+    await runtime.gateway.accept(arrival)
     await soon(runtime.reply_to(message))
 
 

@@ -19,6 +19,7 @@ import pytest
 from holdfast.kernel.ids import AgentName
 from holdfast.runtime.app import open_runtime
 from holdfast.sessions.compression import Thresholds
+from holdfast.sessions.finalisation_sql import list_finalisations
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.journal import ToolCall
@@ -248,7 +249,7 @@ async def settled(runtime) -> None:
     """Until every ended epoch was extracted and every delivery has arrived."""
     async with within(SETTLE_S):
         while True:
-            ends = await runtime.finalisations.list(limit=100)
+            ends = await runtime.db.read(list_finalisations(limit=100))
             sent = await runtime.deliveries(limit=100)
             if all(one.ended for one in ends) and all(one.state == "delivered" for one in sent):
                 return

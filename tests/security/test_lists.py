@@ -23,8 +23,7 @@ from holdfast.inbox.channel_status import (
     ConnectionState,
     ToolServerStatus,
 )
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import Enclosure
+from holdfast.inbox.message import Arrival, Enclosure
 from holdfast.kernel.errors import MessageNotFound, ScopeRequired, SessionNotFound
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, Principal, ReplyId, TokenId
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
@@ -134,8 +133,14 @@ async def plant(runtime, agent, n):
     enclosure = Enclosure(hash=sha256(picture).hexdigest(), name="p", media_type="image/png", body=picture)
     message = runtime.gateway.new_message()
     await runtime.gateway.accept(
-        Received(address=address, event_id=f"e{n}", sender="telegram:8", text="look", enclosures=(enclosure,)),
-        message=message,
+        Arrival(
+            address=address,
+            event_id=f"e{n}",
+            principal=Principal("telegram:8"),
+            text="look",
+            enclosures=(enclosure,),
+            message=message,
+        )
     )
     await soon(runtime.reply_to(message))
     await runtime.db.write(

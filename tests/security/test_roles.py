@@ -12,9 +12,8 @@ from dataclasses import replace
 import pytest
 
 from holdfast.inbox.address import Address
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import Accepted
-from holdfast.kernel.ids import AgentName
+from holdfast.inbox.message import Accepted, Arrival
+from holdfast.kernel.ids import AgentName, Principal
 from holdfast.models.practice import PracticeModel
 from holdfast.sessions.command_rights import Rank
 from holdfast.sessions.compression import Thresholds
@@ -67,15 +66,15 @@ async def live(tmp_path):
 async def said(live, chat, text, *, sender, type="group", rank=Rank.MEMBER):
     """A message as a platform brings it, and the reply to it."""
     address = Address(agent=MAIN, channel="telegram", type=type, chat=chat)
-    event = live.runtime._new_id("event")
-    received = Received(address=address, event_id=event, sender=sender, text=text, account="bot", rank=rank)
-    outcome = await live.runtime.gateway.accept(received)
+    event = live.runtime.ports.new_id("event")
+    arrival = Arrival(address=address, event_id=event, principal=Principal(sender), text=text, account="bot", rank=rank)
+    outcome = await live.runtime.gateway.accept(arrival)
     assert isinstance(outcome, Accepted), outcome
     return await soon(live.runtime.reply_to(outcome.message))
 
 
 async def over_http(live, chat, text, **more):
-    answer = await live.say(text, chat=chat, id=live.runtime._new_id("event"), **more)
+    answer = await live.say(text, chat=chat, id=live.runtime.ports.new_id("event"), **more)
     assert answer.status_code < 300, answer.text
     return await soon(live.runtime.reply_to(answer.json()["message"]))
 

@@ -17,6 +17,7 @@ from holdfast.memory.delivery import DeliveryState
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents
 from holdfast.sessions.compression import Thresholds
+from holdfast.sessions.finalisation_sql import list_finalisations
 from holdfast.sessions.history_sql import list_deliveries, list_operations
 from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, ModelTask
 from holdfast.turns.policy import AgentPolicy
@@ -48,7 +49,7 @@ async def remembered(runtime) -> None:
     """Until what was said and noted has reached every provider."""
     async with within(60):
         while True:
-            ends = await runtime.finalisations.list()
+            ends = await runtime.db.read(list_finalisations())
             found = await runtime.db.read(list_deliveries())
             if all(end.ended_at for end in ends) and all(one.state == DeliveryState.DELIVERED.value for one in found):
                 return

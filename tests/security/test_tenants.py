@@ -17,9 +17,8 @@ from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell
 from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.inbox.address import Address
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import Enclosure
-from holdfast.kernel.ids import AgentName, TokenId
+from holdfast.inbox.message import Arrival, Enclosure
+from holdfast.kernel.ids import AgentName, Principal, TokenId
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import ReplySettlement
 from holdfast.outbox.reply_sql import claim_replies, settle_reply
@@ -80,7 +79,7 @@ async def sent_along(runtime):
     address = Address(agent=ADA, channel="telegram", type="dm", chat="8")
     one = Enclosure(hash=sha256(b"a picture").hexdigest(), name="p", media_type="image/png", body=b"a picture")
     await runtime.gateway.accept(
-        Received(address=address, event_id="e8", sender="telegram:8", text="look", enclosures=(one,))
+        Arrival(address=address, event_id="e8", principal=Principal("telegram:8"), text="look", enclosures=(one,))
     )
     return one.hash
 
@@ -89,8 +88,8 @@ async def uncertain_reply(runtime):
     """An uncertain reply to a platform."""
     message = runtime.gateway.new_message()
     address = Address(agent=ADA, channel="telegram", type="dm", chat="7")
-    received = Received(address=address, event_id="e7", sender="telegram:7", text="hello")
-    await runtime.gateway.accept(received, message=message)
+    arrival = Arrival(address=address, event_id="e7", principal=Principal("telegram:7"), text="hello", message=message)
+    await runtime.gateway.accept(arrival)
     await soon(runtime.reply_to(message))
     (claim,) = await runtime.db.write(claim_replies(runtime._member.node, ADA, "telegram", name="t", limit=1))
     settlement = ReplySettlement(state=ReplyState.UNCERTAIN, part=1, doubts=2, receipt="77", reason="possible")

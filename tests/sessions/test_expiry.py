@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.time_zones import zone_offset
-from holdfast.sessions.expiry import Cutoffs, boundary_of, cutoffs, last_boundary
+from holdfast.sessions.finalisation import Cutoffs, boundary_of, cutoffs, last_boundary
 from holdfast.turns.policy import DAY_MS, MINUTE_MS, ExpiryPolicy
 
 HOUR_MS = 60 * MINUTE_MS

@@ -14,14 +14,16 @@ from holdfast.models.practice import PracticeModel
 from holdfast.sessions.extraction import (
     ANSWER_CHARS_MAX,
     CHANGES_MAX,
+    Bounds,
     Excerpt,
+    Judged,
     Proposal,
     Proposals,
     Unusable,
     extraction_request,
+    judge,
     parse_answer,
 )
-from holdfast.sessions.extraction_rules import Bounds, Judged, judge
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import AnyBody, AssistantSaid, Entry, Observed, Recalled, ToolReturned, Undone, UserSaid
 from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask

@@ -14,8 +14,7 @@ from holdfast.kernel.errors import ClaimLost, FinalisationNotFound, InvariantBro
 from holdfast.kernel.ids import AgentName, Instant, NodeId
 from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory, read_memory
-from holdfast.sessions.extraction import Notes, Unusable, parse_answer
-from holdfast.sessions.extraction_rules import decode_result
+from holdfast.sessions.extraction import Notes, Unusable, decode_result, parse_answer
 from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
 from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishStep, NotEnded
 from holdfast.sessions.finalisation_sql import (

@@ -14,8 +14,7 @@ from holdfast.memory.dispatcher import Dispatcher
 from holdfast.memory.lane_sql import next_due
 from holdfast.memory.notes import Applied, Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
-from holdfast.memory.provider import Configured
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Configured, Providers
 from holdfast.sessions.history_sql import list_deliveries
 from holdfast.store.database import Database
 from holdfast.store.node_sql import register_node

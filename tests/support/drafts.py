@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from holdfast.kernel.ids import AgentName
 from holdfast.outbox.draft import FIRST_AFTER_CHARS
+from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import open_runtime
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
@@ -27,7 +28,7 @@ async def delivered(runtime):
     """The ledger's only row, once it is over."""
     feed = runtime.events()
     while True:
-        found = await runtime.replies.list()
+        found = await runtime.db.read(list_replies())
         if found and found[0].state not in {"pending", "attempting"}:
             feed.close()
             (row,) = found

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from holdfast.inbox.channels import Channels
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import Limits
+from holdfast.inbox.message import Arrival, Limits
 from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.clock import Clock
-from holdfast.kernel.ids import AgentName, MessageId, SessionId
+from holdfast.kernel.ids import AgentName, MessageId, Principal, SessionId
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.kernel.notifier import Event
 from holdfast.kernel.retry import RetryPolicy
@@ -338,5 +337,5 @@ async def post(runtime: Runtime, chat: str, text: str, *, type: str = "dm", **mo
     from holdfast.inbox.message import accepted_message
 
     address = Address(agent=AgentName("main"), channel="http", type=type, chat=chat)
-    more = {"event_id": runtime.gateway.new_message(), "sender": "user", **more}
-    return accepted_message(await runtime.gateway.accept(Received(address=address, text=text, **more)))
+    more = {"event_id": runtime.gateway.new_message(), "principal": Principal(more.pop("sender", "user")), **more}
+    return accepted_message(await runtime.gateway.accept(Arrival(address=address, text=text, **more)))

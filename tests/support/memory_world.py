@@ -15,12 +15,11 @@ from holdfast.memory.delivery import DeliveryView
 from holdfast.memory.lane import DispatchPolicy
 from holdfast.memory.naming import PerSession
 from holdfast.memory.notes_service import NotesService
-from holdfast.memory.provider import Configured
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Configured, Providers
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
-from holdfast.runtime.memory_factory import with_memory
 from holdfast.runtime.runtime import Runtime
+from holdfast.runtime.tool_factory import with_memory
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
 from holdfast.turns.policy import AgentPolicy

@@ -12,9 +12,9 @@ from holdfast.memory.delivery_call import ProviderDelivery
 from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey, Package, Settlement
 from holdfast.memory.provider import Provider as ProviderPort
 from holdfast.memory.settle_sql import _params as settled_columns
-from holdfast.outbox.account_sender import AccountSender
 from holdfast.outbox.post import OnDoubt, Post
 from holdfast.outbox.reply import Kept, ReplyClaim, ReplySettlement, SendPolicy
+from holdfast.outbox.reply_sender import AccountSender
 from holdfast.outbox.reply_sql import settle_reply
 from holdfast.store.script import Query
 from holdfast.testing import ManualClock, SeededEntropy

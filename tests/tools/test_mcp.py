@@ -19,8 +19,7 @@ from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.tools.mcp import server as server_module
 from holdfast.tools.mcp.connection import McpConnection
-from holdfast.tools.mcp.offered_tools import offered_name
-from holdfast.tools.mcp.server import McpServer
+from holdfast.tools.mcp.server import McpServer, offered_name
 from holdfast.tools.mcp.settings import read_settings
 from holdfast.tools.mcp.tools import McpTools
 from holdfast.turns.journal import ToolReturned

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from holdfast.inbox.address import Address, parse
 from holdfast.inbox.agent_chain import extended
 from holdfast.inbox.channel import ChannelCapabilities, Intake
-from holdfast.inbox.gateway import Gateway, Received
-from holdfast.inbox.message import Accepted, AcceptOutcome, Conflict, Duplicate, TooMany, Unfit
+from holdfast.inbox.gateway import Gateway
+from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival, Conflict, Duplicate, TooMany, Unfit
 from holdfast.kernel.errors import HoldfastError, InvalidAddress, Remedy
-from holdfast.kernel.ids import AgentName
+from holdfast.kernel.ids import AgentName, Principal
 from holdfast.outbox.post import Declined, NotSent, Post, SendOutcome, Sent
 from holdfast.turns.agents import Agents
 from holdfast.turns.chained_tools import may_message
@@ -53,7 +53,7 @@ class AgentChannel:
             hop = post.hop + 1 if is_answer else post.hop
             if hop > self._agents.policy(address.agent).hops_max:
                 return Declined(f"it was passed from agent to agent {hop} times")
-            outcome = await self._gateway.accept(self._received(post, address, hop))
+            outcome = await self._gateway.accept(self._arrival(post, address, hop))
         except InvalidAddress as error:
             return Declined(f"the answer has no conversation to return to: {error}")
         except HoldfastError as error:
@@ -61,13 +61,13 @@ class AgentChannel:
             return Declined(str(error)) if is_permanent else NotSent(str(error))
         return _told(outcome)
 
-    def _received(self, post: Post, address: Address, hop: int) -> Received:
-        return Received(
+    def _arrival(self, post: Post, address: Address, hop: int) -> Arrival:
+        return Arrival(
             address=address,
             account=f"{CHANNEL}:{self._agent}",
             conversation=str(address)[-512:],
             event_id=post.nonce,
-            sender=f"{CHANNEL}:{self._agent}",
+            principal=Principal(f"{CHANNEL}:{self._agent}"),
             text=f"[a message from the agent {self._agent}]\n{post.text}",
             human=False,
             hop=hop,

@@ -12,6 +12,7 @@ from holdfast.cli.output import Output, TextTable, what_delivered_means, when
 from holdfast.kernel.ids import DeliveryId, SessionId
 from holdfast.memory.delivery import DeliveryState
 from holdfast.sessions.finalisation import FinishStep
+from holdfast.sessions.finalisation_sql import list_finalisations
 
 
 @visitor()
@@ -116,7 +117,7 @@ async def extractions(
       holdfast extractions --session ses_01jd... --json
     """
     wanted, of = state.value if state else None, None if session is None else SessionId(session)
-    found = await runtime.finalisations.list(session=of, agent=agent, state=wanted, limit=limit)
+    found = await runtime.db.read(list_finalisations(session=of, agent=agent, state=wanted, limit=limit))
     view = finalisations_view(found)
     headings = ("extraction", "agent", "cause", "state", "attempts", "ended", "next try", "reason")
     rows = (
@@ -139,7 +140,7 @@ async def retry_extraction(
     Examples:
       holdfast retry-extraction finish:ses_01jd...:1
     """
-    found = await runtime.finalisations.retry(extraction)
+    found = await runtime.retry_extraction(extraction)
     return Output(
         finalisation_view(found), f"{extraction} is {found.step.value}; a running `holdfast up` completes it."
     )

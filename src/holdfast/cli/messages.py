@@ -16,6 +16,7 @@ from holdfast.inbox.attachment_sql import find_attachment, read_attachment
 from holdfast.kernel.errors import AttachmentNotFound
 from holdfast.kernel.ids import MessageId, ReplyId
 from holdfast.outbox.post import ReplyState
+from holdfast.outbox.reply_sql import list_replies
 
 
 @visitor()
@@ -111,7 +112,8 @@ async def replies(
       holdfast replies --channel telegram --state failed --json
     """
     wanted = state.value if state else None
-    found = await runtime.replies.list(state=wanted, agent=agent, channel=channel, after=after, limit=limit)
+    asked = list_replies(state=wanted, agent=agent, channel=channel, after=after, limit=limit)
+    found = await runtime.db.read(asked)
     view = replies_view(found, limit)
     rows = (
         (one.id, _state(one), one.address, one.attempt, when(one.due_at), one.reason or one.receipt)
@@ -142,5 +144,5 @@ async def resend(
     Examples:
       holdfast resend rep_01jd...
     """
-    found = await runtime.replies.resend(ReplyId(reply))
+    found = await runtime.resend(ReplyId(reply))
     return Output(reply_view(found), f"{reply} is {found.state}; a running `holdfast up` sends it.")

@@ -24,8 +24,8 @@ from holdfast.inbox.message import (
 )
 from holdfast.kernel.ids import MailboxId, MessageId, SessionId
 from holdfast.memory.visibility import AGENTS
-from holdfast.outbox.new_reply_sql import insert_reply
 from holdfast.outbox.post import PULLED
+from holdfast.outbox.reply_sql import insert_reply
 from holdfast.sessions.command import CommandVerb, meant_by, parse_command
 from holdfast.sessions.command_rights import CommandPlace, Rank, judge
 from holdfast.sessions.command_rights_sql import are_own, given_now, giver

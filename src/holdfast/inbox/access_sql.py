@@ -23,7 +23,7 @@ from holdfast.inbox.access import (
 from holdfast.inbox.identity_sql import BOX_OF, KIN
 from holdfast.kernel.errors import PairingNotFound
 from holdfast.kernel.ids import AgentName, Instant, OperationId, Principal, ReplyId
-from holdfast.outbox.new_reply_sql import insert_reply
+from holdfast.outbox.reply_sql import insert_reply
 from holdfast.store.agent_lock_sql import share_agent
 from holdfast.store.script import Row, Script, one, plain, rows, run, verb
 from holdfast.turns.turn import NewReply

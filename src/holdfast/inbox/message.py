@@ -91,20 +91,17 @@ BY_HUMAN = Origin()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """One validated message from a channel."""
+    """One message, from its translation by a channel to its storage. The gateway checks it and sets the last fields."""
 
-    message: MessageId
     address: Address
-    account: str
-    conversation: str
     event_id: str
-    principal: Principal
+    principal: Principal  # the sender
     text: str
-    kind: MessageKind
+    account: str = ""  # the bot's own identity on the channel; the agent's name if the channel has none
+    conversation: str = ""  # the chat, unless the channel has a finer one
+    addressed: bool = True
     human: bool = True
     hop: int = 0
-    reply: ReplyId  # the id of the immediate reply to a signal
-    new_mailbox: MailboxId  # the id of the mailbox that the first message of a place creates
     refuse_durably: bool = False  # the platform's acknowledgement is cumulative or absent (D2)
     sender_name: str = ""  # the display name on the platform; never trusted
     position: int | None = None  # its order in the conversation, on platforms where messages can be missed (D2)
@@ -116,6 +113,10 @@ class Arrival:
     chain: Chain = NOBODY  # the agents it passed through
     request: str = ""  # identifies repeated requests without an id; cleared once answered
     rank: Rank = Rank.MEMBER  # of the sender; differs for commands only
+    message: MessageId = MessageId("")  # its id; the gateway makes one if the caller made none
+    kind: MessageKind = MessageKind.TEXT
+    reply: ReplyId = ReplyId("")  # the id of the immediate reply to a signal
+    new_mailbox: MailboxId = MailboxId("")  # the id of the mailbox that the first message of a place creates
     operators: frozenset[str] = frozenset()  # the agent's named operators, for a signal
 
     @property

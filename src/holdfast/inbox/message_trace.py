@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from holdfast.inbox.message import UNFINISHED, MessageState
 from holdfast.kernel.ids import AgentName, Instant, MessageId, Principal, SessionId
 from holdfast.memory.delivery import DeliveryView
+from holdfast.outbox.reply import is_possible_duplicate
 from holdfast.turns.approval import OpenQuestion
 
 
@@ -17,8 +18,13 @@ class ReplyView:
     at: Instant
     receipt: str | None = None
     reason: str | None = None
-    possible_duplicate: bool = False  # the platform may show a piece of it twice
+    doubts: int = 0
     draft: str | None = None  # the fate of its draft (`DraftFate`)
+
+    @property
+    def possible_duplicate(self) -> bool:
+        """Whether the platform may show a piece of it twice."""
+        return is_possible_duplicate(self.state, self.doubts)
 
 
 @dataclass(frozen=True, slots=True)

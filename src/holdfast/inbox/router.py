@@ -23,14 +23,14 @@ from holdfast.inbox.attachment_sql import count_attachment_bytes, note_position,
 from holdfast.inbox.channel import IntakeOutcome, Ranking
 from holdfast.inbox.channel_status import ConnectionState
 from holdfast.inbox.chat_message import ATTACHMENTS_MAX, Attachment, ChatMessage, MessageChange
-from holdfast.inbox.gateway import Gateway, Received
+from holdfast.inbox.gateway import Gateway
 from holdfast.inbox.identity import ChatMove
 from holdfast.inbox.identity_sql import move_chat
-from holdfast.inbox.message import Accepted, Conflict, Duplicate, Enclosure
+from holdfast.inbox.message import Accepted, Arrival, Conflict, Duplicate, Enclosure
 from holdfast.inbox.receiver import ChannelConnection
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, Remedy
-from holdfast.kernel.ids import AgentName, MailboxId, OperationId, ReplyId, make_id
+from holdfast.kernel.ids import AgentName, MailboxId, OperationId, ReplyId
 from holdfast.kernel.notifier import Topic
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 from holdfast.sessions.command_rights import Rank, asks_rank
@@ -108,7 +108,7 @@ class InboundRouter:
                     new_type=new_type,
                     new_chat=new_chat,
                     by=f"{self.channel} itself",
-                    operation=OperationId(self._id("op")),
+                    operation=OperationId(self.ports.new_id("op")),
                 )
             )
         )
@@ -146,8 +146,8 @@ class InboundRouter:
                     principal=knock.principal,
                     address=str(place_of(self.agent, self.channel, message, policy.groups)),
                     code=make_code(self.ports.entropy.bits(CODE_BITS)),
-                    reply=ReplyId(self._id("rep")),
-                    new_mailbox=MailboxId(self._id("box")),
+                    reply=ReplyId(self.ports.new_id("rep")),
+                    new_mailbox=MailboxId(self.ports.new_id("box")),
                     name=plain_name(message.sender_name),
                 )
             )
@@ -167,13 +167,13 @@ class InboundRouter:
         if not text.strip():
             return IntakeOutcome.IGNORED
         enclosures = tuple(_enclosure(one, one.body) for one in attachments if one.body is not None)
-        received = self._received(message, policy, addressed=answered)
-        rank = await self._rank(message, received, text) if answered else Rank.MEMBER
-        return await self._accept(replace(received, text=text, enclosures=enclosures, rank=rank))
+        arrival = self._arrival(message, policy, addressed=answered)
+        rank = await self._rank(message, arrival, text) if answered else Rank.MEMBER
+        return await self._accept(replace(arrival, text=text, enclosures=enclosures, rank=rank))
 
-    async def _rank(self, message: ChatMessage, received: Received, text: str) -> Rank:
+    async def _rank(self, message: ChatMessage, arrival: Arrival, text: str) -> Rank:
         """The sender's rank in the group; the platform is asked only for a command that may need it."""
-        if self.ranks is None or not asks_rank(text, str(received.address), human=message.human):
+        if self.ranks is None or not asks_rank(text, str(arrival.address), human=message.human):
             return Rank.MEMBER
         return await self.ranks.rank(message)
 
@@ -210,14 +210,14 @@ class InboundRouter:
         log.warning("attachment.refused", agent=self.agent, channel=self.channel, bytes=size, used=used, limit=limit)
         return tuple(replace(one, body=None) for one in kept), (*notes, NO_SPACE)
 
-    def _received(self, message: ChatMessage, policy: AgentPolicy, *, addressed: bool) -> Received:
+    def _arrival(self, message: ChatMessage, policy: AgentPolicy, *, addressed: bool) -> Arrival:
         """The message for the gateway, without its text."""
-        return Received(
+        return Arrival(
             address=place_of(self.agent, self.channel, message, policy.groups),
             account=message.account,
             conversation=message.conversation,
             event_id=message.event_id,
-            sender=principal_of(self.channel, message.sender),
+            principal=principal_of(self.channel, message.sender),
             text="",
             addressed=addressed,
             human=message.human,
@@ -226,8 +226,8 @@ class InboundRouter:
             position=message.position,
         )
 
-    async def _accept(self, received: Received) -> IntakeOutcome:
-        outcome = await self.gateway.accept(received)
+    async def _accept(self, arrival: Arrival) -> IntakeOutcome:
+        outcome = await self.gateway.accept(arrival)
         if isinstance(outcome, Accepted):
             return IntakeOutcome.TAKEN
         # A conflict is a known event whose text was edited since; the edit arrives as an event of its own.
@@ -246,15 +246,12 @@ class InboundRouter:
             raise error
         fault = None if isinstance(error, HoldfastError) else error
         log.error("intake.abandoned", failure=fault, agent=self.agent, channel=self.channel, code=code, tries=attempts)
-        received = self._received(message, policy, addressed=tell and _is_answered(message, policy))
-        return await self._accept(replace(received, unfit=FAULT))
+        arrival = self._arrival(message, policy, addressed=tell and _is_answered(message, policy))
+        return await self._accept(replace(arrival, unfit=FAULT))
 
     def _refused(self) -> IntakeOutcome:
         self.ports.notifier.wake(Topic.REPLY)  # the sender is told
         return IntakeOutcome.REFUSED
-
-    def _id(self, prefix: str) -> str:
-        return make_id(prefix, self.ports.clock.now(), self.ports.entropy.bits(80))
 
 
 def _is_answered(message: ChatMessage, policy: AgentPolicy) -> bool:

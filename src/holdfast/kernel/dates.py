@@ -4,6 +4,7 @@ Rule 1: a month without a year matches that month of any year; `may` is a month 
 Rule 2: people report a day afterwards, so a named day also matches the following week.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -24,6 +25,7 @@ recently summer winter spring fall autumn
 TELLING = frozenset({*MONTHS, *WEEKDAYS, *_TELLING.split()}) - {"may"}
 _BACK = {"today": 0, "yesterday": 1, "week": 7, "month": 31, "year": 366}
 _UNITS = frozenset({"week", "month", "year"})
+_YEAR = re.compile("(?:19|20)[0-9]{2}")
 
 Offset: TypeAlias = Callable[[Instant], int]  # milliseconds by which local time is ahead of UTC at an instant
 
@@ -52,7 +54,7 @@ class Days:
 
 def days_asked(asked: Sequence[str], now: Instant) -> Days | None:
     """The days that a question names, or None."""
-    years = [int(word) for word in asked if _is_year(word)]
+    years = [int(word) for word in asked if _YEAR.fullmatch(word)]
     month, day = _month_and_day(asked, has_year=bool(years))
     if years or month:
         return Days(year=years[0] if years else None, month=month, day=day)
@@ -75,7 +77,7 @@ def _month_and_day(asked: Sequence[str], *, has_year: bool) -> tuple[int | None,
 
 def tells_time(said: Sequence[str]) -> bool:
     """Whether a text states when something was or will be."""
-    return any(word in TELLING or _is_year(word) for word in said)
+    return any(word in TELLING or _YEAR.fullmatch(word) for word in said)
 
 
 def civil(at: int) -> tuple[int, int, int]:
@@ -95,10 +97,6 @@ def moment(at: int) -> str:
     year, month, day = civil(at)
     minutes = at % DAY_MS // 60_000
     return f"{year:04}-{month:02}-{day:02} {minutes // 60:02}:{minutes % 60:02} UTC"
-
-
-def _is_year(word: str) -> bool:
-    return len(word) == 4 and word.isdecimal() and word.isascii() and word[:2] in ("19", "20")
 
 
 def _day_number(word: str) -> int | None:

@@ -1,8 +1,8 @@
 """Every error that Holdfast raises. Its remedy says whether to retry, or who must act: caller, operator or maintainers.
 
-An expected outcome is a returned value (`Duplicate`, `MailboxFull`), not an error. `code` is the name of the class in
-snake case unless the class sets another. It is stable because scripts compare it: a class that is renamed keeps its
-code. The docstring of a class is one sentence for operators; docs/reference/errors.md is generated from them.
+An expected outcome is a returned value (`Duplicate`, `MailboxFull`), not an error. `code` is stable because scripts
+compare it: the code of `ClaimLost` is `claim_lost`, so renaming a class is a change for users. The docstring of a class
+is one sentence for operators; docs/reference/errors.md is generated from them.
 """
 
 import re
@@ -10,6 +10,8 @@ from enum import Enum
 from typing import ClassVar
 
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
+
+_CAPITAL = re.compile("(?<!^)([A-Z])")
 
 
 class Remedy(Enum):
@@ -26,9 +28,12 @@ class HoldfastError(Exception):
     remedy: ClassVar[Remedy] = Remedy.REPORT
     hint: str = "Please report this."
 
-    def __init_subclass__(cls) -> None:
-        if "code" not in vars(cls):
-            cls.code = re.sub(r"\B(?=[A-Z])", "_", cls.__name__).lower()
+    def __init_subclass__(cls, *, remedy: Remedy | None = None) -> None:
+        """A class without a code of its own is coded by its name, and one without a remedy has that of its base."""
+        if "code" not in cls.__dict__:
+            cls.code = _CAPITAL.sub(r"_\1", cls.__name__).lower()
+        if remedy is not None:
+            cls.remedy = remedy
 
     def __init__(self, what: str, /, **context: object) -> None:
         """A `hint` in the context replaces the hint of the class."""
@@ -37,70 +42,68 @@ class HoldfastError(Exception):
         if hint := context.get("hint"):
             self.hint = str(hint)
 
+    @property
+    def vendor(self) -> VendorError:
+        """The error response of a vendor or platform; `NO_ANSWER` if there was none."""
+        found = self.context.get("vendor")
+        return found if isinstance(found, VendorError) else NO_ANSWER
 
-def _vendor_of(error: HoldfastError) -> VendorError:
-    found = error.context.get("vendor")
-    return found if isinstance(found, VendorError) else NO_ANSWER
+    @property
+    def reason(self) -> str:
+        """The message for operators. Senders and the log get `str(error)`, without the vendor's words."""
+        return self.vendor.added_to(str(self))
 
 
 # --- retry later -------------------------------------------------------------------------
 
 
-class StoreUnavailable(HoldfastError):
+class StoreUnavailable(HoldfastError, remedy=Remedy.RETRY):
     """The store did not respond. Nothing was lost, and the call may be repeated."""
 
-    remedy = Remedy.RETRY
     hint = "Check that the database is reachable. Accepted messages are kept and will be processed."
 
 
-class ClaimLost(HoldfastError):
+class ClaimLost(HoldfastError, remedy=Remedy.RETRY):
     """A newer claim holds the mailbox or the epoch, so this worker's result is discarded."""
 
-    remedy = Remedy.RETRY
     hint = "No action is needed: the newer claim resumes the turn."
 
 
-class NodeLost(HoldfastError):
+class NodeLost(HoldfastError, remedy=Remedy.RETRY):
     """Other nodes considered this node dead, so its claims are void."""
 
-    remedy = Remedy.RETRY
     hint = "No action is needed: the node registers again. If this recurs, check the host for long pauses."
 
 
-class SummaryStale(HoldfastError):
+class SummaryStale(HoldfastError, remedy=Remedy.RETRY):
     """The session changed while its summary was being written, so the summary is discarded."""
 
-    remedy = Remedy.RETRY
     hint = "No action is needed: compression starts again from the current history."
 
 
-class SessionMoved(HoldfastError):
+class SessionMoved(HoldfastError, remedy=Remedy.RETRY):
     """The session has new entries since the caller last read it."""
 
-    remedy = Remedy.RETRY
     hint = "Read the session again and repeat the call with the new expected sequence number."
 
 
-class ProviderFailed(HoldfastError):
+class ProviderFailed(HoldfastError, remedy=Remedy.RETRY):
     """A memory provider gave no usable answer; the turn continues without it."""
 
-    remedy = Remedy.RETRY
     hint = (
         "Check the provider and run `holdfast deliveries`. Nothing is lost: deliveries wait until the provider is back."
     )
 
 
-class LaneLost(HoldfastError):
+class LaneLost(HoldfastError, remedy=Remedy.RETRY):
     """A newer claim holds the lane, so this dispatcher's result is discarded."""
 
-    remedy = Remedy.RETRY
     hint = "No action is needed: the newer claim asks the provider which deliveries arrived."
 
 
-class ModelFailed(HoldfastError):
+class ModelFailed(HoldfastError, remedy=Remedy.RETRY):
     """The model gave no usable answer."""
 
-    remedy = Remedy.RETRY
     hint = "The turn is retried. After the last attempt it ends as failed and the sender is notified."
 
     @property
@@ -114,41 +117,19 @@ class ModelFailed(HoldfastError):
         wait_ms = self.context.get("retry_after_ms")
         return wait_ms if isinstance(wait_ms, int) else 0
 
-    @property
-    def vendor(self) -> VendorError:
-        """The vendor's error response; `NO_ANSWER` if there was none."""
-        return _vendor_of(self)
 
-    @property
-    def reason(self) -> str:
-        """The message for operators, stored with the turn. The sender sees `str(error)`, without the vendor's words."""
-        return self.vendor.added_to(str(self))
-
-
-class ChannelFailed(HoldfastError):
+class ChannelFailed(HoldfastError, remedy=Remedy.RETRY):
     """A channel lost the connection to its platform; it reconnects with increasing delays."""
 
-    remedy = Remedy.RETRY
     hint = "Check the reason in the message. Accepted messages are still answered; replies wait for the channel."
-
-    @property
-    def vendor(self) -> VendorError:
-        """The platform's error response; `NO_ANSWER` if there was none."""
-        return _vendor_of(self)
-
-    @property
-    def reason(self) -> str:
-        """The message for operators. The log records `str(error)` and `vendor.fields` instead."""
-        return self.vendor.added_to(str(self))
 
 
 # --- the caller must change the request ------------------------------------------------------------
 
 
-class InvalidInput(HoldfastError):
+class InvalidInput(HoldfastError, remedy=Remedy.CORRECT):
     """The request contains a value that is not valid."""
 
-    remedy = Remedy.CORRECT
     hint = "Correct the value that the message names, then repeat the request."
 
 
@@ -209,45 +190,39 @@ class TooManyHops(InvalidInput):
     )
 
 
-class SessionNotFound(HoldfastError):
+class SessionNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """The session does not exist, or the caller may not see it."""
 
-    remedy = Remedy.CORRECT
     hint = "List the sessions of the chat with `holdfast sessions`."
 
 
-class MessageNotFound(HoldfastError):
+class MessageNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No message with this id was accepted."""
 
-    remedy = Remedy.CORRECT
     hint = "Use the message id that was returned when the message was accepted."
 
 
-class AttachmentNotFound(HoldfastError):
+class AttachmentNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No attachment has this hash, or the attachment was erased."""
 
-    remedy = Remedy.CORRECT
     hint = "Use the complete hash that `holdfast trace` shows."
 
 
-class AgentNotFound(HoldfastError):
+class AgentNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """The configuration does not list this agent."""
 
-    remedy = Remedy.CORRECT
     hint = "Use one of the configured agents, or add this one to holdfast.toml."
 
 
-class DeliveryNotFound(HoldfastError):
+class DeliveryNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No delivery has this id."""
 
-    remedy = Remedy.CORRECT
     hint = "List the deliveries with `holdfast deliveries`."
 
 
-class ForgetNotFound(HoldfastError):
+class ForgetNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No erasure has this id."""
 
-    remedy = Remedy.CORRECT
     hint = "Use the id that `holdfast forget` printed."
 
 
@@ -257,25 +232,22 @@ class MemoryWriteBlocked(InvalidInput):
     hint = "Use plain text without invisible characters, role markers or memory tags."
 
 
-class SessionLive(HoldfastError):
+class SessionLive(HoldfastError, remedy=Remedy.CORRECT):
     """The session is live in a chat, so only messages of that chat may change it."""
 
-    remedy = Remedy.CORRECT
     hint = "Send the message to the chat where the session is live, or branch the session."
 
 
-class OperationBusy(HoldfastError):
+class OperationBusy(HoldfastError, remedy=Remedy.RETRY):
     """An operation of this kind is already running for the session."""
 
-    remedy = Remedy.RETRY
     hint = "Wait until the running operation has finished, then repeat the request."
 
 
-class MessageRefused(HoldfastError):
+class MessageRefused(HoldfastError, remedy=Remedy.RETRY):
     """The mailbox did not accept the message; nothing was written."""
 
     code = "refused"
-    remedy = Remedy.RETRY
     hint = "Wait until the agent has caught up, then send the message again with the same id."
 
 
@@ -289,142 +261,123 @@ class RateLimited(MessageRefused):
     """The chat sent more messages within a minute than its limit allows."""
 
 
-class IdempotencyConflict(HoldfastError):
+class IdempotencyConflict(HoldfastError, remedy=Remedy.CORRECT):
     """The message id was already used with a different text or sender."""
 
-    remedy = Remedy.CORRECT
     hint = "Use a new id for a new message; repeat an id only with the same text and sender."
 
 
-class BadSignature(HoldfastError):
+class BadSignature(HoldfastError, remedy=Remedy.CORRECT):
     """The signature of a webhook request is missing, wrong or expired; the request was not read."""
 
-    remedy = Remedy.CORRECT
     hint = "Check that the platform and holdfast.toml use the same secret and that both clocks are correct."
 
 
-class ReplyNotFound(HoldfastError):
+class ReplyNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No reply has this id."""
 
-    remedy = Remedy.CORRECT
     hint = "List the replies with `holdfast replies`."
 
 
-class FinalisationNotFound(HoldfastError):
+class FinalisationNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No extraction has this id."""
 
-    remedy = Remedy.CORRECT
     hint = "List the extractions with `holdfast extractions`."
 
 
-class ApprovalNotFound(HoldfastError):
+class ApprovalNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No tool call waits for approval under this id."""
 
-    remedy = Remedy.CORRECT
     hint = "Use the id from the approval request, or list the waiting calls with `holdfast approvals`."
 
 
-class ApprovalChanged(HoldfastError):
+class ApprovalChanged(HoldfastError, remedy=Remedy.CORRECT):
     """The digest does not match the tool call that waits under this id."""
 
-    remedy = Remedy.CORRECT
     hint = "Review the call with `holdfast approvals show ID` and pass the digest that it shows."
 
 
-class ApprovalDigestNeeded(HoldfastError):
+class ApprovalDigestNeeded(HoldfastError, remedy=Remedy.CORRECT):
     """The approval request showed shortened arguments, so approving the call requires its digest."""
 
-    remedy = Remedy.CORRECT
     hint = "Review the complete call with `holdfast approvals show ID` and pass the digest that it shows."
 
 
-class TokenNotFound(HoldfastError):
+class TokenNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No token has this id."""
 
-    remedy = Remedy.CORRECT
     hint = "List the tokens with `holdfast token list`."
 
 
-class LoginNotFound(HoldfastError):
+class LoginNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No browser login has this id, or the login has already ended."""
 
-    remedy = Remedy.CORRECT
     hint = "List the logins with `holdfast logins list --all`."
 
 
-class ConfirmationRequired(HoldfastError):
+class ConfirmationRequired(HoldfastError, remedy=Remedy.CORRECT):
     """The command cannot be undone and requires confirmation, but no terminal is attached."""
 
-    remedy = Remedy.CORRECT
     hint = "Nothing was changed. Add --yes to confirm."
 
 
-class ScopeRequired(HoldfastError):
+class ScopeRequired(HoldfastError, remedy=Remedy.CORRECT):
     """The token is valid, but it lacks the scope that the request requires."""
 
-    remedy = Remedy.CORRECT
     hint = "Create a token with the scope that the message names: `holdfast token new --scope ...`."
 
 
-class BindingRequired(HoldfastError):
+class BindingRequired(HoldfastError, remedy=Remedy.CORRECT):
     """A token that can send messages must state whom it speaks for."""
 
-    remedy = Remedy.CORRECT
     hint = (
         "Add --sender NAME (one person), --chat NAME (one chat; may be repeated), or --relay (a backend that speaks "
         "for any user in any chat)."
     )
 
 
-class TokenBound(HoldfastError):
+class TokenBound(HoldfastError, remedy=Remedy.CORRECT):
     """The token is bound to one sender or to certain chats, and the request is outside of them."""
 
-    remedy = Remedy.CORRECT
     hint = "Nothing was changed. Use a chat of this token, or ask the operator for another token."
 
 
-class RobotRefused(HoldfastError):
+class RobotRefused(HoldfastError, remedy=Remedy.CORRECT):
     """The request came from a program, but only a person may make this decision."""
 
-    remedy = Remedy.CORRECT
     hint = "Nothing was changed. Decide in the chat, on the web page, or with a token created without --robot."
 
 
-class AllowlistNotImmutable(HoldfastError):
+class AllowlistNotImmutable(HoldfastError, remedy=Remedy.REPAIR):
     """An allowlist entry uses a name that its owner can change."""
 
-    remedy = Remedy.REPAIR
     hint = (
         "Use the platform's numeric or internal id, as in telegram:123456789; `holdfast pairs` lists the ids of "
         "people who requested access."
     )
 
 
-class PairingNotFound(HoldfastError):
+class PairingNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No access request has this code, or the code has expired."""
 
-    remedy = Remedy.CORRECT
     hint = "List the requests with `holdfast pairs`. A code is valid for one day."
 
 
-class IdentityConflict(HoldfastError):
+class IdentityConflict(HoldfastError, remedy=Remedy.CORRECT):
     """The link contradicts an existing link of the same account or person."""
 
-    remedy = Remedy.CORRECT
     hint = "Run `holdfast links`, remove the old link with `holdfast unlink`, then repeat the command."
 
 
-class AddressNotFound(HoldfastError):
+class AddressNotFound(HoldfastError, remedy=Remedy.CORRECT):
     """No message was ever exchanged at this address."""
 
-    remedy = Remedy.CORRECT
     hint = "Use an address that `holdfast trace` shows."
 
 
-class AddressTaken(HoldfastError):
+class AddressTaken(HoldfastError, remedy=Remedy.CORRECT):
     """The new address already has a history, which the move would make unreachable."""
 
-    remedy = Remedy.CORRECT
     hint = (
         "Leave both addresses as they are and link the accounts with `holdfast link`: /resume then reaches the "
         "sessions of both."
@@ -434,123 +387,107 @@ class AddressTaken(HoldfastError):
 # --- the operator must act -----------------------------------------------------------------------
 
 
-class StoreFull(HoldfastError):
+class StoreFull(HoldfastError, remedy=Remedy.REPAIR):
     """The disk is full. The write was not acknowledged; everything acknowledged earlier is safe."""
 
-    remedy = Remedy.REPAIR
     hint = "Free disk space. Holdfast keeps running and resumes accepting messages automatically."
 
 
-class StoreReadOnly(HoldfastError):
+class StoreReadOnly(HoldfastError, remedy=Remedy.REPAIR):
     """The data folder or the database is not writable."""
 
-    remedy = Remedy.REPAIR
     hint = "Make the data folder writable for this user, or choose another folder with --data."
 
 
-class StoreCorrupt(HoldfastError):
+class StoreCorrupt(HoldfastError, remedy=Remedy.REPAIR):
     """The database is damaged; it was left unchanged."""
 
-    remedy = Remedy.REPAIR
     hint = "Restore a backup, or copy the file and run `sqlite3 copy.db .recover`. Do not delete the original."
 
 
-class EncryptionKeyInvalid(HoldfastError):
+class EncryptionKeyInvalid(HoldfastError, remedy=Remedy.REPAIR):
     """The encryption key is malformed; nothing was changed."""
 
-    remedy = Remedy.REPAIR
     hint = "Create a key with `holdfast encrypt --new-key FILE`, or supply at least 32 random characters."
 
 
-class EncryptionKeyMissing(HoldfastError):
+class EncryptionKeyMissing(HoldfastError, remedy=Remedy.REPAIR):
     """The data folder is encrypted and its key was not found; nothing was opened or created."""
 
-    remedy = Remedy.REPAIR
     hint = "Restore the key to its location, or name another one: HOLDFAST_KEY_FILE=/path holdfast ..."
 
 
-class EncryptionKeyWrong(HoldfastError):
+class EncryptionKeyWrong(HoldfastError, remedy=Remedy.REPAIR):
     """The data folder was encrypted with a different key; nothing was changed."""
 
-    remedy = Remedy.REPAIR
     hint = (
         "Supply the key that was last used with `holdfast encrypt` or `holdfast rekey`. Without it the data cannot be "
         "read."
     )
 
 
-class EncryptionUnavailable(HoldfastError):
+class EncryptionUnavailable(HoldfastError, remedy=Remedy.REPAIR):
     """The installed SQLite library does not support encryption."""
 
-    remedy = Remedy.REPAIR
     hint = (
         "Run `pip uninstall -y apsw`, then `pip install apsw-sqlite3mc cryptography`; `holdfast version` shows the "
         "library in use."
     )
 
 
-class EncryptionUnfinished(HoldfastError):
+class EncryptionUnfinished(HoldfastError, remedy=Remedy.REPAIR):
     """The process ended while the encryption of the data folder was being changed; every file is intact."""
 
-    remedy = Remedy.REPAIR
     hint = "Run the same command again: it continues where it stopped."
 
 
-class StoreNewer(HoldfastError):
+class StoreNewer(HoldfastError, remedy=Remedy.REPAIR):
     """A newer version of Holdfast wrote the database; it was left unchanged."""
 
-    remedy = Remedy.REPAIR
     hint = "Upgrade Holdfast, or restore a backup made by this version."
 
 
-class StorePathInvalid(HoldfastError):
+class StorePathInvalid(HoldfastError, remedy=Remedy.REPAIR):
     """The path cannot be used as a data folder."""
 
-    remedy = Remedy.REPAIR
     hint = "Use a folder on a local disk; Holdfast creates the database file in it."
 
 
-class DataFolderForeign(HoldfastError):
+class DataFolderForeign(HoldfastError, remedy=Remedy.REPAIR):
     """The data folder, or a file in it, belongs to another user; nothing was changed."""
 
-    remedy = Remedy.REPAIR
     hint = "Run Holdfast as the user that the message names, or change the owner with `chown -R`."
 
 
-class DataFolderUnsafe(HoldfastError):
+class DataFolderUnsafe(HoldfastError, remedy=Remedy.REPAIR):
     """Other users could read or redirect files in the data folder; nothing was changed."""
 
-    remedy = Remedy.REPAIR
     hint = (
         "Use a separate folder with --data, or run `chmod 700` on this one; replace symbolic links with regular files."
     )
 
 
-class StoreBroken(HoldfastError):
+class StoreBroken(HoldfastError, remedy=Remedy.REPAIR):
     """A commit failed and its outcome is unknown, so the process must stop."""
 
-    remedy = Remedy.REPAIR
     hint = "Check the disk and the system log, then start Holdfast again: it recovers automatically."
 
 
-class EngineUnsafe(HoldfastError):
+class EngineUnsafe(HoldfastError, remedy=Remedy.REPAIR):
     """The installed SQLite library has a known bug that corrupts databases."""
 
-    remedy = Remedy.REPAIR
     hint = "Install the pinned version of apsw, which includes its own SQLite."
 
 
-class StoreOwned(HoldfastError):
+class StoreOwned(HoldfastError, remedy=Remedy.REPAIR):
     """Another Holdfast process is using this data folder."""
 
-    remedy = Remedy.REPAIR
     hint = "Stop the other process, or choose another data folder with --data."
 
 
-class ConfigInvalid(HoldfastError):
+class ConfigInvalid(HoldfastError, remedy=Remedy.REPAIR):
     """The configuration is invalid."""
 
-    remedy = Remedy.REPAIR
     hint = "Correct the key that the message names; `holdfast config check` lists every error in holdfast.toml."
 
 
@@ -569,8 +506,7 @@ class ProviderUrlForbidden(ConfigInvalid):
 # --- the maintainers must act -----------------------------------------------------------------------------------
 
 
-class InvariantBroken(HoldfastError):
+class InvariantBroken(HoldfastError, remedy=Remedy.REPORT):
     """The runtime reached a state that must be impossible."""
 
-    remedy = Remedy.REPORT
     hint = "Please report this with the output of `holdfast audit --json`."

@@ -35,19 +35,16 @@ class SystemEntropy:
     def bits(self, count: int) -> int:
         if count > PIECE_BYTES * 8:
             return secrets.randbits(count)
-        return int.from_bytes(self._piece(), "big") >> (PIECE_BYTES * 8 - count)
+        try:
+            piece = _stock.popleft()
+        except IndexError:
+            fresh = os.urandom(PIECE_BYTES * STOCK_PIECES)
+            piece, *rest = (fresh[at : at + PIECE_BYTES] for at in range(0, len(fresh), PIECE_BYTES))
+            _stock.extend(rest)
+        return int.from_bytes(piece, "big") >> (PIECE_BYTES * 8 - count)
 
     def fraction(self) -> float:
         return self.bits(53) / (1 << 53)
-
-    def _piece(self) -> bytes:
-        try:
-            return _stock.popleft()
-        except IndexError:
-            fresh = os.urandom(PIECE_BYTES * STOCK_PIECES)
-            first, *rest = (fresh[at : at + PIECE_BYTES] for at in range(0, len(fresh), PIECE_BYTES))
-            _stock.extend(rest)
-            return first
 
 
 class AsyncTasks:

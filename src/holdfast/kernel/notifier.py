@@ -49,11 +49,20 @@ class Woken:
     keys: tuple[Hashable, ...]
 
 
-class FeedOverrun(HoldfastError):
+class FeedOverrun(HoldfastError, remedy=Remedy.CORRECT):
     """A subscriber read too slowly and has missed events."""
 
-    remedy = Remedy.CORRECT
     hint = "Read the journal for what was missed, then subscribe again and read faster."
+
+
+async def is_set_within(event: asyncio.Event, wait_ms: float | None) -> bool:
+    """Wait for an event; False if it is not set within the time."""
+    try:
+        async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 class Notifier:
@@ -102,13 +111,10 @@ class Notifier:
     async def wait(self, topic: Topic, *, timeout_ms: float | None = None) -> bool:
         """Wait for a wake-up on the topic; False after the timeout. A wake-up since the last wait counts."""
         woken = self._wakeups[topic]
-        try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                await woken.wait()
-        except TimeoutError:
-            return False
-        woken.clear()
-        return True
+        if await is_set_within(woken, timeout_ms):
+            woken.clear()
+            return True
+        return False
 
     def tap(self, hear: Callable[[Event], None], *, deltas: bool = False) -> None:
         """Call `hear` with every event, or with every one but deltas, until the process ends.

@@ -49,7 +49,7 @@ class Span:
 
     def note(self, **attributes: Value | None) -> None:
         """Add attributes, with `_` for `.` in their names: `gen_ai_usage_input_tokens=7`."""
-        for name, value in attributes.items():
+        for name, value in attributes.items() if self._made.is_recording() else ():
             if value is not None:
                 self._made.set_attribute(dotted(name), value)
 

@@ -37,7 +37,7 @@ class Answer:
 
     @property
     def shown(self) -> str:
-        return ", ".join(_shown(some) for some in self.statuses)
+        return ", ".join(f"{some[0]} to {some[-1]}" if len(some) > 1 else str(some[0]) for some in self.statuses)
 
 
 def only(*statuses: int) -> tuple[range, ...]:
@@ -50,7 +50,3 @@ def answer_to(table: Sequence[Answer], status: int, *, own: bool) -> Answer:
         if row.own in (None, own) and any(status in some for some in row.statuses):
             return row
     return table[-1]
-
-
-def _shown(some: range) -> str:
-    return str(some[0]) if len(some) == 1 else f"{some[0]} to {some[-1]}"

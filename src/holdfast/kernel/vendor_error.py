@@ -19,6 +19,7 @@ BODY_CHARS_MAX = 16_384
 SENT_CHARS_MAX = 4_000_000  # the largest request of any adapter
 RUN_WORDS = 3  # this many words in the order of the request are a quotation
 LEFT_OUT = "[…]"
+REASON_CHARS_MAX = 400
 DEPTH_MAX = 8
 REQUEST_IDS = (
     *("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "mistral-correlation-id"),
@@ -76,8 +77,17 @@ class VendorError:
         detail = self.sentence
         return f"{reason} ({detail})" if detail and reason else reason or detail
 
+    def kept(self, reason: str | None) -> str | None:
+        """The same as it is stored; None if nothing is known. The log gets `fields` instead."""
+        return short(self.added_to(reason or "")) or None
+
 
 NO_ANSWER = VendorError()
+
+
+def short(text: str) -> str:
+    """Another service's text as a reason: on one line, shortened, without NUL."""
+    return " ".join(text.replace("\0", "").split())[:REASON_CHARS_MAX]
 
 
 def vendor_error(

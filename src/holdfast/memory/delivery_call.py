@@ -8,38 +8,25 @@ Rule 4: a provider is third-party code: an exception counts as its failure, with
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from holdfast.kernel import log
-from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event, Topic
-from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
 from holdfast.kernel.spans import DELIVER, span
+from holdfast.memory import lane
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
-from holdfast.memory.lane import (
-    SAYS_WELL,
-    UNKNOWN,
-    DispatchPolicy,
-    LaneClaim,
-    LaneKey,
-    Package,
-    Settlement,
-    Tally,
-    Wellness,
-    after_asking,
-    may_park,
-    note_outcome,
-    settle_all,
-    too_early,
-)
+from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey, Package, Settlement, Tally, Wellness
 from holdfast.memory.lane_sql import hurry_lanes
 from holdfast.memory.provider import Provider
 from holdfast.memory.settle_sql import settle_lanes
 from holdfast.store.ports import Ports
 from holdfast.turns.model_call import is_cancelled_from_outside
 
+T = TypeVar("T")
 NOTHING_SAID = "it has no content"
 CANNOT = {
     Op.RETAIN: "the provider does not accept turns",
@@ -54,14 +41,7 @@ CANNOT_ERASE = "the provider cannot erase: erase the data there manually, then r
 class ProviderDelivery:
     """One provider of one agent, with its circuit breaker. The state is in RAM only."""
 
-    def __init__(
-        self,
-        ports: Ports,
-        key: LaneKey,
-        provider: Provider,
-        *,
-        policy: DispatchPolicy,
-    ) -> None:
+    def __init__(self, ports: Ports, key: LaneKey, provider: Provider, *, policy: DispatchPolicy) -> None:
         self._ports = ports
         self.key = key
         self.provider = provider
@@ -95,22 +75,12 @@ class ProviderDelivery:
     # --- asking
 
     async def _ask(self, package: Package) -> Settlement:
-        try:
-            async with asyncio.timeout(self._policy.call_wait_ms / 1000):
-                landing = await self.provider.landed(package.parcel)
-        except TimeoutError:
-            landing = Landing.POSSIBLE
-        except asyncio.CancelledError:
-            if is_cancelled_from_outside():
-                raise
-            landing = Landing.POSSIBLE  # the provider cancelled its own work
-        except Exception as error:  # noqa: BLE001 - third-party code
-            self._failed(package.parcel, error)
-            landing = Landing.POSSIBLE
+        parcel = package.parcel
+        landing = await self._call(parcel, lambda: self.provider.landed(parcel), lambda _why: Landing.POSSIBLE)
         if landing is not Landing.ABSENT:  # ABSENT proves that it answers, not that it accepts parcels
             found = Delivered() if landing is Landing.LANDED else Uncertain("the provider cannot tell")
-            self._learn(found, package.parcel.place)
-        return after_asking(
+            self._learn(found, parcel.place)
+        return lane.after_asking(
             package,
             landing,
             self._policy,
@@ -121,8 +91,8 @@ class ProviderDelivery:
 
     async def _wellness(self, package: Package) -> Wellness:
         """The provider's health, requested only if the package may be parked because of it."""
-        if not may_park(package, self._policy):
-            return UNKNOWN
+        if not lane.may_park(package, self._policy):
+            return lane.UNKNOWN
         place = package.parcel.place
         return Wellness(
             healthy=await self._is_healthy(),
@@ -147,7 +117,7 @@ class ProviderDelivery:
     async def _send(self, claims: Sequence[LaneClaim]) -> list[tuple[LaneClaim, Sequence[Settlement]]]:
         quiet_ms = self.provider.capabilities.quiet_ms
         judged = {
-            package.n: self._idle(package) or too_early(claim, package, quiet_ms)
+            package.n: self._idle(package) or lane.too_early(claim, package, quiet_ms)
             for claim in claims
             for package in claim.packages
         }
@@ -158,9 +128,9 @@ class ProviderDelivery:
         for claim in claims:
             packages = [package for package in claim.packages if package.n not in idle]
             results = [next(outcomes) for _ in packages]
-            known = await self._wellness(packages[0]) if packages else UNKNOWN
+            known = await self._wellness(packages[0]) if packages else lane.UNKNOWN
             chance = self._ports.entropy.fraction()
-            decided = settle_all(packages, results, self._policy, chance, known)
+            decided = lane.settle_all(packages, results, self._policy, chance, known)
             settled.append((claim, [*(idle[package.n] for package in claim.packages if package.n in idle), *decided]))
         return settled
 
@@ -184,45 +154,40 @@ class ProviderDelivery:
         return None
 
     async def _deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
-        agent, provider = self.key.agent, self.key.provider
-        with span(
-            DELIVER,
-            provider,
-            gen_ai_agent_name=agent,
-            holdfast_provider_name=provider,
-            holdfast_delivery_units=len(parcels),
-        ) as seen:
-            outcomes = await self._call(parcels)
-            seen.note(holdfast_delivery_delivered=sum(isinstance(one, Delivered) for one in outcomes))
-        return outcomes
+        async def sent() -> Sequence[Outcome]:
+            return list(await self.provider.deliver(parcels))
 
-    async def _call(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
-        try:
-            async with asyncio.timeout(self._policy.call_wait_ms / 1000):
-                outcomes = list(await self.provider.deliver(parcels))
-        except TimeoutError:
-            outcomes = [Uncertain(f"no answer within {self._policy.call_wait_ms} ms") for _ in parcels]
-        except asyncio.CancelledError:
-            if is_cancelled_from_outside():
-                raise
-            outcomes = [Uncertain("the provider cancelled its own work") for _ in parcels]
-        except Exception as error:  # noqa: BLE001 - third-party code: its effect is unknown
-            self._failed(parcels[0], error)
-            outcomes = [Uncertain(f"the provider's code failed: {type(error).__name__}") for _ in parcels]
-        if len(outcomes) != len(parcels):
-            outcomes = [Uncertain(f"{len(outcomes)} outcomes for {len(parcels)} parcels") for _ in parcels]
+        name = self.key.provider
+        about = {"gen_ai_agent_name": self.key.agent, "holdfast_provider_name": name}
+        with span(DELIVER, name, **about, holdfast_delivery_units=len(parcels)) as seen:
+            outcomes = await self._call(parcels[0], sent, lambda why: [Uncertain(why) for _ in parcels])
+            if len(outcomes) != len(parcels):
+                outcomes = [Uncertain(f"{len(outcomes)} outcomes for {len(parcels)} parcels") for _ in parcels]
+            seen.note(holdfast_delivery_delivered=sum(isinstance(one, Delivered) for one in outcomes))
         for parcel, outcome in zip(parcels, outcomes, strict=True):
             self._learn(outcome, parcel.place)
             self._tally.note(outcome, parcel.place)
         return outcomes
 
+    async def _call(self, parcel: Parcel, call: Callable[[], Awaitable[T]], failed: Callable[[str], T]) -> T:
+        """The provider's answer; `failed` makes one of the reason why there is none."""
+        try:
+            async with asyncio.timeout(self._policy.call_wait_ms / 1000):
+                return await call()
+        except TimeoutError:
+            return failed(f"no answer within {self._policy.call_wait_ms} ms")
+        except asyncio.CancelledError:
+            if is_cancelled_from_outside():
+                raise
+            return failed("the provider cancelled its own work")
+        except Exception as error:  # noqa: BLE001 - third-party code: its effect is unknown
+            log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=parcel.id)
+            return failed(f"the provider's code failed: {type(error).__name__}")
+
     def _learn(self, outcome: Outcome, place: str) -> None:
         was_open = self.circuit.is_open
-        note_outcome(self.circuit, outcome, self._ports.clock.now(), self._ports.entropy.fraction(), place)
+        lane.note_outcome(self.circuit, outcome, self._ports.clock.now(), self._ports.entropy.fraction(), place)
         self._hurries |= was_open and not self.circuit.is_open
-
-    def _failed(self, parcel: Parcel, error: Exception) -> None:
-        log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=parcel.id)
 
     # --- settling
 
@@ -266,7 +231,7 @@ class ProviderDelivery:
         for settlement in settlements:
             if settlement.untried:
                 continue
-            if settlement.state is DeliveryState.PARKED and str(settlement.reason).startswith(SAYS_WELL):
+            if settlement.state is DeliveryState.PARKED and str(settlement.reason).startswith(lane.SAYS_WELL):
                 self._tally.parked_alone = True
             parcel = parcels[settlement.n]
             fields: dict[str, object] = {

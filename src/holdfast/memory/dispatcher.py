@@ -14,16 +14,14 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from holdfast.kernel import log
-from holdfast.kernel.claim_loop import Batch, ClaimLoop
 from holdfast.kernel.ids import AgentName, Instant
+from holdfast.kernel.loop import Batch, ClaimLoop, TaskSet
 from holdfast.kernel.notifier import Event, Topic
-from holdfast.kernel.task_set import TaskSet
 from holdfast.memory.cursor_sql import next_overdue, schedule_overdue
 from holdfast.memory.delivery_call import ProviderDelivery
 from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey
 from holdfast.memory.lane_sql import claim_lanes, list_lane_keys, next_due
-from holdfast.memory.provider import Indexed
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Indexed, Providers
 from holdfast.store.membership import Member
 from holdfast.store.ports import Ports
 
@@ -73,8 +71,9 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
             for key in await self._ports.db.read(list_lane_keys()):
                 self._delivery_to(key)
             self._knows_lanes = True
-        if self._ports.clock.now() - self._checked_at >= CHECK_EVERY_MS:
-            self._checked_at = self._ports.clock.now()
+        now = self._ports.clock.now()
+        if now - self._checked_at >= CHECK_EVERY_MS:
+            self._checked_at = now
             for key in self._providers.lane_keys():
                 self._delivery_to(key)
             for key in self._deliveries:
@@ -140,9 +139,11 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
 
     def wait_ms(self) -> float:
         """Until the circuit of a provider with due lanes allows a call."""
+        if not self.due:
+            return CHECK_EVERY_MS
         now = self._ports.clock.now()
         waits = [self._deliveries[key].circuit.reopens_at - now for key in self.due]
-        return max(POLL_MS_MIN, min([POLL_MS, *(wait for wait in waits if wait > 0)])) if waits else CHECK_EVERY_MS
+        return max(POLL_MS_MIN, min([POLL_MS, *(wait for wait in waits if wait > 0)]))
 
     # --- indexes
 

@@ -11,7 +11,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
 from holdfast.memory.notes_sql import list_all_subjects
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Providers
 from holdfast.store.ports import Ports
 
 LOOK_EVERY_MS = 3_000
@@ -21,11 +21,7 @@ SUBJECTS_EVERY_MS = 60_000  # another process may have made notes about a new pe
 class EditReader(Loop):
     name = "edits"
 
-    def __init__(
-        self,
-        ports: Ports,
-        providers: Providers,
-    ) -> None:
+    def __init__(self, ports: Ports, providers: Providers) -> None:
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._providers = providers

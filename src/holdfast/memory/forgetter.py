@@ -8,13 +8,7 @@ from holdfast.kernel import log
 from holdfast.kernel.ids import ForgetId
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
-from holdfast.memory.forget_sql import (
-    find_newest_forgetting,
-    list_open_forgettings,
-    list_unscrubbed,
-    mark_scrubbed,
-    sweep_forgotten,
-)
+from holdfast.memory import forget_sql
 from holdfast.memory.notes_service import Briefing
 from holdfast.memory.recaller import Recaller
 from holdfast.store.database import Database
@@ -29,24 +23,17 @@ async def scrub_forgotten(db: Database) -> int:
 
     Raises `StoreUnavailable` if the scrub fails; it may be repeated at any time.
     """
-    waiting = await db.read(list_unscrubbed())
+    waiting = await db.read(forget_sql.list_unscrubbed())
     if waiting:
         receipt = await db.scrub()
-        await db.write(mark_scrubbed(waiting, receipt))
+        await db.write(forget_sql.mark_scrubbed(waiting, receipt))
     return len(waiting)
 
 
 class Forgetter(Loop):
     name = "forgetter"
 
-    def __init__(
-        self,
-        ports: Ports,
-        *,
-        recaller: Recaller,
-        briefing: Briefing,
-        quiet_ms: int = QUIET_MS,
-    ) -> None:
+    def __init__(self, ports: Ports, *, recaller: Recaller, briefing: Briefing, quiet_ms: int = QUIET_MS) -> None:
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._recaller = recaller
@@ -55,14 +42,14 @@ class Forgetter(Loop):
         self._newest: ForgetId | None = None
 
     async def step(self) -> bool:
-        newest = await self._ports.db.read(find_newest_forgetting())
+        newest = await self._ports.db.read(forget_sql.find_newest_forgetting())
         if newest != self._newest:
             self._newest = newest
             self._briefing.clear()
-        if newest is None or not await self._ports.db.read(list_open_forgettings()):
+        if newest is None or not await self._ports.db.read(forget_sql.list_open_forgettings()):
             return False
         self._recaller.close()  # drops prefetched results; the next turn queries again
-        await self._ports.db.write(sweep_forgotten(quiet_ms=self._quiet_ms))
+        await self._ports.db.write(forget_sql.sweep_forgotten(quiet_ms=self._quiet_ms))
         scrubbed = await scrub_forgotten(self._ports.db)
         if scrubbed:
             log.info("forget.scrubbed", requests=scrubbed)

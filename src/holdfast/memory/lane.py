@@ -13,12 +13,11 @@ Rule 4: a failure counts against a unit only if another unit of the provider was
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from holdfast.kernel.circuit_breaker import CircuitBreaker
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
-from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
+from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, short
 from holdfast.memory.delivery import (
     Delivered,
     DeliveryState,
@@ -32,7 +31,6 @@ from holdfast.memory.delivery import (
 )
 from holdfast.turns.policy import DAY_MS
 
-REASON_CHARS_MAX = 400
 SEEN_MAX = 256  # attempts per provider in the tally
 
 
@@ -87,8 +85,7 @@ class Settlement:
 
     @property
     def kept_reason(self) -> str | None:
-        """The reason as stored. The log gets `vendor.fields` instead of the vendor's error text."""
-        return _short(self.vendor.added_to(self.reason or "")) or None
+        return self.vendor.kept(self.reason)
 
     @property
     def leaves_doubt(self) -> bool:
@@ -121,17 +118,12 @@ UNKNOWN = Wellness()
 
 def settle(package: Package, outcome: Outcome, policy: DispatchPolicy, chance: float, known: Wellness) -> Settlement:
     """The settlement after an attempt."""
-    settled = _settled(package, outcome, policy, chance, known)
-    return settled if isinstance(outcome, Delivered) else replace(settled, vendor=outcome.vendor)
-
-
-def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance: float, known: Wellness) -> Settlement:
     delay_ms = policy.retry.delay_ms(package.parcel.attempt, chance)
     match outcome:
         case Delivered(receipt):
-            return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt=_short(receipt))
+            return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt=short(receipt))
         case Refused(reason):
-            return Settlement(n=package.n, state=DeliveryState.PARKED, reason=_short(reason))
+            return Settlement(n=package.n, state=DeliveryState.PARKED, reason=short(reason), vendor=outcome.vendor)
         case Uncertain(reason, retry_after_ms, suspect) | Unreachable(reason, retry_after_ms, suspect):
             uncertain = isinstance(outcome, Uncertain)
             if suspect and (why := blamed(package, policy, known)):
@@ -139,16 +131,18 @@ def _settled(package: Package, outcome: Outcome, policy: DispatchPolicy, chance:
                 return Settlement(
                     n=package.n,
                     state=DeliveryState.PARKED,
-                    reason=_short(f"{why}{doubt}: {reason}"),
+                    reason=short(f"{why}{doubt}: {reason}"),
                     doubtful=uncertain,
+                    vendor=outcome.vendor,
                 )
             return Settlement(
                 n=package.n,
                 state=DeliveryState.UNCERTAIN if uncertain else DeliveryState.SCHEDULED,
-                reason=_short(reason),
+                reason=short(reason),
                 delay_ms=max(delay_ms, retry_after_ms or 0),
                 suspect=suspect,
                 failing=suspect or not uncertain,
+                vendor=outcome.vendor,
             )
 
 
@@ -203,22 +197,17 @@ def blamed(package: Package, policy: DispatchPolicy, known: Wellness) -> str | N
     A randomly failing provider fails on good units as well: its failure share on other units, to the power of the
     failures counted here, is the probability that a good unit failed as often. It must not exceed `chance_max`.
     """
-    counted = _counted(package)
+    counted = package.suspect + package.others_taken  # including the failure that is being settled
     if counted >= policy.suspects_max and known.failing_share**counted <= policy.chance_max:
         return TAKES_OTHERS
     waited = package.failing_for_ms >= policy.poison_wait_ms and package.parcel.attempt >= policy.suspects_max
     return SAYS_WELL if waited and known.healthy and known.alone else None
 
 
-def _counted(package: Package) -> int:
-    """The number of counted failures, including the one being settled."""
-    return package.suspect + package.others_taken
-
-
 def may_park(package: Package, policy: DispatchPolicy) -> bool:
     """Whether the package may be parked, so that the provider's health is needed."""
     return (
-        _counted(package) >= policy.suspects_max
+        package.suspect + package.others_taken >= policy.suspects_max
         or package.failing_for_ms >= policy.poison_wait_ms
         or package.uncertain_for_ms >= policy.uncertain_wait_ms
     )
@@ -290,8 +279,3 @@ def _texts(parcel: Parcel) -> set[str]:
     if parcel.op is not Op.REMEMBER or parcel.note is None:
         return set()
     return {text for text in (parcel.note.text.strip(), parcel.note.old_text.strip()) if text}
-
-
-def _short(text: str) -> str:
-    """A provider's error text on one line, shortened, without NUL."""
-    return " ".join(text.replace("\0", "").split())[:REASON_CHARS_MAX]

@@ -5,7 +5,7 @@ All changes go through this module: on return a change is durable, and its deliv
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from holdfast.audit.actor import acting
 from holdfast.inbox.access_sql import is_admitted
@@ -13,6 +13,7 @@ from holdfast.inbox.identity_sql import linked_principals
 from holdfast.kernel import log
 from holdfast.kernel.errors import InvalidInput, ProviderFailed, StoreUnavailable
 from holdfast.kernel.ids import AgentName, Principal
+from holdfast.memory import notes_review
 from holdfast.memory.delivery import Outcome
 from holdfast.memory.notes import (
     DELIMITER,
@@ -27,17 +28,9 @@ from holdfast.memory.notes import (
 )
 from holdfast.memory.notes_plan import entry_named
 from holdfast.memory.notes_prompt import notes_block, soul_text
-from holdfast.memory.notes_review import (
-    CHANGES_MAX,
-    NoteForReview,
-    Revoked,
-    for_review,
-    may_be_stranger,
-    removals,
-    to_revoke,
-)
+from holdfast.memory.notes_review import NoteForReview, Revoked
 from holdfast.memory.notes_sql import apply_memory, list_memory_subjects, read_memory, read_shown_notes, undo_memory
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Providers
 from holdfast.memory.visibility import Audience, ShownNotes, chat_scope, holder_of, is_group
 from holdfast.store.database import Database
 from holdfast.turns.context import Context
@@ -104,7 +97,7 @@ class NotesService:
         self, agent: AgentName, access: AccessPolicy, principals: Collection[Principal]
     ) -> frozenset[Principal]:
         """The principals that no operator admitted by name (memory/notes_review.py)."""
-        asked = sorted(one for one in principals if may_be_stranger(one, access))
+        asked = sorted(one for one in principals if notes_review.may_be_stranger(one, access))
         return frozenset([one for one in asked if not await self._db.read(is_admitted(agent, one))])
 
     async def soul(self, agent: AgentName) -> str | None:
@@ -124,7 +117,7 @@ class NotesService:
         """Every note that a model made in a group or from a stranger's words, newest first."""
         memories = await self._memories(agent)
         speakers = {entry.principal for memory in memories for entry in memory.entries}
-        return for_review(memories, await self.strangers(agent, access, speakers))
+        return notes_review.for_review(memories, await self.strangers(agent, access, speakers))
 
     async def revoke(
         self, agent: AgentName, access: AccessPolicy, *, author: str, chat: str, by: str, origin: str
@@ -148,14 +141,14 @@ class NotesService:
     async def _clear(self, memory: AgentNotes, authors: set[str], subject: str, *, by: str, origin: str) -> int:
         removed = 0
         for attempt in range(REVOCATIONS_MAX):
-            entries = to_revoke(memory, authors, subject)[:CHANGES_MAX]
+            entries = notes_review.to_revoke(memory, authors, subject)[: notes_review.CHANGES_MAX]
             if not entries:
                 return removed
             batch = MemoryBatch(
                 agent=memory.agent,
                 subject=memory.subject,
                 origin=f"{origin}:{attempt}",
-                changes=removals(entries),
+                changes=notes_review.removals(entries),
                 by=by,
                 withdraws=True,
             )
@@ -190,11 +183,10 @@ class Brief:
 
     instructions: str = ""
     notes: str = ""
+    text: str = field(init=False)  # both, for counting tokens
 
-    @property
-    def text(self) -> str:
-        """Both, for counting tokens."""
-        return f"{self.instructions}{self.notes}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", f"{self.instructions}{self.notes}")
 
 
 class Briefing:

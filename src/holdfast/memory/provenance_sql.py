@@ -20,7 +20,7 @@ from holdfast.kernel.errors import InvalidAddress
 from holdfast.kernel.ids import Principal, SessionId
 from holdfast.memory.forget import HeardWords, turns_of
 from holdfast.memory.visibility import AGENTS
-from holdfast.sessions.delete_sql import BRANCHES
+from holdfast.sessions.session_sql import BRANCHES
 from holdfast.store.agent_lock_sql import hold_agents
 from holdfast.store.script import Columns, Row, Script, one, rows
 from holdfast.turns.journal import Observed, UserSaid

@@ -7,10 +7,10 @@ Rule 3: recalled text is data, framed as such, with provenance; it is never an i
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.naming import CallerDirectory, NamingInputs
 from holdfast.memory.visibility import Audience, is_agent
 from holdfast.turns.framing import label, quoted
 
@@ -35,37 +35,28 @@ class RecallQuery:
     shares_all: bool = False  # the operator shares the agent's whole memory with every private conversation
     limit: int = 8
     kin: tuple[Principal, ...] = ()  # other principals of the same person
+    agent: AgentName = field(init=False)
+    askers: tuple[Principal, ...] = field(init=False)  # all principals of the asker; none for an agent
+    audience: Audience = field(init=False)  # of the results
 
     def __post_init__(self) -> None:
-        """An agent as asker gets only memories of the same chat."""
-        if is_agent(self.key.principal):
-            object.__setattr__(self, "group", True)
-            object.__setattr__(self, "kin", ())
-
-    @property
-    def askers(self) -> tuple[Principal, ...]:
-        """All principals of the asker; empty for an agent, which speaks for many people."""
-        if is_agent(self.key.principal):
-            return ()
-        return tuple(dict.fromkeys((self.key.principal, *self.kin)))
-
-    @property
-    def agent(self) -> AgentName:
-        return self.naming.agent
-
-    @property
-    def audience(self) -> Audience:
-        """The audience of the results."""
-        return Audience(
-            agent=self.agent,
-            principal=self.key.principal,
+        """An agent, which speaks for many people, gets only memories of the same chat."""
+        who, by_agent = self.key.principal, is_agent(self.key.principal)
+        group, kin = self.group or by_agent, () if by_agent else self.kin
+        audience = Audience(
+            agent=self.naming.agent,
+            principal=who,
             address=self.naming.address,
             session=self.key.session,
-            is_group=self.group,
-            kin=self.kin,
+            is_group=group,
+            kin=kin,
             private_in_groups=self.private_in_groups,
             shares_all=self.shares_all,
         )
+        askers = () if by_agent else tuple(dict.fromkeys((who, *kin)))
+        derived = {"group": group, "kin": kin, "agent": self.naming.agent, "askers": askers, "audience": audience}
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +83,36 @@ class RecallPolicy:
     private_in_groups: bool = False
     shares_all: bool = False  # memory.sharing = "agent": every private conversation sees the agent's whole memory
     enabled: bool = True
+
+
+def make_query(
+    key: RecallKey,
+    text: str,
+    policy: RecallPolicy,
+    *,
+    agent: AgentName,
+    address: str,
+    where: CallerDirectory,
+    group: bool = False,
+) -> RecallQuery:
+    """The query of a turn, or of a person at an address, within the operator's policy."""
+    naming = NamingInputs(
+        agent=agent,
+        session=key.session,
+        principal=key.principal,
+        address=address,
+        directory=where.directory,
+        repo=where.repo,
+    )
+    return RecallQuery(
+        key=key,
+        naming=naming,
+        text=text,
+        group=group,
+        private_in_groups=policy.private_in_groups,
+        shares_all=policy.shares_all,
+        limit=policy.limit,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

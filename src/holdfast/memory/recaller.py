@@ -22,22 +22,13 @@ from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.notifier import is_set_within
 from holdfast.kernel.spans import RECALL, span
 from holdfast.kernel.tasks import Task, Tasks
+from holdfast.memory import recall
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.naming import NamingInputs
-from holdfast.memory.provider import Provider
-from holdfast.memory.providers import Providers
-from holdfast.memory.recall import (
-    RecallKey,
-    RecallOutcome,
-    RecallPolicy,
-    RecallQuery,
-    Recollection,
-    choose,
-    frame,
-    plain_words,
-)
+from holdfast.memory.provider import Provider, Providers
+from holdfast.memory.recall import RecallKey, RecallOutcome, RecallPolicy, RecallQuery, Recollection
 from holdfast.memory.visibility import is_chat_alone
 from holdfast.store.database import Database
 from holdfast.turns.context import Context
@@ -92,30 +83,26 @@ class Recaller:
         if not policy.enabled or not able:
             return RecallOutcome(key=query.key)
         ahead = self._prefetched.pop(query.key, None)
-        left_out = {name: why for name in able if (why := self._why_not(LaneKey(query.agent, name)))}
+        circuits = {name: self._circuits[LaneKey(query.agent, name)] for name in able}
+        left_out = {
+            name: f"{name} was not asked: it did not answer {circuit.failures} times in a row"
+            for name, circuit in circuits.items()
+            if circuit.is_open
+        }
         for name in left_out:
             self._probe(name, able[name], query, policy)
         asked = self._ask({name: one for name, one in able.items() if name not in left_out}, query)
         asked.failures.update(left_out)
         try:
-            async with asyncio.timeout(policy.budget_ms / 1000):
-                await asked.done.wait()
-        except TimeoutError:
-            log.info("recall.skipped", providers=sorted(asked.waiting), budget_ms=policy.budget_ms)
-            for name in asked.waiting:
-                self._missed(LaneKey(query.agent, name))
+            if not await is_set_within(asked.done, policy.budget_ms):
+                log.info("recall.skipped", providers=sorted(asked.waiting), budget_ms=policy.budget_ms)
+                for name in asked.waiting:
+                    self._missed(LaneKey(query.agent, name))
         finally:
             asked.drop()
             if ahead is not None:
                 ahead.drop()
         return _found(query.key, asked, ahead, policy)
-
-    def _why_not(self, key: LaneKey) -> str | None:
-        """The reason to skip the provider; None if it is queried."""
-        circuit = self._circuits[key]
-        if not circuit.is_open:
-            return None
-        return f"{key.provider} was not asked: it did not answer {circuit.failures} times in a row"
 
     def _missed(self, key: LaneKey) -> None:
         """Record a failure, or an answer that exceeded the budget."""
@@ -183,7 +170,9 @@ class Recaller:
             async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
                 widened = await self._widened(query)
                 asked.kin, is_asked = widened.kin, True
-                asked.answers[name] = _allowed(widened, await _recall(name, provider, widened))
+                found, audience = await _recall(name, provider, widened), widened.audience
+                # The audience is checked here too, even if the provider returned more.
+                asked.answers[name] = [one for one in found if one.scope is None or audience.may_see(one.scope)]
             self._circuits[key].succeeded()
         except TimeoutError:
             asked.failures[name] = f"{name} did not answer"
@@ -218,12 +207,6 @@ async def _recall(name: ProviderName, provider: Provider, query: RecallQuery) ->
     return found
 
 
-def _allowed(query: RecallQuery, found: Sequence[Recollection]) -> Sequence[Recollection]:
-    """The memories that the audience may see, even if the provider returned others."""
-    audience = query.audience
-    return [one for one in found if one.scope is None or audience.may_see(one.scope)]
-
-
 def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPolicy) -> RecallOutcome:
     answers = dict(asked.answers)
     for name, memories in ahead.answers.items() if ahead and ahead.is_like(asked) else ():
@@ -239,22 +222,10 @@ def query_of(
 ) -> RecallQuery:
     """The recall query of a turn; with `head_seq`, that of the next turn."""
     head = turn.first_seq - 1 if head_seq is None else head_seq
-    return RecallQuery(
-        key=RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal),
-        naming=NamingInputs(
-            agent=claim.agent,
-            session=turn.session,
-            principal=turn.principal,
-            address=claim.address,
-            directory=turn.where.directory,
-            repo=turn.where.repo,
-        ),
-        text="\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid)),
-        group=is_chat_alone(claim.address, turn.principal, shared=turn.shared),
-        private_in_groups=policy.private_in_groups,
-        shares_all=policy.shares_all,
-        limit=policy.limit,
-    )
+    key = RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal)
+    text = "\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid))
+    group = is_chat_alone(claim.address, turn.principal, shared=turn.shared)
+    return recall.make_query(key, text, policy, agent=claim.agent, address=claim.address, where=turn.where, group=group)
 
 
 def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Context | None) -> Recalled | None:
@@ -264,10 +235,10 @@ def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Context | None
     """
     if not found.memories and not found.skipped:
         return None
-    texts = context.memo.texts(context.entries, plain_words) if context else ()
+    texts = context.memo.texts(context.entries, recall.plain_words) if context else ()
     turns = context.memo.turns(context.entries) if context else ()
-    chosen = replace(found, memories=choose(found.memories, policy, shown=texts, present=turns))
-    text = frame(chosen, policy, [_date(memory) for memory in chosen.memories])
+    chosen = replace(found, memories=recall.choose(found.memories, policy, shown=texts, present=turns))
+    text = recall.frame(chosen, policy, [_date(memory) for memory in chosen.memories])
     if not text:
         return None
     return Recalled(

@@ -8,8 +8,7 @@ from holdfast.kernel.errors import HoldfastError, InvalidInput, ProviderFailed
 from holdfast.memory.backfill_sql import backfill_sessions, list_delivered_parcels
 from holdfast.memory.delivery import DeliveryPolicy, Landing, Parcel
 from holdfast.memory.lane import DispatchPolicy, LaneKey
-from holdfast.memory.provider import Indexed, Provider
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Indexed, Provider, Providers
 from holdfast.store.database import Database
 
 SESSIONS_PAGE = 50

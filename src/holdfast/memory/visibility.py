@@ -19,6 +19,7 @@ Rule 7: earlier releases wrote notes of the model into the shared stream. Such a
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 
 from holdfast.inbox.address import parse
@@ -34,7 +35,7 @@ _PRIVATE_TYPES = frozenset({"dm", "chat"})
 PLAIN_CHARS_MAX = 400  # a longer scope name gets a hash
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Audience:
     """The reader: one speaker, at one address. `kin` are the other principals of the same person."""
 
@@ -51,14 +52,14 @@ class Audience:
     def sees_all(self) -> bool:
         return self.shares_all and not self.is_group and not is_agent(self.principal)
 
-    @property
+    @cached_property
     def own(self) -> str:
         """The scope that this conversation writes to."""
         if self.is_group:
             return chat_scope(self.address) if self.address else session_scope(self.session)
         return scope_of(self.address, self.principal, session=self.session)
 
-    @property
+    @cached_property
     def scopes(self) -> tuple[str, ...]:
         """Every visible scope, the conversation's own first."""
         found = [self.own, SHARED]
@@ -101,9 +102,10 @@ def person_scope(principal: Principal | str) -> str:
 def chat_scope(address: str) -> str:
     """The readers of one chat or thread. Per-user sessions of a group share the scope, since all members read it."""
     try:
-        return _fitted(CHAT, str(replace(parse(address), user=None)))
+        found = parse(address)
     except InvalidAddress:  # a key of another runtime
         return _fitted(CHAT, address)
+    return _fitted(CHAT, address if found.user is None else str(replace(found, user=None)))
 
 
 def session_scope(session: str) -> str:

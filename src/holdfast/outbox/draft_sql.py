@@ -79,7 +79,9 @@ def intend_draft(intent: DraftIntent) -> Script[Draft | None]:
     if not is_mine and (yield from one(BEFORE_IT, address=str(intent.address))) is not None:
         return None  # it would appear before an older reply
     if row is None:
-        yield from run(NEW, id=intent.id, address=str(intent.address), **_terms(intent), **_turn(intent))
+        yield from run(
+            NEW, id=intent.id, session=intent.session, turn=intent.turn, address=str(intent.address), **_terms(intent)
+        )
         return Draft(id=intent.id, fence=intent.fence, state=DraftState.INTENDED, address=intent.address)
     id_, _, state, address, receipt, held_for_ms = row
     if not is_mine and held_for_ms > 0:
@@ -107,10 +109,6 @@ def _require_open(intent: DraftIntent) -> Script[None]:
 
 def _terms(intent: DraftIntent) -> dict[str, int]:
     return {"fence": intent.fence, "hold_ms": intent.hold_ms}
-
-
-def _turn(intent: DraftIntent) -> dict[str, object]:
-    return {"session": intent.session, "turn": intent.turn}
 
 
 @verb

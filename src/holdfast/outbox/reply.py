@@ -20,13 +20,12 @@ from holdfast.inbox.agent_chain import NOBODY, Chain
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import Instant, MessageId, NodeId, ReplyId
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, short
 from holdfast.outbox.draft import DraftFate
 from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
 from holdfast.turns.policy import DAY_MS
 
 CLEAR, OPEN_DOUBT, BEYOND_DOUBT = 0, 1, 2
-REASON_CHARS_MAX = 400
 CHAT_PARTS = 5  # parts of an address up to the chat: `agent`, the agent, the channel, the type, the chat
 POSSIBLE_DUPLICATE = "possible duplicate: an earlier attempt may have been posted too"
 NOBODY_KNOWS = "nobody can say whether it was posted"
@@ -101,11 +100,6 @@ class ReplySettlement:
     reason: str | None = None
     draft: DraftFate | None = None  # the draft's fate; None if it is unchanged
     vendor: VendorError = NO_ANSWER
-
-    @property
-    def kept_reason(self) -> str | None:
-        """The reason as stored. The log gets `reason` and `vendor.fields`, without the platform's error text."""
-        return short(self.vendor.added_to(self.reason or "")) or None
 
 
 class Kept(Enum):
@@ -261,11 +255,6 @@ def reply_state(text: str | None) -> str | None:
     return text
 
 
-def short(text: str) -> str:
-    """A platform's error text on one line, shortened, without NUL."""
-    return " ".join(text.replace("\0", "").split())[:REASON_CHARS_MAX]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostedReply:
     """One row of the ledger, without its text."""
@@ -279,9 +268,13 @@ class PostedReply:
     state: str
     attempt: int
     parts_sent: int
-    possible_duplicate: bool  # a piece may have been posted twice
+    doubts: int
     at: Instant
     due_at: Instant | None
     receipt: str | None
     reason: str | None
     draft: str | None = None  # the fate of its draft, if there was one (`DraftFate`)
+
+    @property
+    def possible_duplicate(self) -> bool:
+        return is_possible_duplicate(self.state, self.doubts)

@@ -2,18 +2,21 @@
 
 A reply is `attempting`, with its owner, before its first byte is sent. A reply whose owner is gone may have been
 posted: it stays in doubt and never looks unsent again. An uncertain or failed reply does not block later replies.
+A message from one agent to another is a reply too, inserted with the journal step that sends it (D9).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
-from holdfast.inbox.address import parse
-from holdfast.inbox.agent_chain import loaded
+from holdfast.inbox.address import Address, parse
+from holdfast.inbox.agent_chain import loaded, stored
+from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import InvalidInput, ReplyNotFound
 from holdfast.kernel.ids import AgentName, Instant, MessageId, NodeId, ReplyId
 from holdfast.outbox.draft_sql import DRAFT_IS_HELD, HAS_DRAFT, hand_over
-from holdfast.outbox.post import OnDoubt, ReplyState
+from holdfast.outbox.post import PULLED, OnDoubt, ReplyState
 from holdfast.outbox.reply import (
     NOBODY_KNOWS,
     POSSIBLE_DUPLICATE,
@@ -22,9 +25,9 @@ from holdfast.outbox.reply import (
     ReplyClaim,
     ReplySettlement,
     chat_of,
-    is_possible_duplicate,
 )
-from holdfast.store.script import Row, Script, claim_name, one, plain, rows, run, verb
+from holdfast.store.script import Columns, Script, claim_name, one, plain, rows, run, utf8, verb
+from holdfast.turns.turn import NewReply, OutgoingMessage, Turn
 
 FIRST_OF_ITS_ADDRESS = """
 not exists (select 1 from reply as earlier
@@ -41,14 +44,25 @@ update reply
    set state = 'attempting', attempt = attempt + 1, owner = :node, claim = :name, settled_at = null,
        sent_at = case when doubts = 1 then sent_at else cast(:now as int8) end
  where n = :n and state = 'pending'"""
-HELD = """
-select reply.n, reply.id, reply.attempt, reply.part, reply.doubts, reply.address, reply.body, reply.message,
-       case when inbound.hop = 0 then inbound.event_id else '' end, reply.hop,
-       cast(:now as int8) - coalesce(reply.sent_at, cast(:now as int8)), cast(:now as int8) - reply.at,
-       case when reply.draft = 'standing' then reply.draft_id else '' end, reply.chain,
-       exists (select 1 from address where address.address = reply.address and address.mailbox_id = reply.mailbox),
+CLAIM = Columns(
+    ReplyClaim,
+    "reply",
+    without=("node",),
+    address=("reply.address", parse),
+    text=("reply.body", utf8),
+    in_reply_to="case when inbound.hop = 0 then inbound.event_id else '' end",
+    chain=("reply.chain", loaded),
+    is_answer="""
+       exists (select 1 from address where address.address = reply.address and address.mailbox_id = reply.mailbox)""",
+    doubtful_for_ms="cast(:now as int8) - coalesce(reply.sent_at, cast(:now as int8))",
+    waited_ms="cast(:now as int8) - reply.at",
+    is_followed="""
        exists (select 1 from reply as other
-                where other.agent = reply.agent and other.channel = reply.channel and other.state = 'pending')
+                where other.agent = reply.agent and other.channel = reply.channel and other.state = 'pending')""",
+    draft="case when reply.draft = 'standing' then reply.draft_id else '' end",
+)
+HELD = f"""
+select {CLAIM}
   from reply left join inbound on inbound.message = reply.message and inbound.address = reply.address
  where reply.owner = :node and reply.claim = :name and reply.state = 'attempting' order by reply.n"""
 # An edit of a draft may be repeated, so its doubt lasts only until the next edit.
@@ -120,10 +134,10 @@ update reply
        part = case when reason = :all_posted then 0 else part end,
        reason = 'sent again by an operator'
  where n = :n"""
-FIELDS = "n, id, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason, draft"
-ONE = f"select {FIELDS} from reply where id = :id"
+POSTED = Columns(PostedReply, parts_sent="part")
+ONE = f"select {POSTED} from reply where id = :id"
 PAGE = f"""
-select {FIELDS} from reply
+select {POSTED} from reply
  where n < :before and (:state = '' or state = :state) and (:agent = '' or agent = :agent)
    and (:channel = '' or channel = :channel)
  order by n desc limit :limit"""
@@ -146,7 +160,7 @@ def claim_replies(
     """Claim the first due reply of each address, at most one per chat and none of a chat in `resting`."""
     again = yield from rows(HELD, node=node, name=name)
     if again:
-        return tuple(_claim_of(node, row) for row in again)
+        return tuple(CLAIM.value(row, node=node) for row in again)
     if on_doubt is OnDoubt.HOLD:
         yield from run(HOLD_DOUBTFUL, agent=agent, channel=channel, reason=NOBODY_KNOWS)
     heads = yield from _heads(node, agent, channel, limit, resting)
@@ -155,7 +169,7 @@ def claim_replies(
         if is_drafted:
             yield from hand_over(n)
     taken = (yield from rows(HELD, node=node, name=name)) if heads else []
-    return tuple(_claim_of(node, row) for row in taken)
+    return tuple(CLAIM.value(row, node=node) for row in taken)
 
 
 def _heads(
@@ -173,30 +187,6 @@ def _heads(
             break
         page *= 2
     return list(by_chat.values())[:limit]
-
-
-def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
-    n, id_, attempt, part, doubts, address, body, message, event_id, hop, doubtful_for_ms, waited_ms, *more = row
-    draft, chain, is_answer, is_followed = more
-    return ReplyClaim(
-        n=n,
-        id=ReplyId(id_),
-        node=node,
-        attempt=attempt,
-        part=part,
-        doubts=doubts,
-        address=parse(address),
-        text=bytes(body).decode(),
-        message=MessageId(message),
-        in_reply_to=event_id,
-        hop=hop,
-        chain=loaded(chain),
-        is_answer=bool(is_answer),
-        is_followed=bool(is_followed),
-        doubtful_for_ms=doubtful_for_ms,
-        waited_ms=waited_ms,
-        draft=draft or "",
-    )
 
 
 @verb
@@ -217,7 +207,7 @@ def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]
         goes_on=int(goes_on),
         settled=int(settlement.state in OVER),
         receipt=plain(settlement.receipt),
-        reason=plain(settlement.kept_reason),
+        reason=plain(settlement.vendor.kept(settlement.reason)),
         draft=None if settlement.draft is None else settlement.draft.value,
     )
     row = yield from one(STANDING, n=claim.n)
@@ -261,10 +251,10 @@ def resend_reply(wanted: ReplyId, by: By = PROGRAM) -> Script[str]:
 
 @verb
 def read_reply(wanted: ReplyId) -> Script[PostedReply]:
-    row = yield from one(ONE, id=wanted)
-    if row is None:
+    found = yield from POSTED.one(ONE, id=wanted)
+    if found is None:
         raise _not_found(wanted)
-    return _posted(row)
+    return found
 
 
 def _not_found(wanted: str) -> ReplyNotFound:
@@ -275,28 +265,90 @@ def _not_found(wanted: str) -> ReplyNotFound:
 def list_replies(
     *, state: str | None = None, agent: str | None = None, channel: str | None = None, after: int = 0, limit: int = 100
 ) -> Script[list[PostedReply]]:
-    found = yield from rows(
-        PAGE, before=after or NO_LIMIT, state=state or "", agent=agent or "", channel=channel or "", limit=limit
-    )
-    return [_posted(row) for row in found]
+    wanted = {"state": state or "", "agent": agent or "", "channel": channel or ""}
+    return (yield from POSTED.rows(PAGE, before=after or NO_LIMIT, limit=limit, **wanted))
 
 
-def _posted(row: Row) -> PostedReply:
-    n, id_, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason, draft = row
-    return PostedReply(
-        n=n,
-        id=id_,
-        agent=agent,
+# --- new replies ------------------------------------------------------------------------------------
+
+NEW_REPLY = """
+insert into reply (id, mailbox, session, turn, message, agent, channel, address, hop, chain, state, due_at, at,
+                   body)
+values (:id, :mailbox, :session, :turn, :message, (select agent from mailbox where id = :mailbox), :channel,
+        coalesce((select address from inbound where message = :message), :address),
+        coalesce((select hop from inbound where message = :message), 0),
+        (select chain from turn where session = :session and n = :turn), :state, :now, :now, :body)"""
+
+
+def insert_reply(
+    reply: NewReply,
+    *,
+    mailbox: str,
+    address: str,
+    channel: str,
+    message: str,
+    session: str | None,
+    turn: int | None = None,
+) -> Script[None]:
+    yield from run(
+        NEW_REPLY,
+        id=reply.id,
+        mailbox=mailbox,
+        session=session,
+        turn=turn,
+        message=message,
         channel=channel,
         address=address,
-        message=message,
-        state=state,
-        attempt=attempt,
-        parts_sent=part,
-        possible_duplicate=is_possible_duplicate(state, doubts),
-        at=Instant(at),
-        due_at=Instant(due_at) if due_at is not None else None,
-        receipt=receipt,
-        reason=reason,
-        draft=draft,
+        state=(ReplyState.DELIVERED if channel in PULLED else ReplyState.PENDING).value,
+        body=reply.text.encode(),
     )
+
+
+AGENT_CHANNEL = "agent"
+NEW_MESSAGE = """
+insert into reply (id, mailbox, session, turn, message, agent, channel, address, hop, chain, state, due_at, at,
+                   body)
+values (:id, :mailbox, :session, :turn, :message, :agent, :channel, :address, :hop, :chain, :state, :now, :now,
+        :body)"""
+
+
+def send_messages(claim: Claim, turn: Turn, messages: Sequence[OutgoingMessage]) -> Script[None]:
+    """Insert the messages of a turn; their hop count is one more than that of the messages the turn answers."""
+    answered = turn.messages[-1] if turn.messages else MessageId("")
+    for message in messages:
+        yield from run(
+            NEW_MESSAGE,
+            id=message.id,
+            mailbox=claim.mailbox,
+            session=turn.session,
+            turn=turn.n,
+            message=answered,
+            agent=claim.agent,
+            channel=AGENT_CHANNEL,
+            address=message.address,
+            hop=turn.hop + 1,
+            chain=stored(turn.chain),
+            state=ReplyState.PENDING.value,
+            body=message.text.encode(),
+        )
+
+
+# --- the place of an answer ---------------------------------------------------------------------------
+
+DESTINATION = """
+select coalesce(inbound.address, mailbox.address), inbound.event_id
+  from inbound join mailbox on mailbox.id = inbound.mailbox where inbound.message = :message"""
+
+
+class Destination(NamedTuple):
+    """Where the answer to a message goes, for what is shown while its turn runs."""
+
+    address: Address
+    event_id: str
+
+
+@verb
+def find_destination(message: MessageId) -> Script[Destination | None]:
+    """The destination; None if the message was forgotten or pruned meanwhile."""
+    row = yield from one(DESTINATION, message=message)
+    return None if row is None else Destination(parse(row[0]), row[1])

@@ -13,9 +13,9 @@ from holdfast.inbox.channel import Channel
 from holdfast.inbox.channels import Channels
 from holdfast.kernel.ids import Instant, MessageId
 from holdfast.kernel.loop import Loop
-from holdfast.kernel.notifier import Event
-from holdfast.outbox.destination_sql import find_destination
+from holdfast.kernel.notifier import Event, is_set_within
 from holdfast.outbox.post import PULLED
+from holdfast.outbox.reply_sql import find_destination
 from holdfast.store.ports import Ports
 from holdfast.turns.turn import TurnEvent
 
@@ -46,6 +46,7 @@ class TypingIndicator(Loop):
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._channels = channels
+        self._shows = any(channel.capabilities.typing for _, channel in channels.all())
         self._running: dict[tuple[str, int], Shown] = {}
         self._news = asyncio.Event()
         ports.notifier.tap(self._hear)
@@ -54,14 +55,12 @@ class TypingIndicator(Loop):
         turn = event.session, event.turn
         if event.name in END:
             self._running.pop(turn, None)
-        elif event.name in BEGIN and turn not in self._running and event.messages and self._may_show():
+        elif event.name in BEGIN and turn not in self._running and event.messages and self._shows:
+            if len(self._running) >= SHOWN_MAX:
+                return
             now = self._ports.clock.now()
             self._running[turn] = Shown(now, Instant(now + FIRST_AFTER_MS), event.messages[-1])
             self._news.set()
-
-    def _may_show(self) -> bool:
-        shows = any(channel.capabilities.typing for _, channel in self._channels.all())
-        return shows and len(self._running) < SHOWN_MAX
 
     async def step(self) -> bool:
         now = self._ports.clock.now()
@@ -102,9 +101,4 @@ class TypingIndicator(Loop):
         """Wait until a turn begins, or until an indicator is due again."""
         soonest = min((shown.next_at for shown in self._running.values()), default=None)
         self._news.clear()
-        try:
-            wait_s = None if soonest is None else max(0, soonest - self._ports.clock.now()) / 1000
-            async with asyncio.timeout(wait_s):
-                await self._news.wait()
-        except TimeoutError:
-            return
+        await is_set_within(self._news, None if soonest is None else max(0, soonest - self._ports.clock.now()))

@@ -6,7 +6,6 @@ Rule 2: an API key travels over https, or over http to this machine, unless `sen
 
 import re
 from collections.abc import Mapping
-from typing import Protocol
 
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.settings_table import check_key_url, check_url
@@ -15,24 +14,15 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PRINTABLE = re.compile(r"[\x21-\x7e]+\Z")  # allowed in a header
 
 
-class ServerSettings(Protocol):
-    """The settings of a provider that talks to a server."""
-
-    @property
-    def url(self) -> str: ...
-    @property
-    def api_key_env(self) -> str | None: ...
-    @property
-    def send_key_over_plain_http(self) -> bool: ...
-
-
-def read_key(provider: str, settings: ServerSettings, environment: Mapping[str, str]) -> str | None:
-    """The API key, or None if none is configured. Checks the URL first.
+def read_key(
+    provider: str, url: str, variable: str | None, environment: Mapping[str, str], *, plain_http: bool
+) -> str | None:
+    """The API key of `variable`, or None if none is configured. Checks the URL first.
 
     Raises `ConfigInvalid`, which never holds the key, and `PlainHttpRefused`.
     """
-    where, variable = f"{provider}.url", settings.api_key_env
-    check_url(where, settings.url, key="url", instead="api_key_env")
+    where = f"{provider}.url"
+    check_url(where, url, key="url", instead="api_key_env")
     if variable is None:
         return None
     if not _VARIABLE.match(variable):
@@ -44,5 +34,5 @@ def read_key(provider: str, settings: ServerSettings, environment: Mapping[str, 
         raise ConfigInvalid(f"{provider}.api_key_env: {why}", key=variable)
     if not _PRINTABLE.match(value):
         raise ConfigInvalid(f"{provider}.api_key_env: {variable} has characters that no API key has", key=variable)
-    check_key_url(where, settings.url, key="url", allowed=settings.send_key_over_plain_http)
+    check_key_url(where, url, key="url", allowed=plain_http)
     return value

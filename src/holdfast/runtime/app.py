@@ -10,13 +10,7 @@ from holdfast.inbox.channels import Channels
 from holdfast.kernel import log
 from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.entropy import Entropy
-from holdfast.kernel.errors import (
-    ConfigInvalid,
-    InvalidInput,
-    StoreBroken,
-    StoreOwned,
-    StorePathInvalid,
-)
+from holdfast.kernel.errors import ConfigInvalid, InvalidInput, StoreBroken, StoreOwned, StorePathInvalid
 from holdfast.kernel.hardening import umask_before, variables
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
@@ -25,11 +19,9 @@ from holdfast.models.choose import make_models
 from holdfast.models.detect import detect_model
 from holdfast.models.settings import ModelSettings
 from holdfast.runtime.assembly import assemble
-from holdfast.runtime.channel_factory import make_channels
-from holdfast.runtime.environment import Environment
-from holdfast.runtime.memory_factory import make_memory
+from holdfast.runtime.plugins import Environment, make_channels
 from holdfast.runtime.runtime import Runtime
-from holdfast.runtime.tool_factory import silent_notes, with_servers
+from holdfast.runtime.tool_factory import make_memory, silent_notes, with_servers
 from holdfast.store.damage import WatchedDatabase
 from holdfast.store.data_folder import check_owner, make_private
 from holdfast.store.database import Database

@@ -18,7 +18,7 @@ from holdfast.memory.edit_reader import EditReader
 from holdfast.memory.forgetter import Forgetter
 from holdfast.memory.lane import DispatchPolicy
 from holdfast.memory.notes_service import Briefing, NotesService
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Providers
 from holdfast.memory.recaller import Recaller
 from holdfast.memory.reindex import refill
 from holdfast.outbox.drafter import Drafter

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.inbox.gateway import Gateway
 from holdfast.memory.notes_service import Briefing, NotesService
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Providers
 from holdfast.memory.recaller import Recaller
 from holdfast.sessions.compressor import Compressor
 from holdfast.store.membership import Member

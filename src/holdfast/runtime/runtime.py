@@ -20,13 +20,12 @@ from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import Address, agent_name, check_part, sender_of_chat
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.inbox.directory import locate
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Origin, accepted_message
+from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Arrival, Origin, accepted_message
 from holdfast.inbox.message_trace import MessageTrace
 from holdfast.inbox.receiver import ChannelRegistry
 from holdfast.kernel import log
-from holdfast.kernel.errors import HoldfastError, OperationBusy
-from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId
+from holdfast.kernel.errors import HoldfastError, InvalidInput, OperationBusy
+from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, ReplyId, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.notifier import Event, Feed, Topic
 from holdfast.memory.delivery import OPEN, DeliveryView, Outcome
@@ -34,21 +33,21 @@ from holdfast.memory.forget import ForgetRequest, Forgetting
 from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
 from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import AgentNotes, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
 from holdfast.memory.notes_review import NoteForReview, Revoked
 from holdfast.memory.notes_service import audience_of
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects, read_memory
-from holdfast.memory.recall import RecallKey, RecallOutcome, RecallQuery, choose
+from holdfast.memory.recall import RecallKey, RecallOutcome, choose, make_query
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
 from holdfast.memory.settle_sql import replay_delivery
-from holdfast.outbox.replies import Replies
+from holdfast.outbox.reply import PostedReply
+from holdfast.outbox.reply_sql import read_reply, resend_reply
 from holdfast.runtime.parts import Parts
-from holdfast.runtime.supervisor import Supervisor
-from holdfast.runtime.temporary_lease import TemporaryLease
+from holdfast.runtime.supervisor import Supervisor, TemporaryLease
 from holdfast.runtime.views import Delta, Health, Prompt, SendOptions
 from holdfast.sessions.compression import Busy, Operation
-from holdfast.sessions.finalisations import Finalisations
+from holdfast.sessions.finalisation import Finalisation, parse_origin
+from holdfast.sessions.finalisation_sql import retry_finalisation
 from holdfast.sessions.history_sql import (
     find_unanswered,
     list_deliveries,
@@ -92,8 +91,6 @@ class Runtime:
         self.gateway = parts.gateway
         self.channel_registry = channel_registry
         self.approvals = Approvals(ports)
-        self.replies = Replies(ports)
-        self.finalisations = Finalisations(ports)
         self.access = AccessControl(ports, self._platforms)
         self.actions = ActionLog(ports)
         self._notifier = ports.notifier
@@ -181,12 +178,12 @@ class Runtime:
         Without a `sender` the chat is the sender: two chats are two people unless they are linked.
         """
         address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
-        event_id = id if id is not None else self._new_id("ext")
+        event_id = id if id is not None else self.ports.new_id("ext")
         who = sender if sender is not None else sender_of_chat(chat)
-        received = Received(
+        arrival = Arrival(
             address=address,
             event_id=event_id,
-            sender=who,
+            principal=Principal(who),
             text=text,
             human=origin.human,
             hop=origin.hop,
@@ -195,8 +192,9 @@ class Runtime:
             token=origin.token,
             request=request,
             rank=origin.rank,
+            message=message or MessageId(""),
         )
-        return await self.gateway.accept(received, message=message)
+        return await self.gateway.accept(arrival)
 
     async def send(self, chat: str, text: str, **how: Unpack[SendOptions]) -> MessageId:
         """Make one message durable and return its id. Repeating the same `id` returns the same message.
@@ -363,22 +361,8 @@ class Runtime:
         name = self._whom(agent)
         policy = self._agents.policy(name).recall
         address = str(Address(agent=name, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
-        where = locate(directory)
-        query = RecallQuery(
-            key=RecallKey(session=SessionId(""), epoch=0, head_seq=0, principal=who),
-            naming=NamingInputs(
-                agent=name,
-                session=SessionId(""),
-                principal=who,
-                address=address,
-                directory=where.directory,
-                repo=where.repo,
-            ),
-            text=text,
-            private_in_groups=policy.private_in_groups,
-            shares_all=policy.shares_all,
-            limit=policy.limit,
-        )
+        key = RecallKey(session=SessionId(""), epoch=0, head_seq=0, principal=who)
+        query = make_query(key, text, policy, agent=name, address=address, where=locate(directory))
         found = await self._recaller.recall(query, policy)
         return replace(found, memories=choose(found.memories, policy))
 
@@ -403,7 +387,7 @@ class Runtime:
         Without an agent, all agents forget the person. Repeating an `id` returns the request's present state.
         """
         request = ForgetRequest(
-            id=ForgetId(id if id is not None else self._new_id("forget")),
+            id=ForgetId(id if id is not None else self.ports.new_id("forget")),
             agent=AgentName(agent) if agent is not None else None,
             session=SessionId(session) if session is not None else None,
             person=Principal(person) if person is not None else None,
@@ -458,7 +442,7 @@ class Runtime:
 
     async def revoke_notes(self, agent: str | None = None, *, author: str = "", chat: str = "") -> Revoked:
         """Remove the notes written from an author's messages, or in a chat. Raises `InvalidInput`."""
-        name, origin = self.named(agent), self._new_id("revoke")
+        name, origin = self.named(agent), self.ports.new_id("revoke")
         access = self._agents.policy(name).access
         return await self._notes.revoke(name, access, author=author, chat=chat, by="user", origin=origin)
 
@@ -571,6 +555,23 @@ class Runtime:
         took_ms = self.clock.now() - started
         return Health(ok=True, at=started, proved_write_ms=took_ms, wal_bytes=self.db.wal_bytes())
 
+    async def resend(self, reply: ReplyId) -> PostedReply:
+        """Send an uncertain or failed reply again. Raises `ReplyNotFound` and `InvalidInput`."""
+        state = await self.db.write(resend_reply(reply, by=acting()))
+        log.info("reply.resent", reply=reply, state=state)
+        self._notifier.wake(Topic.REPLY)
+        return await self.db.read(read_reply(reply))
+
+    async def retry_extraction(self, id: str) -> Finalisation:
+        """Retry an extraction that failed. Raises `FinalisationNotFound` and `InvalidInput`."""
+        session, epoch = parse_origin(id)
+        found = await self.db.write(retry_finalisation(session, epoch, by=acting()))
+        if found.ended:
+            raise InvalidInput(f"{found.origin} is {found.step.value}; only a failed one can be taken up again")
+        log.info("finish.repeated", session=session, epoch=epoch, step=found.step.value)
+        self._notifier.wake(Topic.FINISH)
+        return found
+
     async def begin_compression(self, session: SessionId) -> Operation:
         """Start compressing a session concurrently with its mailbox; raises `OperationBusy` while another one runs."""
         found = await self.db.read(read_session(session))
@@ -581,9 +582,6 @@ class Runtime:
         if isinstance(begun, Busy):
             raise OperationBusy(f"operation {begun.operation} is compressing {session}", operation=begun.operation)
         return begun
-
-    def _new_id(self, prefix: str) -> str:
-        return self.ports.new_id(prefix)
 
 
 async def _reply_in(feed: Feed) -> str | None:

@@ -1,4 +1,4 @@
-"""Tool factory: an agent's built-in tools except `memory`, and the tools of its MCP servers.
+"""Tool factory: an agent's built-in tools, and the tools of its MCP servers.
 
 `tools` in holdfast.toml selects built-in tools; without it an agent has all of them. `send_message` is offered only if
 `talks_to` lists an agent.
@@ -13,26 +13,29 @@ from holdfast.inbox.address import is_name
 from holdfast.inbox.agent_chain import described
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.ids import AgentName
-from holdfast.memory.naming import NamingInputs
-from holdfast.memory.providers import Providers
-from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.notes import NotesPolicy
+from holdfast.memory.notes_service import NotesService
+from holdfast.memory.provider import Providers
+from holdfast.memory.recall import RecallKey, RecallPolicy, make_query
 from holdfast.memory.recaller import Recaller, shown_of
 from holdfast.memory.visibility import is_chat_alone
-from holdfast.runtime.environment import Environment
+from holdfast.providers.files.provider import FilesProvider
+from holdfast.runtime.plugins import Environment, make_providers
 from holdfast.store.database import Database
 from holdfast.tools import history, recall, send_message
-from holdfast.tools.joined_tools import JoinedTools
 from holdfast.tools.mcp.server import Connect, McpServer
 from holdfast.tools.mcp.settings import read_settings
 from holdfast.tools.mcp.tools import McpTools
-from holdfast.tools.toolbox import ToolBox
+from holdfast.tools.memory import make_memory_tool
+from holdfast.tools.toolbox import JoinedTools, ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.chained_tools import may_message
 from holdfast.turns.journal import Recalled
 from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.tool import ToolContext, built_in
 
-MEMORY = "memory"  # created in memory_factory.py, with the notes service
+MEMORY = "memory"
 HOMES = "mcp"  # in the data folder: one home folder per MCP program
 BUILT_IN = (MEMORY, recall.NAME, history.NAME, send_message.NAME)
 
@@ -93,6 +96,48 @@ def silent_notes(listed: Mapping[str, AgentPolicy]) -> list[str]:
     return [f"{whom} no other agent: nobody is in talks_to, which lets none unless set; {fix}"]
 
 
+def make_memory(db: Database, agents: Agents, environment: Environment) -> tuple[Agents, Providers, NotesService]:
+    """Create the providers and the notes service, and give the agents their built-in tools."""
+    providers = make_providers(agents, environment)
+    service = NotesService(db, providers)
+    providers.attach(service)
+    equipped = with_tools(with_memory(agents, providers, service), db, providers, environment)
+    return equipped, providers, service
+
+
+def _each(agents: Agents, equipped: Callable[[AgentName, Agent], Agent]) -> Agents:
+    default = equipped(AgentName("main"), agents.default) if agents.default is not None else None
+    return Agents(default, {name: equipped(name, agent) for name, agent in agents.listed.items()})
+
+
+def with_memory(agents: Agents, providers: Providers, service: NotesService) -> Agents:
+    """Return the agents with deliveries to their providers and with the `memory` tool."""
+
+    def equipped(name: AgentName, agent: Agent) -> Agent:
+        files = providers.of(name).get(ProviderName("files"))
+        notes = agent.policy.notes
+        if files is not None and isinstance(files.provider, FilesProvider):
+            notes = NotesPolicy(capacity=files.provider.capacity)
+        box = ToolBox()
+        if MEMORY in wanted_tools(agent.policy, name):
+            box.add(
+                make_memory_tool(
+                    service.apply,
+                    service.shown,
+                    capacity=notes.capacity,
+                    private_in_groups=agent.policy.recall.private_in_groups,
+                    shares_all=agent.policy.recall.shares_all,
+                ),
+                idempotent=True,
+                origin=built_in(MEMORY),
+            )
+        deliveries = agent.policy.deliveries or providers.policies(name)
+        policy = replace(agent.policy, deliveries=deliveries, notes=notes)
+        return replace(agent, policy=policy, tools=JoinedTools(agent.tools, box))
+
+    return _each(agents, equipped)
+
+
 def with_tools(agents: Agents, db: Database, providers: Providers, environment: Environment) -> Agents:
     """Add `recall`, `history` and `send_message` to the agents that want them. Raises `ConfigInvalid`."""
     any_name = agents.default.policy if agents.default is not None else None
@@ -115,31 +160,16 @@ def with_tools(agents: Agents, db: Database, providers: Providers, environment: 
             box.add(sending, idempotent=True, description=description, origin=built_in(send_message.NAME))
         return replace(agent, tools=JoinedTools(agent.tools, box))
 
-    default = equipped(AgentName("main"), agents.default) if agents.default is not None else None
-    return Agents(default, {name: equipped(name, agent) for name, agent in agents.listed.items()})
+    return _each(agents, equipped)
 
 
 def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
     async def look_up(context: ToolContext, text: str) -> Recalled | None:
         """Search under the turn's own key and naming, so that no query reaches another person's memory."""
-        query = RecallQuery(
-            key=RecallKey(
-                session=context.session, epoch=context.epoch, head_seq=context.head_seq, principal=context.principal
-            ),
-            naming=NamingInputs(
-                agent=context.agent,
-                session=context.session,
-                principal=context.principal,
-                address=context.address,
-                directory=context.where.directory,
-                repo=context.where.repo,
-            ),
-            text=text,
-            group=is_chat_alone(context.address, context.principal, shared=context.shared),
-            private_in_groups=policy.private_in_groups,
-            shares_all=policy.shares_all,
-            limit=policy.limit,
-        )
+        who, address = context.principal, context.address
+        key = RecallKey(session=context.session, epoch=context.epoch, head_seq=context.head_seq, principal=who)
+        group = is_chat_alone(address, who, shared=context.shared)
+        query = make_query(key, text, policy, agent=context.agent, address=address, where=context.where, group=group)
         return shown_of(await recaller.recall(query, policy), policy, None)
 
     return look_up
@@ -160,8 +190,7 @@ def with_servers(agents: Agents, environment: Environment) -> tuple[Agents, tupl
         made.append(box)
         return replace(agent, tools=JoinedTools(agent.tools, box))
 
-    default = equipped(AgentName("main"), agents.default) if agents.default is not None else None
-    return Agents(default, {name: equipped(name, agent) for name, agent in agents.listed.items()}), tuple(made)
+    return _each(agents, equipped), tuple(made)
 
 
 def _server(

@@ -113,7 +113,8 @@ def judge(
     if needs is Needs.PERSON or speaker.is_operator:
         return None
     if needs is Needs.CALL and is_approver is not None:
-        return None if is_approver else NotAllowed("not_yours", _approvers_text(verb))
+        text = f"Only a named approver or an operator may give /{verb.value} here. Nothing was changed."
+        return None if is_approver else NotAllowed("not_yours", text)
     if speaker.place is CommandPlace.PRIVATE or speaker.is_admin or (owns and needs in OWN):
         return None
     return NotAllowed("not_yours", _text(verb, speaker))
@@ -150,10 +151,6 @@ def _text(verb: CommandVerb, speaker: Speaker) -> str:
     who = f"{own}, an admin of this group or an operator" if own else "an admin of this group or an operator"
     is_unasked = speaker.rank is Rank.UNKNOWN
     return f"Only {who} may give /{verb.value} here. Nothing was changed.{UNASKED if is_unasked else ''}"
-
-
-def _approvers_text(verb: CommandVerb) -> str:
-    return f"Only a named approver or an operator may give /{verb.value} here. Nothing was changed."
 
 
 # --- /delete asks once more ------------------------------------------------------------------------------------------

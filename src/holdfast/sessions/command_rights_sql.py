@@ -12,18 +12,9 @@ from holdfast.inbox.identity_sql import KIN, linked_principals
 from holdfast.inbox.message import Arrival
 from holdfast.kernel.ids import Principal, SessionId
 from holdfast.memory.visibility import AGENTS
+from holdfast.sessions import command_rights
 from holdfast.sessions.command import CommandVerb
-from holdfast.sessions.command_rights import (
-    NEEDS,
-    CommandPlace,
-    Needs,
-    NotAllowed,
-    Rank,
-    Speaker,
-    is_over_http,
-    judge,
-    place_of,
-)
+from holdfast.sessions.command_rights import CommandPlace, Needs, NotAllowed, Rank, Speaker
 from holdfast.store.script import Columns, Script, one, rows
 from holdfast.turns.journal import UserSaid, decode_body
 
@@ -82,18 +73,20 @@ def given_now(arrival: Arrival, mailbox: str) -> Given:
 
 def giver(verb: CommandVerb, given: Given) -> Script[Giver]:
     """Read only the facts that the verb's rule depends on."""
-    if not given.human or NEEDS[verb] in {Needs.NOTHING, Needs.PERSON}:
-        speaker = Speaker(human=given.human, place=place_of(given.address, several=False), rank=given.rank)
+    if not given.human or command_rights.NEEDS[verb] in {Needs.NOTHING, Needs.PERSON}:
+        speaker = Speaker(
+            human=given.human, place=command_rights.place_of(given.address, several=False), rank=given.rank
+        )
         return Giver(speaker, given.principal, frozenset({given.principal}))
     accounts = frozenset((yield from linked_principals(given.principal)))
     several = False
-    if is_over_http(given.address):
+    if command_rights.is_over_http(given.address):
         several = (
             yield from one(OTHERS, mailbox=given.mailbox, principal=given.principal, agents=f"{AGENTS}%")
         ) is not None
     speaker = Speaker(
         human=True,
-        place=place_of(given.address, several=several),
+        place=command_rights.place_of(given.address, several=several),
         rank=given.rank,
         is_named=not accounts.isdisjoint(given.operators),
     )
@@ -103,14 +96,14 @@ def giver(verb: CommandVerb, given: Given) -> Script[Giver]:
 def may_decide(verb: CommandVerb, who: Giver, *, asker: str, approvers: Collection[str]) -> NotAllowed | None:
     """Judge `/approve` or `/deny` of a call that `asker` requested."""
     named = not who.accounts.isdisjoint(approvers) if approvers else None
-    return judge(verb, who.speaker, owns=asker in who.accounts, is_approver=named)
+    return command_rights.judge(verb, who.speaker, owns=asker in who.accounts, is_approver=named)
 
 
 def judge_turns(
     verb: CommandVerb, who: Giver, turns: Sequence[tuple[SessionId, Iterable[int]]]
 ) -> Script[NotAllowed | None]:
     """Judge a command about turns, which are grouped by the session that holds them."""
-    refused = judge(verb, who.speaker)
+    refused = command_rights.judge(verb, who.speaker)
     if refused is None or refused.code == "robot" or who.speaker.place is CommandPlace.PRIVATE:
         return refused
     for session, numbers in turns:

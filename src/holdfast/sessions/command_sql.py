@@ -12,15 +12,14 @@ from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import SessionId
 from holdfast.memory.cursor_sql import schedule_tail
 from holdfast.memory.visibility import is_group
-from holdfast.outbox.new_reply_sql import insert_reply
+from holdfast.outbox.reply_sql import insert_reply
 from holdfast.sessions import system_messages
 from holdfast.sessions.command import CommandVerb
 from holdfast.sessions.command_rights import NEEDS, CommandPlace, Needs, NotAllowed, delete_word, judge, typed_word
 from holdfast.sessions.command_rights_sql import Giver, given_by, giver, judge_turns
-from holdfast.sessions.delete_sql import blank_session, lock_line
 from holdfast.sessions.finalisation_sql import close_epoch, reopen
 from holdfast.sessions.session import CommandDone, CommandRun, clean_title, title_key
-from holdfast.sessions.session_sql import go_live, new_session, pick_turns, undo_turns
+from holdfast.sessions.session_sql import blank_session, go_live, lock_line, new_session, pick_turns, undo_turns
 from holdfast.store.agent_lock_sql import hold_agents, share_agent
 from holdfast.store.script import Columns, Script, one, run, verb
 from holdfast.turns.fence_sql import Held, hold, lighten

@@ -17,22 +17,11 @@ from typing import TypeVar
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, ModelFailed, SessionNotFound, StoreUnavailable, SummaryStale
 from holdfast.kernel.ids import AgentName, NodeId, OperationId, SessionId
-from holdfast.kernel.loop import Loop
+from holdfast.kernel.loop import Loop, TaskSet
 from holdfast.kernel.notifier import Event, Topic
-from holdfast.kernel.spans import COMPRESS as COMPRESS_SPAN
-from holdfast.kernel.spans import span
-from holdfast.kernel.task_set import TaskSet
-from holdfast.sessions.compression import (
-    COMPRESS,
-    Busy,
-    Operation,
-    Pressure,
-    Summary,
-    SummaryDraft,
-    choose_cut,
-    fault_of,
-    pressure,
-)
+from holdfast.kernel.spans import COMPRESS, span
+from holdfast.sessions import compression
+from holdfast.sessions.compression import Busy, Operation, Pressure, Summary, SummaryDraft
 from holdfast.sessions.summary_sql import begin_operation, commit_summary, end_operation, find_open_operation
 from holdfast.store.membership import Member
 from holdfast.store.ports import Ports
@@ -75,14 +64,7 @@ class CompressionRequest:
 class Compressor(Loop):
     name = "compressor"
 
-    def __init__(
-        self,
-        ports: Ports,
-        contexts: ContextCache,
-        *,
-        agents: Agents,
-        member: Member,
-    ) -> None:
+    def __init__(self, ports: Ports, contexts: ContextCache, *, agents: Agents, member: Member) -> None:
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._contexts = contexts
@@ -148,7 +130,7 @@ class Compressor(Loop):
 
     async def running(self, session: SessionId) -> OperationId | None:
         """The open compression operation of the session, if any."""
-        return await self._ports.db.read(find_open_operation(session, COMPRESS))
+        return await self._ports.db.read(find_open_operation(session, compression.COMPRESS))
 
     # --- one request, in its own task
 
@@ -183,7 +165,7 @@ class Compressor(Loop):
         """Whether there is anything to compress; an operation that has just ended may have left nothing to cover."""
         context, agent = await self._contexts.read(request.session), self._agents.get(request.agent)
         used = context.used_tokens(agent.policy.instructions)
-        if not request.forced and pressure(used, agent.policy.thresholds) is Pressure.NONE:
+        if not request.forced and compression.pressure(used, agent.policy.thresholds) is Pressure.NONE:
             return False
         return self._cut(context, agent, forced=request.forced) is not None
 
@@ -205,7 +187,9 @@ class Compressor(Loop):
     async def _begin(self, session: SessionId) -> Operation | Busy:
         operation = OperationId(self._ports.new_id("op"))
         try:
-            return await self._ports.db.write(begin_operation(operation, COMPRESS, session, self._member.node))
+            return await self._ports.db.write(
+                begin_operation(operation, compression.COMPRESS, session, self._member.node)
+            )
         except StoreUnavailable:
             self._unsure[operation] = session, self._member.node
             self._ports.notifier.wake(Topic.COMPRESS)
@@ -215,7 +199,7 @@ class Compressor(Loop):
         """End operations whose start has an unknown outcome. Repeating the start shows which of them began."""
         for operation, (session, node) in list(self._unsure.items()):
             try:
-                begun = await self._ports.db.write(begin_operation(operation, COMPRESS, session, node))
+                begun = await self._ports.db.write(begin_operation(operation, compression.COMPRESS, session, node))
             except SessionNotFound:  # the session is deleted, and the operation never began
                 begun = Busy(operation)
             if isinstance(begun, Operation) and begun.ended_at is None:
@@ -229,7 +213,7 @@ class Compressor(Loop):
         with (
             log.pinned(session=operation.session, operation=operation.id),
             span(
-                COMPRESS_SPAN,
+                COMPRESS,
                 gen_ai_agent_name=agent,
                 gen_ai_conversation_id=operation.session,
                 holdfast_operation_id=operation.id,
@@ -298,7 +282,7 @@ class Compressor(Loop):
         except ModelFailed as error:
             log.error("model.failed", failure=error.__cause__, task="summary", why=str(error), **error.vendor.fields)
             return Compressed("failed", reason=error.reason)
-        fault = fault_of(text, agent.policy.thresholds)
+        fault = compression.fault_of(text, agent.policy.thresholds)
         if fault:
             return Compressed("failed", reason=fault)
         try:
@@ -310,7 +294,7 @@ class Compressor(Loop):
         return Compressed("done", summary)
 
     def _cut(self, context: Context, agent: Agent, *, forced: bool) -> int | None:
-        return choose_cut(
+        return compression.choose_cut(
             context.committed,
             agent.policy.thresholds,
             ratio=context.token_ratio,

@@ -9,8 +9,7 @@ from holdfast.kernel.ids import Principal
 from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target, stream_of
 from holdfast.memory.notes_sql import apply_memory, hold_stream, read_memory
 from holdfast.memory.visibility import scope_of_turns
-from holdfast.sessions.extraction import Excerpt, Notes, Proposal
-from holdfast.sessions.extraction_rules import Bounds, ExtractionResult, judge
+from holdfast.sessions.extraction import Bounds, Excerpt, ExtractionResult, Notes, Proposal, judge
 from holdfast.sessions.finalisation import Finalisation, FinishEvent
 from holdfast.sessions.finalisation_sql import given_back, hold_end, read_end, write_end
 from holdfast.store.agent_lock_sql import share_agent

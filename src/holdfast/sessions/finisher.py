@@ -12,21 +12,19 @@ The finisher works on a limited number of epochs at a time.
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from holdfast.kernel import log
-from holdfast.kernel.claim_loop import IDLE_MS, Batch, ClaimLoop
 from holdfast.kernel.dates import Offset
 from holdfast.kernel.errors import AgentNotFound, ClaimLost, HoldfastError, ModelFailed
 from holdfast.kernel.ids import AgentName, Instant
-from holdfast.kernel.loop import log_failure
+from holdfast.kernel.loop import IDLE_MS, Batch, ClaimLoop, log_failure
 from holdfast.kernel.notifier import Topic
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.spans import FINISH, span
 from holdfast.kernel.time_zones import UTC, zone_offset
 from holdfast.memory.notes_sql import read_memory
-from holdfast.sessions.expiry import cutoffs
-from holdfast.sessions.extraction import Notes, Unusable, extraction_request, parse_answer
-from holdfast.sessions.extraction_rules import ExtractionResult, decode_result
+from holdfast.sessions import extraction
+from holdfast.sessions.extraction import ExtractionResult, Notes, Unusable
 from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
-from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishPolicy, FinishStep, put_off
+from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishPolicy, FinishStep, cutoffs, put_off
 from holdfast.sessions.finalisation_sql import (
     begin_finalisation,
     claim_finalisation,
@@ -205,7 +203,7 @@ class Finisher(ClaimLoop[str, Finalisation]):
             task, why = request.task.value, str(error)
             log.error("model.failed", failure=error.__cause__, task=task, why=why, **error.vendor.fields)
             return await self._put_off(held, error.reason, logged=why)
-        checked = parse_answer(answer.text)
+        checked = extraction.parse_answer(answer.text)
         if isinstance(checked, Unusable):
             log.error("model.failed", task=request.task.value, why=checked.why)
             return await self._put_off(held, checked.why)
@@ -223,7 +221,7 @@ class Finisher(ClaimLoop[str, Finalisation]):
         capacity = self._notes(held.agent).capacity
         memory = await self._ports.db.read(read_memory(held.agent, excerpt.scope))
         window = self._agents.policy(held.agent).thresholds.context_tokens
-        messages = extraction_request(memory, capacity, excerpt, said_at=held.said_at, context_tokens=window)
+        messages = extraction.extraction_request(memory, capacity, excerpt, said_at=held.said_at, context_tokens=window)
         return ModelRequest(task=ModelTask.EXTRACT, messages=messages)
 
     def _notes(self, agent: AgentName) -> Notes:
@@ -231,7 +229,7 @@ class Finisher(ClaimLoop[str, Finalisation]):
         return Notes(capacity=policy.notes.capacity, policies=policy.deliveries)
 
     async def _apply(self, held: Finalisation) -> Finalisation:
-        answer = parse_answer(held.answer.decode())
+        answer = extraction.parse_answer(held.answer.decode())
         if isinstance(answer, Unusable):  # an older release accepted it; this one does not
             return await self._put_off(held, answer.why)
         after = await self._ports.db.write(apply_finalisation(held, answer.changes, self._notes(held.agent)))
@@ -253,7 +251,7 @@ class Finisher(ClaimLoop[str, Finalisation]):
         return after
 
     def _tell(self, held: Finalisation) -> None:
-        result = decode_result(held.result) if held.result else ExtractionResult()
+        result = extraction.decode_result(held.result) if held.result else ExtractionResult()
         log.info(
             "finish.done",
             outcome=held.outcome,

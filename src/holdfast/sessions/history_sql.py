@@ -11,7 +11,6 @@ from holdfast.inbox.message_trace import MessageTrace, ReplyView
 from holdfast.kernel.errors import MessageNotFound, SessionNotFound
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, SessionId
 from holdfast.memory.delivery import DeliveryView
-from holdfast.outbox.reply import is_possible_duplicate
 from holdfast.sessions.compression import Operation, Summary
 from holdfast.sessions.compression_audit import SessionFacts
 from holdfast.sessions.session import Session, no_place_after
@@ -67,9 +66,9 @@ select message from inbound
    and (:address = '' or mailbox = (select mailbox_id from address where address = :address))
  order by at desc, seq desc limit 1"""
 # A turn's messages to other agents are not replies to its sender.
-REPLY = Columns(ReplyView, without=("possible_duplicate",), text=("body", utf8))
+REPLY = Columns(ReplyView, text=("body", utf8))
 REPLY_TO = f"""
-select doubts, {REPLY} from reply
+select {REPLY} from reply
  where message = :message
    and (channel <> 'agent' or address = (select inbound.address from inbound where inbound.message = :message))
  order by n desc limit 1"""
@@ -188,15 +187,11 @@ def _deliveries(session: SessionId | None, turn: int) -> Script[tuple[DeliveryVi
 
 def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[ReplyView | None]:
     """The reply to a message. A turn answers its messages together; the reply belongs to the last of them."""
-    row = yield from one(REPLY_TO, message=wanted)
-    if row is None and session is not None and turn is not None:
+    reply = yield from REPLY.one(REPLY_TO, message=wanted)
+    if reply is None and session is not None and turn is not None:
         last = yield from one(TURN_LAST, session=session, turn=turn)
-        row = (yield from one(REPLY_TO, message=last[0])) if last else None
-    if row is None:
-        return None
-    doubts, *columns = row
-    reply = REPLY.value(tuple(columns))
-    return replace(reply, possible_duplicate=is_possible_duplicate(reply.state, doubts))
+        reply = (yield from REPLY.one(REPLY_TO, message=last[0])) if last else None
+    return reply
 
 
 @verb

@@ -132,4 +132,4 @@ async def _keep_notes(world: "World") -> None:
     undo = MemoryUndo(agent=agent, subject="", seq=1 + rng.randrange(NOTES))
     await client.until_heard("undo note", lambda node: node.undo_memory(undo))
     for (id_,) in world.observer().execute(FAILED_ENDS).fetchall():
-        await client.until_heard("retry end", lambda node, id_=id_: node.finalisations.retry(str(id_)))  # type: ignore[misc]
+        await client.until_heard("retry end", lambda node, id_=id_: node.retry_extraction(str(id_)))  # type: ignore[misc]

@@ -16,7 +16,7 @@ from holdfast.kernel.ids import MailboxId, SessionId
 from holdfast.memory import cursor_sql
 from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
 from holdfast.memory.naming import NamingInputs
-from holdfast.outbox import new_reply_sql
+from holdfast.outbox import reply_sql
 from holdfast.sessions import summary_sql
 from holdfast.sessions.compression import Operation, Summary, SummaryDraft
 from holdfast.store import node_sql
@@ -147,7 +147,7 @@ def split_commit() -> Sequence[Patch]:
 
     def second(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[None]:
         for said in commit.replies:
-            yield from new_reply_sql.insert_reply(
+            yield from reply_sql.insert_reply(
                 said,
                 mailbox=claim.mailbox,
                 address=claim.address,
@@ -182,7 +182,7 @@ def split_commit() -> Sequence[Patch]:
 @mutant("I15", budget=5)
 def double_reply() -> Sequence[Patch]:
     """Every reply is written twice."""
-    honest = new_reply_sql.insert_reply
+    honest = reply_sql.insert_reply
 
     def broken(said: NewReply, **place: Any) -> Script[None]:  # noqa: ANN401
         yield from honest(said, **place)

@@ -12,13 +12,13 @@ from holdfast.inbox.address import Address
 from holdfast.inbox.agent_chain import Chain, TalksTo
 from holdfast.inbox.channel import IntakeOutcome
 from holdfast.inbox.chat_message import ChatMessage, conversation_of
-from holdfast.inbox.gateway import Received
 from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.message import Arrival
 from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.ids import AgentName, ReplyId
 from holdfast.memory import recall, recaller
 from holdfast.memory.visibility import is_group
-from holdfast.outbox import agent_message_sql, draft_sql, reply_sql
+from holdfast.outbox import draft_sql, reply_sql
 from holdfast.outbox.draft import Draft, DraftIntent, DraftState
 from holdfast.outbox.post import Post
 from holdfast.store import upkeep_sql
@@ -168,18 +168,18 @@ def reply_before_the_last_edit() -> Sequence[Patch]:
 @mutant("I25", budget=10, area=AGENTS)
 def hops_begin_again() -> Sequence[Patch]:
     """A message to another agent has the hop count zero."""
-    honest = AgentChannel._received  # noqa: SLF001 - what is broken
+    honest = AgentChannel._arrival  # noqa: SLF001 - what is broken
 
-    def broken(channel: AgentChannel, post: Post, address: Address, hop: int) -> Received:
+    def broken(channel: AgentChannel, post: Post, address: Address, hop: int) -> Arrival:
         return replace(honest(channel, post, address, hop), hop=0)
 
-    return [(AgentChannel, "_received", broken)]
+    return [(AgentChannel, "_arrival", broken)]
 
 
 @mutant("I25", budget=10, area=AGENTS)
 def letters_count_one_hop() -> Sequence[Patch]:
     """A message to another agent counts one hop, however many there were before it."""
-    honest = agent_message_sql.send_messages
+    honest = reply_sql.send_messages
 
     def broken(claim: Claim, turn: Turn, messages: Sequence[OutgoingMessage]) -> Script[None]:
         yield from honest(claim, replace(turn, hop=0), messages)
@@ -200,12 +200,12 @@ def anybody_is_messaged() -> Sequence[Patch]:
 @mutant("I25", budget=60, area=AGENTS)
 def chain_forgotten() -> Sequence[Patch]:
     """A message does not say through which agents it came, so the turn that it begins has every tool."""
-    honest = AgentChannel._received  # noqa: SLF001 - what is broken
+    honest = AgentChannel._arrival  # noqa: SLF001 - what is broken
 
-    def broken(channel: AgentChannel, post: Post, address: Address, hop: int) -> Received:
+    def broken(channel: AgentChannel, post: Post, address: Address, hop: int) -> Arrival:
         return replace(honest(channel, post, address, hop), chain=())
 
-    return [(AgentChannel, "_received", broken)]
+    return [(AgentChannel, "_arrival", broken)]
 
 
 @mutant("I6", budget=10, area=AGENTS)
@@ -224,13 +224,13 @@ def agent_taken_for_a_person() -> Sequence[Patch]:
 @mutant("I25", "I1", "I2", budget=40, area=AGENTS)
 def agent_message_with_new_ids() -> Sequence[Patch]:
     """A message to another agent has another id in each attempt, so a message that is sent twice arrives twice."""
-    honest = AgentChannel._received  # noqa: SLF001 - what is broken
+    honest = AgentChannel._arrival  # noqa: SLF001 - what is broken
 
-    def broken(channel: AgentChannel, post: Post, address: Address, hop: int) -> Received:
-        received = honest(channel, post, address, hop)
-        return replace(received, event_id=f"{post.nonce}.{post.attempt}" if post.attempt > 1 else post.nonce)
+    def broken(channel: AgentChannel, post: Post, address: Address, hop: int) -> Arrival:
+        arrival = honest(channel, post, address, hop)
+        return replace(arrival, event_id=f"{post.nonce}.{post.attempt}" if post.attempt > 1 else post.nonce)
 
-    return [(AgentChannel, "_received", broken)]
+    return [(AgentChannel, "_arrival", broken)]
 
 
 # --- people --------------------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from holdfast.kernel.ids import DeliveryId, NodeId, Principal, SessionId
-from holdfast.memory import cursor_sql, delivery_call, lane_sql, parcel_sql, settle_sql
+from holdfast.memory import cursor_sql, lane, lane_sql, parcel_sql, settle_sql
 from holdfast.memory.cursor_sql import DeliveryRow
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
 from holdfast.memory.delivery_call import ProviderDelivery
-from holdfast.memory.erase_sql import units_of
+from holdfast.memory.forget_sql import units_of
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
@@ -175,7 +175,7 @@ def quiet_ignored() -> Sequence[Patch]:
     def broken(*what: Any, quiet_ms: int, **more: Any) -> Settlement:  # noqa: ANN401
         return honest(*what, quiet_ms=min(quiet_ms, 0), **more)
 
-    return [(delivery_call, "after_asking", broken)]
+    return [(lane, "after_asking", broken)]
 
 
 @mutant("I7", budget=20)

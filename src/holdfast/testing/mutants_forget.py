@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.kernel.ids import SessionId
-from holdfast.memory import erase_sql, forget_person_sql, forget_sql, provenance_sql, quotation_sql
+from holdfast.memory import forget_person_sql, forget_sql, provenance_sql, quotation_sql
 from holdfast.memory.delivery import DeliveryState, Op
 from holdfast.memory.delivery_call import ProviderDelivery
 from holdfast.memory.forget import Forgetting
@@ -39,7 +39,7 @@ def forget_schedules_no_erasure() -> Sequence[Patch]:
     def broken(*_: object) -> Script[None]:
         yield from ()
 
-    return [(erase_sql, "_erase", broken)]
+    return [(forget_sql, "_erase", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)

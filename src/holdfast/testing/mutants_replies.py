@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.outbox import account_sender, reply_sql
+from holdfast.outbox import reply_sender, reply_sql
 from holdfast.outbox.post import Doubtful, NotSent, SendOutcome, Sent
 from holdfast.outbox.reply import ReplyClaim, ReplySettlement, after_send
 from holdfast.store import node_sql
@@ -39,7 +39,7 @@ def resend_without_doubt() -> Sequence[Patch]:
             outcome = NotSent(outcome.reason)
         return after_send(claim, outcome, **how)
 
-    return [(account_sender, "after_send", broken)]
+    return [(reply_sender, "after_send", broken)]
 
 
 @mutant("I10", budget=20, posts=True)
@@ -51,7 +51,7 @@ def third_send() -> Sequence[Patch]:
             return replace(after_send(replace(claim, doubts=0), outcome, **how), doubts=1)
         return after_send(claim, outcome, **how)
 
-    return [(account_sender, "after_send", broken)]
+    return [(reply_sender, "after_send", broken)]
 
 
 @mutant("I10", budget=10, posts=True)
@@ -75,7 +75,7 @@ def pieces_begin_again() -> Sequence[Patch]:
         settlement = after_send(claim, outcome, **how)
         return settlement if isinstance(outcome, Sent) else replace(settlement, part=0)
 
-    return [(account_sender, "after_send", broken)]
+    return [(reply_sender, "after_send", broken)]
 
 
 @mutant("I10", "I15", budget=20, posts=True)

@@ -10,7 +10,7 @@ from holdfast.kernel.ids import Principal
 from holdfast.memory import recaller, visibility
 from holdfast.memory.recall import RecallQuery
 from holdfast.memory.visibility import SHARED, Audience, chat_scope, person_scope, session_scope
-from holdfast.providers.local import scopes, search
+from holdfast.providers.local import postings, search
 from holdfast.sessions import command_sql, extraction_sql
 from holdfast.sessions.finalisation import Finalisation
 from holdfast.store.script import Script
@@ -71,7 +71,7 @@ def private_notes_shown_in_groups() -> Sequence[Patch]:
     honest: Any = Audience.scopes
 
     def broken(audience: Audience) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*honest.fget(audience), person_scope(audience.principal))))
+        return tuple(dict.fromkeys((*honest.func(audience), person_scope(audience.principal))))
 
     return [(Audience, "scopes", property(broken))]
 
@@ -109,8 +109,8 @@ def recall_ignores_scope() -> Sequence[Patch]:
     """The local index finds lines of everyone who talks to the agent."""
     visible = search._VISIBLE  # noqa: SLF001
 
-    def everything(db: apsw.Connection, query: RecallQuery) -> scopes.AskedScopes:
-        return scopes.all_scopes(db, query.agent)
+    def everything(db: apsw.Connection, query: RecallQuery) -> postings.AskedScopes:
+        return postings.all_scopes(db, query.agent)
 
     return [
         (search, "asked_scopes", everything),
@@ -123,17 +123,17 @@ def recall_ignores_scope() -> Sequence[Patch]:
 def recall_finds_private_words_in_groups() -> Sequence[Patch]:
     """In a group a speaker's private words are found without the setting that allows it."""
     honest: Any = search.IndexSearch._scope  # noqa: SLF001
-    honest_scopes = scopes.named_scopes
+    honest_scopes = postings.named_scopes
 
     def in_private(searching: search.IndexSearch) -> dict[str, str | int]:
         return {**honest.func(searching), "private": True}
 
-    def more(query: RecallQuery) -> scopes.NamedScopes:
-        people = [scopes.IndexScope(query.agent, "person", asker) for asker in query.askers]
+    def more(query: RecallQuery) -> postings.NamedScopes:
+        people = [postings.IndexScope(query.agent, "person", asker) for asker in query.askers]
         found = honest_scopes(query)
         return found._replace(partial=[*found.partial, *people])
 
-    return [(search.IndexSearch, "_scope", property(in_private)), (scopes, "named_scopes", more)]
+    return [(search.IndexSearch, "_scope", property(in_private)), (postings, "named_scopes", more)]
 
 
 @mutant("I33", budget=60, area=Area.STRANGERS)

@@ -67,7 +67,7 @@ class Resender:
 
         async def ask(runtime: Runtime) -> PostedReply:
             self._log.resends[reply] += 1  # counted first: the history may end before the answer
-            return await runtime.replies.resend(reply)
+            return await runtime.resend(reply)
 
         heard: AnswerHeard[PostedReply] = await self._client.until_heard(f"resend {reply}", ask)
         if isinstance(heard.answer, PostedReply):

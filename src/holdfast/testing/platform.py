@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from holdfast.inbox.gateway import Received
-from holdfast.inbox.message import Accepted, AcceptOutcome, Conflict, Duplicate, MailboxFull, TooMany
+from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival, Conflict, Duplicate, MailboxFull, TooMany
 from holdfast.kernel.errors import HoldfastError, StoreUnavailable
 from holdfast.kernel.ids import DeliveryId, Principal, SessionId
 from holdfast.memory.delivery import DeliveryPolicy
@@ -127,10 +126,10 @@ class Platform:
             await asyncio.sleep(rng.random() * AGAIN_S_MAX)
 
     async def _try(self, say: Say, text: str, rng: random.Random) -> AcceptOutcome | HoldfastError | None:
-        received = Received(
+        arrival = Arrival(
             address=say.chat.address,
             event_id=say.event_id,
-            sender=say.sender,
+            principal=Principal(say.sender),
             text=text,
             addressed=say.addressed,
             human=say.human,
@@ -144,7 +143,7 @@ class Platform:
 
         async def accept() -> AcceptOutcome | HoldfastError:
             try:
-                return await runtime.gateway.accept(received)
+                return await runtime.gateway.accept(arrival)
             except HoldfastError as error:
                 return error
 

@@ -17,9 +17,11 @@ from holdfast.audit.actor import acting
 from holdfast.inbox.attachment_sql import find_attachment, list_attachments, read_attachment
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, LoginId, MessageId, ReplyId, SessionId, TokenId
 from holdfast.memory.notes_sql import list_memory_subjects
+from holdfast.outbox.reply_sql import list_replies, read_reply
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression_audit import Audit
 from holdfast.sessions.conversation_sql import read_conversation
+from holdfast.sessions.finalisation_sql import list_finalisations
 from holdfast.sessions.history_sql import (
     find_mailbox,
     list_operations,
@@ -80,7 +82,7 @@ async def _attachment(node: Runtime, db: apsw.Connection, chance: float) -> obje
 
 
 async def _reply(node: Runtime, db: apsw.Connection, chance: float) -> object:
-    return await node.replies.find(ReplyId(_pick(db, "reply", "id", chance)))
+    return await node.db.read(read_reply(ReplyId(_pick(db, "reply", "id", chance))))
 
 
 async def _decision(node: Runtime, db: apsw.Connection, chance: float) -> object:
@@ -125,7 +127,7 @@ QUESTIONS: Mapping[str, Question] = {
     ),
     "decision": _decision,
     "deliveries": _plain(lambda node: node.deliveries()),
-    "ends": _plain(lambda node: node.finalisations.list()),
+    "ends": _plain(lambda node: node.db.read(list_finalisations())),
     "gauges": _plain(lambda node: node.db.read(read_gauges())),
     "health": _plain(lambda node: node.health()),
     "history": _of_session(lambda node, session: node.history(session)),
@@ -138,7 +140,7 @@ QUESTIONS: Mapping[str, Question] = {
     "pairings": _plain(lambda node: node.access.pairs()),
     "prompt": _of_session(lambda node, session: node.prompt(session)),
     "recall": _recall,
-    "replies": _plain(lambda node: node.replies.list()),
+    "replies": _plain(lambda node: node.db.read(list_replies())),
     "reply": _reply,
     "sessions": _plain(lambda node: node.sessions(agent="fern")),
     "snapshot": _snapshot,

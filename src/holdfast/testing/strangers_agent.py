@@ -14,16 +14,15 @@ from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, Session
 from holdfast.memory.delivery import Parcel
 from holdfast.memory.notes_service import NotesService
 from holdfast.memory.notes_sql import read_shown_notes
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Providers
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.memory.visibility import Audience
 from holdfast.providers.local import index_file
 from holdfast.providers.local.index_writer import apply, delete_lines
 from holdfast.providers.local.search import IndexSearch
-from holdfast.runtime.environment import Environment
-from holdfast.runtime.memory_factory import with_memory
+from holdfast.runtime.plugins import Environment
 from holdfast.runtime.runtime import Runtime
-from holdfast.runtime.tool_factory import with_tools
+from holdfast.runtime.tool_factory import with_memory, with_tools
 from holdfast.store.ports import Ports
 from holdfast.testing.identities import Linker
 from holdfast.testing.retrying_client import AnswerHeard, RetryingClient

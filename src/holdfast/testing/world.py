@@ -25,8 +25,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.notifier import Notifier
 from holdfast.memory.lane import LaneClaim, LaneKey
-from holdfast.memory.provider import Capabilities, Configured
-from holdfast.memory.providers import Providers
+from holdfast.memory.provider import Capabilities, Configured, Providers
 from holdfast.runtime.assembly import assemble
 from holdfast.runtime.runtime import Runtime
 from holdfast.store.ports import Ports

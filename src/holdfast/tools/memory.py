@@ -38,6 +38,7 @@ Apply: TypeAlias = Callable[[MemoryBatch], Awaitable[MemoryOutcome]]
 Look: TypeAlias = Callable[[Audience], Awaitable[ShownNotes]]
 Answer: TypeAlias = dict[str, object]
 MemoryTool: TypeAlias = Callable[..., Awaitable[Answer]]
+DEFAULT = Capacity()
 DONE = {MemoryVerb.ADD: "added", MemoryVerb.REPLACE: "replaced", MemoryVerb.REMOVE: "removed"}
 CONSOLIDATE = (
     f"Memory is more than {CONSOLIDATE_PERCENT} % full. Consolidate before adding: merge related entries with replace,"
@@ -58,12 +59,11 @@ def make_memory_tool(
     apply: Apply,
     look: Look,
     *,
-    capacity: Capacity | None = None,
+    capacity: Capacity = DEFAULT,
     private_in_groups: bool = False,
     shares_all: bool = False,
 ) -> MemoryTool:
     """The function for `toolbox.add(make_memory_tool(...), idempotent=True)`."""
-    room = capacity or Capacity()
 
     async def memory(
         *,
@@ -84,27 +84,35 @@ def make_memory_tool(
         Write plain sentences about what will still matter later. Notes are limited in size.
         """
         about = Target(target)
-        audience = replace(_audience(context), private_in_groups=private_in_groups, shares_all=shares_all)
+        audience = Audience(
+            agent=context.agent,
+            principal=context.principal,
+            address=context.address,
+            session=context.session,
+            is_group=context.shared or is_group(context.address),
+            private_in_groups=private_in_groups,
+            shares_all=shares_all,
+        )
         edits = operations or ([] if action == "read" else [NoteEdit(action, content, old_text, version)])
         if not edits:
-            return _shown(await look(audience), about, room)
+            return _shown(await look(audience), about, capacity)
         batch = MemoryBatch(
             agent=context.agent,
             subject=audience.own,
             origin=origin_of(context),
             changes=tuple(_change(edit, about) for edit in edits),
             principal=context.principal,
-            capacity=room,
+            capacity=capacity,
             session=context.session,
             fence=context.fence,
         )
         old = _elsewhere(await look(audience), edits, about)
         if old is not None:
-            return await _move(apply, look, audience, batch, old, room)
+            return await _move(apply, look, audience, batch, old, capacity)
         outcome = await apply(batch)
         if isinstance(outcome, NotApplied):
-            return _refusal(outcome, edits, await look(audience), about, room)
-        return _answer(outcome, batch, (await look(audience)).own, room)
+            return _refusal(outcome, edits, await look(audience), about, capacity)
+        return _answer(outcome, batch, (await look(audience)).own, capacity)
 
     return memory
 
@@ -199,16 +207,6 @@ def _shown(shown: ShownNotes, target: Target, capacity: Capacity) -> Answer:
     if is_nearly_full(memory, target, capacity):
         answer["advice"] = CONSOLIDATE
     return answer
-
-
-def _audience(context: ToolContext) -> Audience:
-    return Audience(
-        agent=context.agent,
-        principal=context.principal,
-        address=context.address,
-        session=context.session,
-        is_group=context.shared or is_group(context.address),
-    )
 
 
 def _safe(text: str) -> str:

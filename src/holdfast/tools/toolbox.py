@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.tasks import Tasks
 from holdfast.turns.journal import storable
 from holdfast.turns.model import ToolSpec
-from holdfast.turns.tool import ToolContext, ToolOutcome, no_such_tool
+from holdfast.turns.tool import ToolContext, ToolOutcome, Tools, no_such_tool, origin_of, outages_of
 
 RESULT_CHARS_MAX = 64_000
 
@@ -167,3 +168,42 @@ def _schema(name: str, arguments: type[msgspec.Struct]) -> dict[str, object]:
     if definitions:
         found["$defs"] = definitions
     return dict(found)
+
+
+class JoinedTools:
+    """Several tool sets as one. If two have a tool of the same name, that of the first set is used.
+
+    Implements `Tools`, `Unreliable` and `Traceable`.
+    """
+
+    def __init__(self, *sets: Tools) -> None:
+        inner = [some.sets if isinstance(some, JoinedTools) else (some,) for some in sets]
+        self.sets: tuple[Tools, ...] = tuple(chain.from_iterable(inner))
+
+    def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
+        found: dict[str, ToolSpec] = {}
+        for spec in (spec for some in self.sets for spec in some.specs(agent)):
+            found.setdefault(spec.name, spec)
+        return tuple(found.values())
+
+    def is_idempotent(self, name: str) -> bool:
+        return self._owner(name, AgentName("")).is_idempotent(name)
+
+    def needs_approval(self, agent: AgentName, name: str) -> bool:
+        return self._owner(name, agent).needs_approval(agent, name)
+
+    async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
+        """Each set knows only its own tools, so the outcome for an unknown tool is made here."""
+        outcome = await self._owner(name, context.agent).call(name, arguments, context)
+        return no_such_tool(name, self.specs(context.agent), self.outages()) if outcome.missing else outcome
+
+    def outages(self) -> tuple[str, ...]:
+        return tuple(outage for some in self.sets for outage in outages_of(some))
+
+    def origin(self, agent: AgentName, name: str) -> Hashable | None:
+        return origin_of(self._owner(name, agent), agent, name)
+
+    def _owner(self, name: str, agent: AgentName) -> Tools:
+        """The set that has the tool; the first one for an unknown tool."""
+        owners = (some for some in self.sets if any(spec.name == name for spec in some.specs(agent)))
+        return next(owners, self.sets[0])

@@ -13,7 +13,7 @@ from holdfast.inbox.mailbox import Claim
 from holdfast.inbox.message import Arrival
 from holdfast.kernel.errors import ApprovalChanged, ApprovalDigestNeeded, ApprovalNotFound, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, MailboxId, MessageId, SessionId
-from holdfast.outbox.new_reply_sql import insert_reply
+from holdfast.outbox.reply_sql import insert_reply
 from holdfast.sessions.command import Command, CommandVerb
 from holdfast.sessions.command_rights_sql import given_now, giver, may_decide
 from holdfast.store.script import Row, Script, one, plain, rows, run, verb

@@ -20,7 +20,7 @@ from holdfast.kernel.notifier import DELTA, Topic
 from holdfast.kernel.spans import TURN, span
 from holdfast.memory.notes_service import Brief, Briefing, audience_of
 from holdfast.memory.recaller import Recaller, query_of, shown_of
-from holdfast.outbox.replies import wake_sender
+from holdfast.outbox.reply_sender import wake_sender
 from holdfast.sessions import system_messages
 from holdfast.sessions.compression import Pressure, pressure
 from holdfast.sessions.compressor import Compressor

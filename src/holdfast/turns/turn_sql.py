@@ -12,8 +12,7 @@ from holdfast.kernel.ids import MessageId, Principal, SessionId
 from holdfast.memory.cursor_sql import marks_queries, places_of, schedule
 from holdfast.memory.delivery import TurnSpan
 from holdfast.memory.naming import CallerDirectory, NamingInputs
-from holdfast.outbox.agent_message_sql import send_messages
-from holdfast.outbox.new_reply_sql import insert_reply
+from holdfast.outbox.reply_sql import insert_reply, send_messages
 from holdfast.sessions.command import CommandVerb
 from holdfast.sessions.command_rights import NotAllowed
 from holdfast.sessions.command_rights_sql import given_by, giver, judge_turns

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel import log
-from holdfast.kernel.claim_loop import Batch, ClaimLoop
 from holdfast.kernel.errors import ClaimLost, HoldfastError, InvariantBroken
+from holdfast.kernel.loop import Batch, ClaimLoop
 from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.store.membership import Member

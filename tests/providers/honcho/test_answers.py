@@ -13,7 +13,7 @@ from holdfast.kernel.status_table import Meaning, answer_to
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Outcome, Refused, Uncertain, Unreachable
 from holdfast.memory.lane import UNKNOWN, DispatchPolicy, Package, after_asking
 from holdfast.providers.honcho.answers import ANSWERS
-from holdfast.providers.honcho.provider import CAPABILITIES
+from holdfast.providers.honcho.provider import HonchoProvider
 from tests.support.honcho_kit import note, one, parcel
 
 OWN = {
@@ -103,7 +103,9 @@ async def test_what_a_proxy_answers_and_forwards_later_is_kept_once(server, prov
 
 def _after(given, landing: Landing, *, waited_ms: int):
     package = Package(n=1, parcel=given, ask=True, uncertain_for_ms=waited_ms)
-    return after_asking(package, landing, DispatchPolicy(), quiet_ms=CAPABILITIES.quiet_ms, chance=0.5, known=UNKNOWN)
+    return after_asking(
+        package, landing, DispatchPolicy(), quiet_ms=HonchoProvider.capabilities.quiet_ms, chance=0.5, known=UNKNOWN
+    )
 
 
 @pytest.mark.parametrize("path", WRITES)

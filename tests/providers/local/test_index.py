@@ -16,8 +16,8 @@ import pytest
 from holdfast.kernel.errors import ConfigInvalid, ProviderFailed
 from holdfast.kernel.ids import DeliveryId, Principal
 from holdfast.memory.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
-from holdfast.providers.local import index_file, index_writer, make_local, postings, upgrade
-from holdfast.providers.local.scopes import IndexScope, line_scopes
+from holdfast.providers.local import index_file, index_writer, make_local, postings
+from holdfast.providers.local.postings import IndexScope, line_scopes
 from holdfast.testing.provider_guest import Guest
 from tests.support.local_provider import make_setup, open_local
 from tests.support.old_local_index import turn_back
@@ -225,7 +225,7 @@ async def test_an_upgrade_that_is_broken_off_leaves_the_old_index(guest, folder,
     await guest.keep(guest.said("marzipan"))
     await guest.provider.close()
     turn_back(folder, 1)
-    monkeypatch.setattr(upgrade, "_TO_4", upgrade._TO_4.replace("drop table words_3", "drop table nothing"))
+    monkeypatch.setattr(index_file, "_TO_4", index_file._TO_4.replace("drop table words_3", "drop table nothing"))
     broken = await again(folder)
     assert await broken.provider.healthy() is not None
     await broken.provider.close()

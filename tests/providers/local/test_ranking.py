@@ -11,6 +11,7 @@ from holdfast.kernel.dates import tells_time
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.providers.local import ranking
 from holdfast.providers.local.ranking import (
+    SCENE_LINES_MAX,
     TERMS_MAX,
     IndexedLine,
     TermMatches,
@@ -18,15 +19,17 @@ from holdfast.providers.local.ranking import (
     final_score,
     first_scores,
     likely_lines,
+    line_id,
     line_scores,
     names_of,
+    position_of,
     read_question,
+    scene_of,
     scene_scores,
     spread_scores,
     strongest,
     with_scenes,
 )
-from holdfast.providers.local.scene import SCENE_LINES_MAX, line_id, position_of, scene_of
 from holdfast.providers.local.tokenizer import stems, words
 
 DAY = 86_400_000

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from holdfast.kernel.dates import DAY_MS, Days, civil, days_asked, moment, tells_time
 from holdfast.kernel.ids import Instant
-from holdfast.providers.local.stemmer import IRREGULAR, stem
 from holdfast.providers.local.synonyms import SYNONYMS
-from holdfast.providers.local.tokenizer import WORD_CHARS_MAX, stems, words
+from holdfast.providers.local.tokenizer import IRREGULAR, WORD_CHARS_MAX, stem, stems, words
 
 NOW = Instant(1_700_000_000_000)  # 14 November 2023
 

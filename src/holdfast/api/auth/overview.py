@@ -14,6 +14,7 @@ from holdfast.kernel.errors import ReplyNotFound
 from holdfast.kernel.ids import AgentName, ReplyId
 from holdfast.memory.delivery import DeliveryView
 from holdfast.outbox.reply import PostedReply
+from holdfast.outbox.reply_sql import list_replies, read_reply
 from holdfast.runtime.runtime import Runtime
 from holdfast.turns.spend import SpendTotal
 from holdfast.turns.spend_sql import sum_spend_by_model
@@ -53,15 +54,15 @@ class Overview:
         self, *, agent: str | None, after: int, limit: int, **wanted: str | None
     ) -> Sequence[PostedReply]:
         async def read(name: str | None) -> Sequence[PostedReply]:
-            return await self._runtime.replies.list(**wanted, agent=name, after=after, limit=limit)
+            return await self._runtime.db.read(list_replies(**wanted, agent=name, after=after, limit=limit))
 
         return (await per_agent(self._token, agent, read, order=lambda one: -one.n))[:limit]
 
     async def resend(self, reply: ReplyId) -> PostedReply:
         """Raises `ReplyNotFound`."""
-        if not self._token.sees((await self._runtime.replies.find(reply)).agent):
+        if not self._token.sees((await self._runtime.db.read(read_reply(reply))).agent):
             raise ReplyNotFound(f"there is no reply {reply[:80]!r}", reply=reply[:80])
-        return await self._runtime.replies.resend(reply)
+        return await self._runtime.resend(reply)
 
     async def pairs(self, *, agent: str | None) -> Sequence[PairingView]:
         async def read(name: str | None) -> Sequence[PairingView]:

@@ -8,6 +8,7 @@ from holdfast.api.endpoint import HttpCall, Param, route
 from holdfast.api.shapes import monitoring as shapes
 from holdfast.audit.action import Act
 from holdfast.sessions.finalisation import FinishStep, finish_state
+from holdfast.sessions.finalisation_sql import list_finalisations
 
 STATES = [step.value for step in FinishStep]
 EXTRACTIONS = {
@@ -26,15 +27,13 @@ OF_AGENT = {"agent": "only this agent's"}
 @route("GET /v1/finalisations", Scope.READ, query=EXTRACTIONS)
 async def get_finalisations(call: HttpCall) -> shapes.FinalisationsOut:
     """Ended epochs and the progress of their extraction, newest first."""
-    return shapes.finalisations_view(await call.viewer.whole("finalisations").finalisations.list(**call.query))
+    return shapes.finalisations_view(await call.viewer.whole("finalisations").db.read(list_finalisations(**call.query)))
 
 
 @route("POST /v1/finalisations/{finalisation}/retry", Scope.OPERATE, status=202, act=Act.FINALISATION_RETRIED)
 async def post_retry(call: HttpCall) -> shapes.FinalisationOut:
     """Retry an extraction that has no attempts left."""
-    return shapes.finalisation_view(
-        await call.viewer.whole("finalisations").finalisations.retry(call.id("finalisation"))
-    )
+    return shapes.finalisation_view(await call.viewer.whole("finalisations").retry_extraction(call.id("finalisation")))
 
 
 @route("GET /v1/spend", Scope.READ, query=SPEND)

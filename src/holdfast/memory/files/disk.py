@@ -12,7 +12,8 @@ window is microseconds, and the version before it is kept.
 import errno
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -53,31 +54,25 @@ class Disk:
 
     def look(self, path: Path) -> Signature | None:
         """The signature of the file, without opening it; None if it does not exist."""
-        try:
+        with self._faults(path, "looked at"), suppress(FileNotFoundError):
             return _signature(os.lstat(path))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._fault(path, "looked at", error) from error
+        return None
 
     def read(self, path: Path) -> Content | None:
         """The file, or None if it does not exist. Raises `FileFault` for anything but a regular file."""
         self._refuse_link(path)
-        try:
-            handle = os.open(path, READ)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._fault(path, "read", error) from error
-        try:
-            found = os.fstat(handle)
-            self._refuse_odd(path, found)
-            with os.fdopen(handle, "rb", closefd=False) as file:
-                data = file.read(FILE_BYTES_MAX + 1)
-        except OSError as error:
-            raise self._fault(path, "read", error) from error
-        finally:
-            os.close(handle)
+        with self._faults(path, "read"):
+            try:
+                handle = os.open(path, READ)
+            except FileNotFoundError:
+                return None
+            try:
+                found = os.fstat(handle)
+                self._refuse_odd(path, found)
+                with os.fdopen(handle, "rb", closefd=False) as file:
+                    data = file.read(FILE_BYTES_MAX + 1)
+            finally:
+                os.close(handle)
         return Content(data, digest(data), _signature(found))
 
     def text(self, path: Path, content: Content) -> str:
@@ -93,23 +88,18 @@ class Disk:
 
         False if they are not; then the file is unchanged.
         """
-        try:
-            return self._replace(path, data, seen, previous)
-        except OSError as error:
-            raise self._fault(path, "written", error) from error
-
-    def _replace(self, path: Path, data: bytes, seen: Content | None, previous: Content | None) -> bool:
-        self._make_folder(path.parent)
-        new = self._write_new(path, data)
-        try:
-            if seen is None:
-                return self._place(new, path)
-            if not self._keep(path, seen, previous):
-                return False
-            self._swap(new, path)
-        finally:
-            new.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        with self._faults(path, "written"):
+            self._make_folder(path.parent)
+            new = self._write_new(path, data)
+            try:
+                if seen is None:
+                    return self._place(new, path)
+                if not self._keep(path, seen, previous):
+                    return False
+                self._swap(new, path)
+            finally:
+                new.unlink(missing_ok=True)
+            sync_folder(path.parent)
         return True
 
     def _swap(self, new: Path, path: Path) -> None:
@@ -147,33 +137,27 @@ class Disk:
 
     def write(self, path: Path, data: bytes) -> None:
         """Replace a file that only this process writes."""
-        try:
+        with self._faults(path, "written"):
             self._make_folder(path.parent)
             new = self._write_new(path, data)
             os.replace(new, path)  # noqa: PTH105
             sync_folder(path.parent)
-        except OSError as error:
-            raise self._fault(path, "written", error) from error
 
     def copy_aside(self, path: Path, data: bytes) -> Path:
         """Copy a version to the next free name beside the file."""
-        try:
+        with self._faults(path, "copied"):
             for n in range(1, 10_000):
                 aside = path.with_name(f"{path.name}.edited.{n}")
                 with suppress(FileExistsError):
                     write_synced(os.open(aside, MAKE, PRIVATE_FILE), data)
                     sync_folder(path.parent)
                     return aside
-        except OSError as error:
-            raise self._fault(path, "copied", error) from error
         raise FileFault(f"{self.name(path)} has too many copies beside it; remove old ones", lasting=True)
 
     def remove(self, *paths: Path) -> None:
-        try:
+        with self._faults(paths[0], "removed"):
             for path in paths:
                 path.unlink(missing_ok=True)
-        except OSError as error:
-            raise self._fault(paths[0], "removed", error) from error
 
     def name(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
@@ -208,12 +192,17 @@ class Disk:
         if found.st_size > FILE_BYTES_MAX:
             raise FileFault(f"{self.name(path)} has more than {FILE_BYTES_MAX} bytes", lasting=True)
 
-    def _fault(self, path: Path, what: str, error: OSError) -> FileFault:
-        if error.errno == errno.ELOOP:
-            return FileFault(f"{self.name(path)} is a symbolic link; put a plain file there", lasting=True)
-        return FileFault(
-            f"{self.name(path)} cannot be {what} ({why_unusable(error)}); nothing was changed", lasting=False
-        )
+    @contextmanager
+    def _faults(self, path: Path, what: str) -> Iterator[None]:
+        """Raise `FileFault` for an error of the system."""
+        try:
+            yield
+        except OSError as error:
+            is_link = error.errno == errno.ELOOP
+            why = "is a symbolic link; put a plain file there"
+            if not is_link:
+                why = f"cannot be {what} ({why_unusable(error)}); nothing was changed"
+            raise FileFault(f"{self.name(path)} {why}", lasting=is_link) from error
 
 
 def _digest_of(content: Content | None) -> str | None:

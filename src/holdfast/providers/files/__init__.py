@@ -1,5 +1,5 @@
 """MEMORY.md and USER.md: an agent's notes as files that people may read and edit. `make_files` is the factory."""
 
-from holdfast.providers.files.factory import make_files
+from holdfast.providers.files.provider import make_files
 
 __all__ = ["make_files"]

@@ -4,6 +4,8 @@ Every attempt has the same effect, so an outcome is never uncertain. A file that
 note; the store holds the note all the same, and the file catches up once the person has repaired it.
 
 A folder has one writer at a time: a lock file excludes other processes, and the wait for it is bounded.
+
+`make_files` makes the provider from the table [agents.NAME.memory.files] of holdfast.toml.
 """
 
 import asyncio
@@ -14,34 +16,28 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Annotated
 
 from filelock import FileLock, Timeout
+from msgspec import Meta, Struct
 
 from holdfast.kernel.disk_space import why_unusable
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.folders import make_private_folder
 from holdfast.kernel.ids import AgentName
+from holdfast.kernel.settings_table import read_table
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Outcome, Parcel, Refused, Unreachable
 from holdfast.memory.files.disk import Disk, FileFault
 from holdfast.memory.files.projection import Projection, load_state
+from holdfast.memory.naming import PerSession
 from holdfast.memory.notes import Capacity, NotesPort, Target
 from holdfast.memory.notes_text import FILE_NAMES
-from holdfast.memory.provider import Capabilities
+from holdfast.memory.provider import Capabilities, Configured, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.memory.visibility import CHAT, SESSION, SHARED, person_scope
 
 DELIVERED_MEANS = "the agent's files on this machine show it, written to disk"
-ABLE = Capabilities(
-    renderer="files/1",
-    turns=False,
-    memory=True,
-    recalls=False,
-    retracts=False,
-    units_per_lane=64,
-    quiet_ms=0,
-    delivered_means=DELIVERED_MEANS,
-)
 LOCK_TRIES_MAX, LOCK_WAIT_MS = 50, 100
 SOUL = "SOUL.md"
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
@@ -58,6 +54,15 @@ class EditResult:
 
 class FilesProvider:
     """Implements `Provider`. Call `attach` before the first delivery."""
+
+    capabilities = Capabilities(
+        renderer="files/1",
+        turns=False,
+        recalls=False,
+        units_per_lane=64,
+        quiet_ms=0,
+        delivered_means=DELIVERED_MEANS,
+    )
 
     def __init__(
         self,
@@ -77,10 +82,6 @@ class FilesProvider:
         self._lock = FileLock(folder / ".lock", thread_local=False, mode=0o600)
         self._task_lock = asyncio.Lock()  # a file lock does not separate two tasks of one process
         self._projection: Projection | None = None
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return ABLE
 
     def attach(self, notes: NotesPort) -> None:
         self._projection = Projection(self._disk, notes, self._tasks, agent=self.agent, capacity=self.capacity)
@@ -263,3 +264,22 @@ def folder_name(subject: str) -> str:
         return subject
     readable = re.sub(r"[^a-z0-9]+", "-", subject.casefold())[:40].strip("-")
     return f"{readable}~{sha256(subject.encode()).hexdigest()[:24]}"
+
+
+Chars = Annotated[int, Meta(ge=100, le=100_000)]
+
+
+class FilesSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    per_user: bool = True  # also files for each person and each chat, in users/ and chats/
+    memory_chars: Chars = Capacity().memory_chars
+    user_chars: Chars = Capacity().user_chars
+
+
+def make_files(setup: ProviderSetup) -> Configured:
+    """Raises `ConfigInvalid`. Touches no file."""
+    settings = read_table("files", setup.settings, FilesSettings)
+    capacity = Capacity(memory_chars=settings.memory_chars, user_chars=settings.user_chars)
+    provider = FilesProvider(
+        setup.folder, setup.tasks, agent=setup.agent, capacity=capacity, per_user=settings.per_user
+    )
+    return Configured(provider, PerSession())

@@ -1,6 +1,6 @@
 """Hindsight: turns and notes as documents in its banks. `make_hindsight` is the factory.
 
-factory (settings) -> provider -> document_writer, erase, recall -> client -> the vendor's client over transport.
+factory (settings) -> provider -> document_writer, recall -> client -> the vendor's client over transport.
 Importing this package does not import the vendor's library, which takes seconds and is an extra.
 """
 

@@ -30,7 +30,8 @@ class HindsightSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only
 def make_hindsight(setup: ProviderSetup) -> Configured:
     """Raises `ConfigInvalid`. Opens no connection."""
     settings = read_table("hindsight", setup.settings, HindsightSettings)
-    key = read_key("hindsight", settings, setup.environment)
+    plain_http = settings.send_key_over_plain_http
+    key = read_key("hindsight", settings.url, settings.api_key_env, setup.environment, plain_http=plain_http)
     naming = BankTemplate(settings.bank)
     try:
         from holdfast.providers.hindsight.provider import HindsightProvider  # noqa: PLC0415 - seconds of imports

@@ -12,8 +12,7 @@ from holdfast.memory.provider import Capabilities, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.hindsight.client import HindsightClient
 from holdfast.providers.hindsight.document import RENDERER, note_document, note_id, turns_document, unit_id
-from holdfast.providers.hindsight.document_writer import DocumentWriter
-from holdfast.providers.hindsight.erase import erase, erased
+from holdfast.providers.hindsight.document_writer import DocumentWriter, erase, erased
 from holdfast.providers.hindsight.factory import HindsightSettings
 from holdfast.providers.hindsight.naming import BankTemplate, bank_of
 from holdfast.providers.hindsight.recall import query_tags, query_text, recollections
@@ -34,12 +33,9 @@ class HindsightProvider:
         self._client = HindsightClient(settings, key, setup.clock)
         settle_ms = round(settings.settle_s * 1000)
         self._writer = DocumentWriter(self._client, setup.clock, setup.tasks, settle_ms=settle_ms)
-        self._quiet_ms = round(settings.timeout_s * 1000) + 10_000
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
-            renderer=RENDERER, retracts=True, quiet_ms=self._quiet_ms, repeats=True, delivered_means=DELIVERED_MEANS
+        quiet_ms = round(settings.timeout_s * 1000) + 10_000
+        self.capabilities = Capabilities(
+            renderer=RENDERER, retracts=True, quiet_ms=quiet_ms, repeats=True, delivered_means=DELIVERED_MEANS
         )
 
     async def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:

@@ -47,7 +47,8 @@ def make_honcho(setup: ProviderSetup) -> Configured:
     """Raises `ConfigInvalid`. Opens no connection."""
     settings = read_table("honcho", setup.settings, HonchoSettings, HINTS)
     _check_names(settings)
-    key = read_key("honcho", settings, setup.environment)
+    plain_http = settings.send_key_over_plain_http
+    key = read_key("honcho", settings.url, settings.api_key_env, setup.environment, plain_http=plain_http)
     try:
         from holdfast.providers.honcho.provider import HonchoProvider  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:

@@ -25,28 +25,25 @@ DELIVERED_MEANS = (
     "Honcho stored it and lists it. What it derives from it comes later, and is lost for these words if the server is "
     "killed right after its answer"
 )
-CAPABILITIES = Capabilities(
-    renderer=RENDERER,
-    delivered_means=DELIVERED_MEANS,
-    retracts=False,  # Honcho can change only a message's metadata, and keeps what it concluded from the message
-    units_per_lane=20,
-    calls_max=16,
-    notes_pass=True,  # a conclusion is identified by its text, and the order of conclusions is never shown
-    quiet_ms=30_000,  # a request waits up to 5 s for its session's lock; the rest is for slow machines
-)
 
 
 class HonchoProvider:
     """Implements `Provider`."""
 
+    capabilities = Capabilities(
+        renderer=RENDERER,
+        delivered_means=DELIVERED_MEANS,
+        retracts=False,  # Honcho can change only a message's metadata, and keeps what it concluded from the message
+        units_per_lane=20,
+        calls_max=16,
+        notes_pass=True,  # a conclusion is identified by its text, and the order of conclusions is never shown
+        quiet_ms=30_000,  # a request waits up to 5 s for its session's lock; the rest is for slow machines
+    )
+
     def __init__(self, setup: ProviderSetup, settings: HonchoSettings, key: str | None) -> None:
         self.names = settings.names()
         self._setup = setup
         self._client = HonchoClient(settings, key)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return CAPABILITIES
 
     async def deliver(self, parcels: Sequence[Parcel]) -> list[Outcome]:
         outcomes: list[Outcome] = []
@@ -105,7 +102,7 @@ class HonchoProvider:
             names=self.names,
             ledger=MigrationLedger(self._setup.folder),
             tasks=self._setup.tasks,
-            quiet_ms=CAPABILITIES.quiet_ms,
+            quiet_ms=self.capabilities.quiet_ms,
             agent=self._setup.agent,
             subject=subject,
         )

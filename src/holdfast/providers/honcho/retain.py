@@ -11,8 +11,8 @@ Rule 4: no parcel is sent after one that was not delivered.
 No client can see that; the messages are stored and searchable, but Honcho's model of the person may lack them.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
 
@@ -24,6 +24,7 @@ from holdfast.providers.honcho.naming import HonchoNames
 
 BATCH_MAX = 100  # messages per request; Honcho answers 101 with 422
 BATCH_CHARS_MAX = 1_000_000
+T = TypeVar("T")
 WAITS = Unreachable("it waits for an earlier delivery that failed")
 
 
@@ -39,7 +40,7 @@ class RenderedParcel(NamedTuple):
 async def retain(client: HonchoClient, names: HonchoNames, place: str, parcels: Sequence[Parcel]) -> list[Outcome]:
     """One outcome per parcel, in order."""
     rendered = [RenderedParcel(parcel.attempt > 1, render(parcel, names)) for parcel in parcels]
-    return await _in_order(client, place, list(_groups(rendered)))
+    return await _in_order(client, place, list(_grouped(rendered, _go_together)))
 
 
 async def retained(client: HonchoClient, names: HonchoNames, parcel: Parcel) -> Landing:
@@ -64,7 +65,7 @@ async def _in_order(client: HonchoClient, place: str, groups: Sequence[Sequence[
 async def _send(client: HonchoClient, place: str, group: Sequence[RenderedParcel]) -> list[Outcome]:
     try:
         missing = await _missing(client, place, group)
-        for index, batch in enumerate(_batches(missing)):
+        for index, batch in enumerate(_grouped(missing, _fits)):
             await _add(client, place, batch, first=index == 0)
     except HonchoCallFailed as failure:
         if isinstance(failure.outcome, Refused) and len(group) > 1:
@@ -112,27 +113,20 @@ def _fits(messages: Sequence[MessageCreateParams]) -> bool:
     return len(messages) <= BATCH_MAX and sum(len(message.content) for message in messages) <= BATCH_CHARS_MAX
 
 
-def _groups(parcels: Sequence[RenderedParcel]) -> Iterator[list[RenderedParcel]]:
-    """Parcels that fit into one request. A parcel that is too large is sent alone, and so is a retry: a proxy that
-    refused the request as too large would refuse the same group again."""
-    group: list[RenderedParcel] = []
-    for parcel in parcels:
-        together = [*group, parcel]
-        is_retry = any(one.is_retry for one in together)
-        if group and (is_retry or not _fits([message for one in together for message in one.messages])):
+def _go_together(parcels: Sequence[RenderedParcel]) -> bool:
+    """Whether parcels fit into one request. A retry is sent alone: a proxy that refused the request as too large would
+    refuse the same group again."""
+    is_retry = any(one.is_retry for one in parcels)
+    return not is_retry and _fits([message for one in parcels for message in one.messages])
+
+
+def _grouped(items: Iterable[T], fit: Callable[[Sequence[T]], bool]) -> Iterator[list[T]]:
+    """The items in groups that fit, in order; one that is too large is alone."""
+    group: list[T] = []
+    for item in items:
+        if group and not fit([*group, item]):
             yield group
             group = []
-        group.append(parcel)
+        group.append(item)
     if group:
         yield group
-
-
-def _batches(messages: Sequence[MessageCreateParams]) -> Iterator[list[MessageCreateParams]]:
-    batch: list[MessageCreateParams] = []
-    for message in messages:
-        if batch and not _fits([*batch, message]):
-            yield batch
-            batch = []
-        batch.append(message)
-    if batch:
-        yield batch

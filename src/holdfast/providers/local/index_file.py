@@ -7,19 +7,22 @@ Rule 3: a file of another program, or of a newer release, stays unchanged; one o
         damaged file is renamed and replaced by an empty one. Every new file is marked `needs_rebuild`: only the journal
         knows whether there were deliveries before.
 Rule 4: a file that is moved or deleted while it is open is detected before the next delivery.
+Rule 5: an upgrade is one transaction, in place: the old index holds everything that the new version needs. An
+        interrupted upgrade leaves the old index.
 """
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import apsw
 
 from holdfast.kernel.disk_space import FULL, NO_SPACE, is_out_of_space
 from holdfast.kernel.folders import make_private_folder
-from holdfast.providers.local.upgrade import upgrade
+from holdfast.providers.local.index_writer import index_fresh
 from holdfast.store.encryption.databases import unlock
 
 NAME = "recall.db"
@@ -75,7 +78,7 @@ def open_writer(folder: Path, key: bytes | None = None) -> apsw.Connection:
         if is_new or not _version(db):
             _make(db, needs_rebuild=is_new)
         if _version(db) < VERSION:
-            upgrade(db, _schema())
+            _upgrade(db)
         if _version(db) < VERSION:
             raise IndexDamaged("it was made by a release that is no longer supported")  # noqa: TRY301 - closed below
     except BaseException as error:
@@ -116,11 +119,6 @@ def _upgraded(folder: Path, key: bytes | None) -> apsw.Connection | None:
     except IndexDamaged:
         return None  # the next delivery sets it aside
     return open_reader(folder, key)
-
-
-def rows(db: apsw.Connection, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-    """All rows of a query."""
-    return db.execute(sql, values).fetchall()
 
 
 def set_aside(folder: Path, now: int) -> None:
@@ -166,7 +164,7 @@ def _opened(path: Path, key: bytes | None) -> apsw.Connection:
 
 def _prepare(db: apsw.Connection, path: Path) -> None:
     db.execute(f"pragma busy_timeout={BUSY_TIMEOUT_MS}")
-    tables = rows(db, "select count(*) from sqlite_schema")[0][0]
+    (tables,) = next(db.execute("select count(*) from sqlite_schema"))
     found = db.pragma("application_id")
     if found != APPLICATION_ID and (found or tables):
         raise ForeignIndex(f"{path} is a database of another program")
@@ -180,19 +178,25 @@ def _prepare(db: apsw.Connection, path: Path) -> None:
         db.execute("pragma checkpoint_fullfsync=on")
 
 
-def _make(db: apsw.Connection, *, needs_rebuild: bool) -> None:
+@contextmanager
+def _transaction(db: apsw.Connection) -> Iterator[None]:
     db.execute("begin immediate")
     try:
-        if not _version(db):  # another process may have created it meanwhile
-            db.execute(_schema())
-            db.execute("insert into state values ('needs_rebuild', ?)", (int(needs_rebuild),))
-            db.execute(f"pragma application_id={APPLICATION_ID}")
-            db.execute(f"pragma user_version={VERSION}")
+        yield
         db.execute("commit")
     except apsw.Error:
         if db.in_transaction:
             db.execute("rollback")
         raise
+
+
+def _make(db: apsw.Connection, *, needs_rebuild: bool) -> None:
+    with _transaction(db):
+        if not _version(db):  # another process may have created it meanwhile
+            db.execute(_schema())
+            db.execute("insert into state values ('needs_rebuild', ?)", (int(needs_rebuild),))
+            db.execute(f"pragma application_id={APPLICATION_ID}")
+            db.execute(f"pragma user_version={VERSION}")
 
 
 def _schema() -> str:
@@ -210,3 +214,56 @@ def _create_private(path: Path) -> bool:
     except FileExistsError:
         return False  # opening a file in use here would drop the locks of this process
     return True
+
+
+# --- upgrades ---------------------------------------------------------------------------------------
+
+# Notes were stored without their owner, which the journal knows. They are deleted, and the index is rebuilt from it.
+_BEFORE_3 = """
+update state set value = 1 where name = 'needs_rebuild' and exists (select 1 from line where kind = 'note');
+delete from words where rowid in (select id from line where kind = 'note');
+delete from line where kind = 'note';
+"""
+# Lines were numbered one by one, and FTS5 kept their words. Scenes keep their numbers.
+_ASIDE = """
+drop index if exists line_by_scene;
+drop index if exists line_by_session;
+drop index if exists line_by_principal;
+drop index if exists line_by_voice;
+drop index if exists voice_by_speaker;
+alter table line rename to line_3;
+alter table voice rename to voice_3;
+alter table unit rename to unit_3;
+alter table state rename to state_3;
+alter table words rename to words_3;
+"""
+_TO_4 = """
+insert into line
+  select scene << 7 | position, delivery, seq, kind, agent, session, address, in_group, principal, speaker, target,
+         turn, at, size, asks, dated, ' ' || words_3.stems || ' '
+    from line_3 join words_3 on words_3.rowid = line_3.id;
+insert into body select scene << 7 | position, body from line_3;
+insert into voice select * from voice_3;
+insert into unit select * from unit_3;
+insert into state select * from state_3;
+insert into fresh select id from line;
+drop table line_3;
+drop table voice_3;
+drop table unit_3;
+drop table state_3;
+drop table words_3;
+pragma user_version = 4;
+"""
+
+
+def _upgrade(db: apsw.Connection) -> None:
+    """From versions 1 to 3 to 4; a second process finds it done. An `apsw.Error` leaves the index unchanged."""
+    with _transaction(db):
+        version = _version(db)
+        if version in (1, 2):
+            db.execute(_BEFORE_3)
+        if version in (1, 2, 3):
+            db.execute(_ASIDE)
+            db.execute(_schema())
+            db.execute(_TO_4)
+            index_fresh(db)

@@ -17,9 +17,8 @@ from holdfast.kernel.dates import tells_time
 from holdfast.memory.delivery import Delivered, Erasure, MemoryNote, Op, Outcome, Parcel, Refused
 from holdfast.memory.visibility import is_group, person_scope
 from holdfast.providers.local import postings
-from holdfast.providers.local.ranking import stems_of
-from holdfast.providers.local.scene import SCENE_LINES_MAX, line_id, position_of, scene_of
-from holdfast.providers.local.scopes import IndexScope, LineScopes, count_lines, discount_lines, line_scopes, numbers_of
+from holdfast.providers.local.postings import IndexScope, LineScopes
+from holdfast.providers.local.ranking import SCENE_LINES_MAX, line_id, position_of, scene_of, stems_of
 from holdfast.providers.local.tokenizer import stems, words
 
 SCENE_GAP_MS = 6 * 3_600_000  # a pause of this length ends a scene
@@ -51,7 +50,7 @@ class StoredLine(NamedTuple):
 
     @property
     def scopes(self) -> LineScopes:
-        return line_scopes(
+        return postings.line_scopes(
             kind=self.kind,
             agent=self.agent,
             session=self.session,
@@ -112,9 +111,10 @@ def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
 
 def _owner(parcel: Parcel) -> tuple[str, str, str]:
     """Agent, session and principal whose erasure includes the parcel. A note has its scope instead of both."""
+    inputs = parcel.naming
     if parcel.note is not None:
-        return parcel.naming.agent, "", f"{_NOTE}{parcel.note.scope}"
-    return parcel.naming.agent, parcel.session, parcel.principal
+        return inputs.agent, "", f"{_NOTE}{parcel.note.scope}"
+    return inputs.agent, inputs.session, inputs.principal
 
 
 # --- turns -----------------------------------------------------------------------------------------
@@ -123,7 +123,8 @@ def _owner(parcel: Parcel) -> tuple[str, str, str]:
 def _retain(db: apsw.Connection, parcel: Parcel) -> None:
     inputs = parcel.naming
     newest = "select id, at from line where session = ? and kind = 'said' order by id desc limit 1"
-    last, last_at = next(db.execute(newest, (parcel.session,)), (0, 0))
+    last, last_at = next(db.execute(newest, (inputs.session,)), (0, 0))
+    in_group = is_group(inputs.address)
     for turn in parcel.turns:
         for line in turn.lines:
             last, last_at = _place(db, last, line.at - last_at), line.at
@@ -132,7 +133,7 @@ def _retain(db: apsw.Connection, parcel: Parcel) -> None:
                 "seq": line.seq,
                 "kind": "said",
                 "address": inputs.address,
-                "in_group": is_group(inputs.address),
+                "in_group": in_group,
                 "principal": inputs.principal,
                 "speaker": line.speaker,
                 "target": "",
@@ -160,7 +161,7 @@ def _insert(db: apsw.Connection, parcel: Parcel, row: dict[str, str | int], text
             **row,
             "delivery": parcel.id,
             "agent": parcel.naming.agent,
-            "session": parcel.session,
+            "session": parcel.naming.session,
             "size": len(cut),
             "asks": text.rstrip().endswith("?"),
             "dated": tells_time(said),
@@ -233,8 +234,10 @@ def delete_lines(db: apsw.Connection, where: str, values: tuple[str | int | byte
     for start in range(0, len(gone), INDEXED_AT_ONCE):
         some = gone[start : start + INDEXED_AT_ONCE]
         indexed = [line for line in some if line.id not in waiting]
-        postings.remove(db, _lists(indexed, numbers_of(db, {name for line in indexed for name in line.scopes.own})))
-        discount_lines(db, [line.scopes for line in indexed])
+        postings.remove(
+            db, _lists(indexed, postings.numbers_of(db, {name for line in indexed for name in line.scopes.own}))
+        )
+        postings.discount_lines(db, [line.scopes for line in indexed])
         for table in ("fresh", "body", "line"):
             db.executemany(f"delete from {table} where id = ?", [(line.id,) for line in some])  # noqa: S608
 
@@ -245,7 +248,7 @@ def delete_lines(db: apsw.Connection, where: str, values: tuple[str | int | byte
 def index_fresh(db: apsw.Connection) -> None:
     """Write the postings of the lines that have none."""
     while fresh := [StoredLine._make(row) for row in db.execute(_FRESH, (INDEXED_AT_ONCE,))]:
-        postings.append(db, _lists(fresh, count_lines(db, [line.scopes for line in fresh])))
+        postings.append(db, _lists(fresh, postings.count_lines(db, [line.scopes for line in fresh])))
         db.executemany("delete from fresh where id = ?", [(line.id,) for line in fresh])
 
 

@@ -10,20 +10,24 @@ Rule 3: the index may be deleted at any time. `needs_rebuild` is true until `reb
 Rule 4: the next delivery sets a damaged index aside, never a query: a command that only reads must not move a file that
         a running process writes to.
 
-The provider does not depend on the runtime; it needs a folder and three ports.
+The provider does not depend on the runtime; it needs a folder and three ports. `make_local` makes it from the table
+[agents.NAME.memory.local] of holdfast.toml.
 """
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import apsw
+from msgspec import Meta, Struct
 
 from holdfast.kernel.errors import ProviderFailed
+from holdfast.kernel.settings_table import read_table
 from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel, Uncertain, Unreachable
-from holdfast.memory.provider import Capabilities, ProviderSetup
+from holdfast.memory.naming import PerSession
+from holdfast.memory.provider import Capabilities, Configured, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.local import index_file
 from holdfast.providers.local.index_writer import apply
@@ -31,15 +35,10 @@ from holdfast.providers.local.rebuild import IndexRebuild
 from holdfast.providers.local.search import IndexSearch
 
 DELIVERED_MEANS = "the search index on this machine has it, written to disk"
-
 REBUILD_BATCH = 500  # parcels per thread call
 DAMAGE = (*index_file.DAMAGE, index_file.IndexDamaged)
 FAULTS = (apsw.Error, OSError, index_file.ForeignIndex, index_file.IndexDamaged, index_file.IndexDiskFull)
-UNWRITTEN = (
-    apsw.BusyError,
-    apsw.FullError,
-    apsw.ReadOnlyError,
-)  # a COMMIT that fails so has no effect
+UNWRITTEN = (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError)  # a COMMIT that fails so has no effect
 T = TypeVar("T")
 
 
@@ -48,6 +47,16 @@ class CommitFailed(Exception):
 
 
 class LocalProvider:
+    capabilities = Capabilities(
+        renderer="local/1",
+        retracts=True,
+        lanes_per_call=256,
+        units_per_lane=64,
+        calls_max=2,  # one writes while the next is gathered
+        quiet_ms=0,  # a call has no effect after it ended
+        delivered_means=DELIVERED_MEANS,
+    )
+
     def __init__(self, setup: ProviderSetup, *, limit: int) -> None:
         self._setup = setup
         self._limit = limit
@@ -62,18 +71,6 @@ class LocalProvider:
         self._needs_rebuild = False
         self._rebuilding = asyncio.Lock()  # one rebuild at a time: each begins by emptying the index
         self._rebuild: IndexRebuild | None = None
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
-            renderer="local/1",
-            retracts=True,
-            lanes_per_call=256,
-            units_per_lane=64,
-            calls_max=2,  # one writes while the next is gathered
-            quiet_ms=0,  # a call has no effect after it ended
-            delivered_means=DELIVERED_MEANS,
-        )
 
     @property
     def needs_rebuild(self) -> bool:
@@ -93,7 +90,8 @@ class LocalProvider:
     async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
         if query.limit < 1 or not query.text.strip():
             return []
-        if self._can_search_now() and self._read_lock.acquire(blocking=False):
+        is_open = self._reader is not None and index_file.identity(self._folder) == self._identities.get("reader")
+        if is_open and self._read_lock.acquire(blocking=False):
             try:
                 return self._search(query)
             finally:
@@ -206,7 +204,7 @@ class LocalProvider:
         index_file.forget_set_aside(self._folder)
         with self._read_lock:  # the snapshot of a query would keep the log
             db = self._open_writer()
-            busy, *_ = index_file.rows(db, "pragma wal_checkpoint(truncate)")[0]
+            busy, *_ = next(db.execute("pragma wal_checkpoint(truncate)"))
             if busy:
                 raise apsw.BusyError("another process reads the index, so its log still holds erased text")
 
@@ -218,15 +216,11 @@ class LocalProvider:
                 db = self._open_reader()
                 if db is None:
                     return Landing.ABSENT
-                found = index_file.rows(db, "select is_erased from unit where delivery = ?", (parcel.id,))
+                found = db.execute("select is_erased from unit where delivery = ?", (parcel.id,)).fetchall()
         except (*FAULTS, UnicodeEncodeError) as error:
             self._is_damaged |= isinstance(error, DAMAGE)
             return Landing.POSSIBLE
         return Landing.LANDED if found and not found[0][0] else Landing.ABSENT
-
-    def _can_search_now(self) -> bool:
-        """Whether a query needs neither to open the index nor to upgrade it."""
-        return self._reader is not None and index_file.identity(self._folder) == self._identities.get("reader")
 
     def _recall(self, query: RecallQuery) -> list[Recollection]:
         with self._read_lock:
@@ -300,4 +294,15 @@ def _apply_all(db: apsw.Connection, parcels: Sequence[Parcel]) -> list[Outcome]:
 
 
 def _needs_rebuild(db: apsw.Connection) -> bool:
-    return bool(index_file.rows(db, "select value from state where name = 'needs_rebuild'")[0][0])
+    return any(value for (value,) in db.execute("select value from state where name = 'needs_rebuild'"))
+
+
+class LocalSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    every_turns: Annotated[int, Meta(ge=1, le=1_000)] = 1
+    limit: Annotated[int, Meta(ge=1, le=100)] = 100  # results of one query, even if the query asks for more
+
+
+def make_local(setup: ProviderSetup) -> Configured:
+    """Raises `ConfigInvalid`. The first use of the provider opens or creates the index."""
+    settings = read_table("local", setup.settings, LocalSettings)
+    return Configured(LocalProvider(setup, limit=settings.limit), PerSession(), every_turns=settings.every_turns)

@@ -5,6 +5,10 @@ repeats its question, so a score spreads to the lines before and after, most of 
 and a line in a scene (an unbroken part of a session) about the subject is more likely to be relevant. The score rises
 if the line is by a speaker whom the question names, from the time that it asks for, recent, or from the same chat.
 
+The number of a line is the number of its scene, then its position in the scene, so that ranking knows the scene and the
+neighbours of every line without a read. Unused positions lie between two scenes, so a neighbour's number never belongs
+to another scene.
+
 Rule 1: no rule depends on a particular conversation: the numbers of `Weights` were chosen on some conversations and
         checked on others, and neighbouring values do nearly as well.
 Rule 2: equal inputs rank equally; ties go to the newer line.
@@ -21,11 +25,12 @@ from typing import NamedTuple
 
 from holdfast.kernel.dates import Days, days_asked
 from holdfast.kernel.ids import AgentName, Instant, Principal
-from holdfast.providers.local.scene import POSITION_BITS, is_position
-from holdfast.providers.local.stemmer import stem
 from holdfast.providers.local.synonyms import SYNONYMS
-from holdfast.providers.local.tokenizer import COMMON, words
+from holdfast.providers.local.tokenizer import COMMON, stem, words
 
+SCENE_LINES_MAX = 64
+POSITION_BITS = 7  # positions 1 to 64; the distance between scenes exceeds every distance of `Weights.around`
+_POSITION = (1 << POSITION_BITS) - 1
 TERMS_MAX = 64  # a question is a sentence; of a pasted page only the first words count
 FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
@@ -60,10 +65,27 @@ class Weights:
 DEFAULT = Weights()
 
 
+def line_id(scene: int, position: int) -> int:
+    return scene << POSITION_BITS | position
+
+
+def scene_of(line: int) -> int:
+    return line >> POSITION_BITS
+
+
+def position_of(line: int) -> int:
+    return line & _POSITION
+
+
+def is_position(line: int) -> bool:
+    """Whether a line can have the number, as that of a neighbour of the first or last line of a scene cannot."""
+    return 1 <= line & _POSITION <= SCENE_LINES_MAX
+
+
 class IndexedLine(NamedTuple):
     """A line without its text."""
 
-    id: int  # scene and position (scene.py)
+    id: int  # scene and position (`line_id`)
     speaker: str
     address: str
     at: Instant

@@ -1,7 +1,7 @@
 -- The search index. The journal holds all of its content, so it can be rebuilt at any time.
 
 create table line (
-  id integer primary key,             -- the scene's number and the line's position in it (scene.py)
+  id integer primary key,             -- the scene's number and the line's position in it (ranking.py)
   delivery text not null,
   seq integer not null,               -- of the entry; (delivery, seq) identifies the line
   kind text not null,                 -- said, note
@@ -49,7 +49,7 @@ create table unit (
 
 create table state (name text primary key, value integer not null) strict, without rowid;
 
--- Sets of lines that are visible together (scopes.py).
+-- Sets of lines that are visible together (postings.py).
 create table scope (
   id integer primary key,
   agent text not null,

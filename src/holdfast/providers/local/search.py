@@ -1,7 +1,7 @@
 """Searching the index, in two phases: postings give the candidates, and only these lines are read and ranked.
 
-Rule 1: every statement that reads lines holds the boundaries of memory/recall.py (`_VISIBLE`). The scopes of scopes.py
-        skip nearly all lines outside them, so the cost of a query does not grow with other people's lines.
+Rule 1: every statement that reads lines holds the boundaries of memory/recall.py (`_VISIBLE`). The scopes of
+        postings.py skip nearly all lines outside them, so the cost of a query does not grow with other people's lines.
 Rule 2: a query reads a limited number of postings and lines, however many there are.
 
 Visible lines: those of the same agent in the same session or chat; the asker's private turns, anywhere but in a group
@@ -23,29 +23,16 @@ import apsw
 from holdfast.kernel.ids import Instant, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.recall import RecallQuery, Recollection
-from holdfast.providers.local import postings
+from holdfast.providers.local import postings, ranking
 from holdfast.providers.local.index_writer import decode
-from holdfast.providers.local.ranking import (
-    IndexedLine,
-    ParsedQuestion,
-    TermMatches,
-    best_of,
-    final_score,
-    likely_lines,
-    line_scores,
-    read_question,
-    spread_scores,
-    stems_of,
-    with_scenes,
-)
-from holdfast.providers.local.scopes import AskedScopes, asked_scopes
+from holdfast.providers.local.postings import AskedScopes, asked_scopes
 
 READ_MAX = 3_000  # postings that one question reads, those of rare terms first
 VOICES_MAX = 200  # speakers whose names are compared with the question
 CHATS_MAX = 64  # chats of the asker that these are taken from
 JUDGED_MAX = 100  # lines that are scored in full
 
-_COLUMNS = ", ".join(f"line.{field}" for field in IndexedLine._fields)
+_COLUMNS = ", ".join(f"line.{field}" for field in ranking.IndexedLine._fields)
 _VISIBLE = """
 line.agent = :agent and (
   :all or (line.kind = 'note' and line.principal in (select value from json_each(:scopes)))
@@ -92,19 +79,20 @@ class IndexSearch:
         fresh = list(self._read(_FRESH))
         total = scopes.total + len(fresh)
         matches = self._matches(question, scopes, fresh)
-        scenes, candidates = likely_lines(list(matches.values()), total)
-        lines = {line.id: line for line in self._lines(candidates)}
+        scenes, candidates = ranking.likely_lines(list(matches.values()), total)
+        lines = {line.id: line for line in self._read(_LINES, ids=json.dumps(candidates))}
         found = {term: match.found for term, match in matches.items()}
-        spread = spread_scores(lines.values(), line_scores(lines.values(), question, found, total))
-        scores = with_scenes(spread, scenes)
-        promising = best_of(scores, JUDGED_MAX)
-        lines |= {line.id: line for line in self._lines([line for line in promising if line not in lines])}
+        spread = ranking.spread_scores(lines.values(), ranking.line_scores(lines.values(), question, found, total))
+        scores = ranking.with_scenes(spread, scenes)
+        promising = ranking.best_of(scores, JUDGED_MAX)
+        more = json.dumps([line for line in promising if line not in lines])
+        lines |= {line.id: line for line in self._read(_LINES, ids=more)}
         judged = [lines[line] for line in promising if line in lines]
-        return sorted((final_score(line, scores[line.id], question) for line in judged), reverse=True)
+        return sorted((ranking.final_score(line, scores[line.id], question) for line in judged), reverse=True)
 
     def _matches(
-        self, question: ParsedQuestion, scopes: AskedScopes, fresh: Sequence[IndexedLine]
-    ) -> dict[str, TermMatches]:
+        self, question: ranking.ParsedQuestion, scopes: AskedScopes, fresh: Sequence[ranking.IndexedLine]
+    ) -> dict[str, ranking.TermMatches]:
         """The lines of each term: all lines of rare terms, and the newest of the first term above the limit.
 
         Of more frequent terms only the number of lines is known; candidates are compared with them later.
@@ -116,11 +104,11 @@ class IndexSearch:
             lines = {term: some & visible for term, some in lines.items()}
         terms = frozenset(lines)
         for line in fresh:
-            for term in terms & stems_of(line.stems):
+            for term in terms & ranking.stems_of(line.stems):
                 lines[term].add(line.id)
                 lengths[term] += 1
         return {
-            term: TermMatches(weight, lines[term], max(lengths[term], len(lines[term])))
+            term: ranking.TermMatches(weight, lines[term], max(lengths[term], len(lines[term])))
             for term, weight in question.terms.items()
         }
 
@@ -148,8 +136,8 @@ class IndexSearch:
         values = {**self._scope, "ids": json.dumps(list(ids))}
         return {row[0] for row in self.db.execute(_SEEN, values)}
 
-    def question(self) -> ParsedQuestion:
-        return read_question(
+    def question(self) -> ranking.ParsedQuestion:
+        return ranking.read_question(
             self.query.text,
             voices=self.voices(),
             asker=self.query.key.principal,
@@ -176,12 +164,8 @@ class IndexSearch:
             found |= dict.fromkeys(row[0] for row in self.db.execute(_SPEAKS, (agent, here, agent)))
         return list(found)
 
-    def _lines(self, ids: Collection[int]) -> Iterator[IndexedLine]:
-        """The visible lines among these."""
-        return self._read(_LINES, ids=json.dumps(ids))
-
-    def _read(self, sql: str, **values: str | int) -> Iterator[IndexedLine]:
-        return map(IndexedLine._make, self.db.execute(sql, {**self._scope, **values}))
+    def _read(self, sql: str, **values: str | int) -> Iterator[ranking.IndexedLine]:
+        return map(ranking.IndexedLine._make, self.db.execute(sql, {**self._scope, **values}))
 
     @cached_property
     def _scope(self) -> dict[str, str | int]:

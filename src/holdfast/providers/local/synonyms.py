@@ -4,7 +4,7 @@ Rule 1: a group is about one everyday subject; a word of it may help to find ano
 Rule 2: a synonym always weighs less than the word of the question.
 """
 
-from holdfast.providers.local.stemmer import stem
+from holdfast.providers.local.tokenizer import stem
 
 _GROUPS = """
 mother mom mum parent

@@ -6,22 +6,31 @@ Rule 2: a server that is down has no tools. A server that just died keeps them d
 Rule 3: an interrupted call has an unknown outcome; a call without a connection was certainly not made.
 Rule 4: `standing` says whether the server is connected, since when, and why not. Commands, the HTTP API, the metrics
         and the model use it.
+Rule 5: the name of an offered tool is `<server>_<tool>` and depends on the configuration alone: if it depended on which
+        servers are up, a call after a restart could reach another server than the model meant.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel import log
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.ids import AgentName
+from holdfast.kernel.notifier import is_set_within
 from holdfast.kernel.redaction import redacted
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Task, Tasks
-from holdfast.tools.mcp.offered_tools import OfferedTool, offered_tools
 from holdfast.tools.mcp.settings import McpSettings
+from holdfast.turns.journal import storable
+from holdfast.turns.model import ToolSpec
 from holdfast.turns.tool import ToolOutcome
 
 CONNECT_WAIT_S = 20.0
@@ -30,6 +39,11 @@ CLOSE_WAIT_S = 8.0
 STEADY_MS = 60_000  # a connection of this age did not fail because of its start
 REASON_CHARS_MAX = 300
 ENDED = "it ended the connection"
+NAME_CHARS_MAX = 64
+DESCRIPTION_CHARS_MAX = 4_000
+SCHEMA_BYTES_MAX = 32 * 1024
+TOOLS_MAX = 128
+_UNUSUAL = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class McpLink(Protocol):
@@ -111,10 +125,7 @@ class McpServer:
         self._closing = True
         self._lose(self._life)
         self._wanted.set()
-        try:
-            async with asyncio.timeout(CLOSE_WAIT_S):
-                await self._ended.wait()
-        except TimeoutError:
+        if not await is_set_within(self._ended, CLOSE_WAIT_S * 1000):
             self._owner.cancel()
 
     async def _own(self) -> None:
@@ -198,11 +209,7 @@ class McpServer:
             return
         self._wanted.clear()
         delay_ms = self._retry.delay_ms(self._failures - 1, self._entropy.fraction())
-        try:
-            async with asyncio.timeout(delay_ms / 1000):
-                await self._wanted.wait()
-        except TimeoutError:
-            return
+        await is_set_within(self._wanted, delay_ms)
 
     # --- calls
 
@@ -228,12 +235,7 @@ class McpServer:
 
     async def _reconnected(self) -> McpLink | None:
         self._wanted.set()
-        try:
-            async with asyncio.timeout(CALL_WAIT_S):
-                await self._settled.wait()
-        except TimeoutError:
-            return None
-        return self._link
+        return self._link if await is_set_within(self._settled, CALL_WAIT_S * 1000) else None
 
 
 def _is_cancelled() -> bool:
@@ -247,3 +249,59 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+# --- the offered tools --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    tool: str  # the server's own name
+    spec: ToolSpec
+    idempotent: bool
+    dangerous: bool
+
+
+def offered_tools(
+    settings: McpSettings, listed: Sequence[tuple[str, str, Mapping[str, object]]]
+) -> Mapping[str, OfferedTool]:
+    """The offered tools by the name that the model uses. A tool that cannot be offered is logged and left out."""
+    found: dict[str, OfferedTool] = {}
+    for tool, description, schema in listed:
+        if not settings.is_wanted(tool):
+            continue
+        name = offered_name(settings.server, tool, settings.others)
+        fault = "two tools have this name" if name in found else _fault(schema, len(found))
+        if fault:
+            log.warning("mcp.skipped", server=settings.server, tool=name, why=fault)
+            continue
+        text = storable(description)[:DESCRIPTION_CHARS_MAX]
+        spec = ToolSpec(name=name, description=text, parameters=dict(schema))
+        found[name] = OfferedTool(tool, spec, tool in settings.idempotent, settings.is_dangerous(tool))
+    return found
+
+
+def offered_name(server: str, tool: str, others: Collection[str] = ()) -> str:
+    """A name that every vendor accepts. A changed or shortened name gets a hash, so that it stays unique.
+
+    So does a name that could belong to another server: `hub_open` of `git` if there is a server `git_hub`.
+    """
+    plain = _UNUSUAL.sub("_", f"{server}_{tool}")
+    is_doubtful = any(len(one) > len(server) and plain.startswith(f"{one}_") for one in others)
+    if plain == f"{server}_{tool}" and len(plain) <= NAME_CHARS_MAX and not is_doubtful:
+        return plain
+    mark = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{plain[: NAME_CHARS_MAX - 9]}_{mark}"
+
+
+def _fault(schema: Mapping[str, object], offered: int) -> str:
+    """Why a tool with this schema cannot be offered; empty if it can."""
+    if offered >= TOOLS_MAX:
+        return f"more than {TOOLS_MAX} tools; choose some with `tools`"
+    if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
+        return "its schema does not describe an object"
+    try:
+        size = len(msgspec.json.encode(schema))
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+        return "its schema cannot be written as JSON"
+    return f"its schema has {size} bytes; the limit is {SCHEMA_BYTES_MAX}" if size > SCHEMA_BYTES_MAX else ""

@@ -9,8 +9,7 @@ import msgspec
 
 from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel.ids import AgentName
-from holdfast.tools.mcp.offered_tools import OfferedTool
-from holdfast.tools.mcp.server import McpServer
+from holdfast.tools.mcp.server import McpServer, OfferedTool
 from holdfast.turns.journal import storable
 from holdfast.turns.model import ToolSpec
 from holdfast.turns.tool import ToolContext, ToolOutcome, no_such_tool
