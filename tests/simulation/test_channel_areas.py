@@ -16,7 +16,7 @@ from holdfast.testing.report import describe
 
 FIRST = 30_000
 OF_EACH = 4
-DECIDED = 30033  # an operator decides before the person who was asked: one history in sixteen
+DECIDED = 30072  # an operator decides before the person who was asked: one history in sixteen
 MEANT_FOR_OTHERS = {"drop_draft", "take_stray_drafts"}  # what is left of drafts is rare
 
 

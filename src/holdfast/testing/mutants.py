@@ -285,7 +285,7 @@ def compress_another_session() -> Sequence[Patch]:
     return [(summary_sql, "commit_summary", broken)]
 
 
-@mutant("I9", budget=120, first=47)
+@mutant("I9", budget=120, first=28)
 def undo_ignored_by_summary() -> Sequence[Patch]:
     """A summary stays valid although a turn it covers was undone."""
 

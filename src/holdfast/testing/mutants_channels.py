@@ -62,7 +62,7 @@ def first_words_unasked() -> Sequence[Patch]:
     return [(AccountWatermark, "since_ms", property(lambda _watermark: None))]
 
 
-@mutant("I28", budget=60, area=STREAM, first=465)
+@mutant("I28", budget=60, area=STREAM, first=15)
 def attachment_goes_with_the_first() -> Sequence[Patch]:
     """An attachment is deleted with its first message, although another message has the same bytes."""
     kept = " and not exists (select 1 from enclosure where enclosure.hash = :hash)"
@@ -152,7 +152,7 @@ def draft_left_standing() -> Sequence[Patch]:
     return [(reply_sql, "hand_over", broken)]
 
 
-@mutant("I24", "I10", budget=120, area=DRAFTS, first=185)
+@mutant("I24", "I10", budget=120, area=DRAFTS, first=681)
 def reply_before_the_last_edit() -> Sequence[Patch]:
     """A reply replaces a draft while an edit of the draft may still arrive."""
     free = (

@@ -27,7 +27,7 @@ FIRST_PAGE = 1
 # --- expiry --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I9", budget=150, area=Area.EXPIRY, first=1469)
+@mutant("I9", budget=150, area=Area.EXPIRY, first=688)
 def expiry_closes_over_mail() -> Sequence[Patch]:
     """A message accepted before the session was closed does not reopen it."""
     honest = finalisation_sql._leave_session  # noqa: SLF001
@@ -38,7 +38,7 @@ def expiry_closes_over_mail() -> Sequence[Patch]:
     return [(finalisation_sql, "_leave_session", broken)]
 
 
-@mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=103)
+@mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=38)
 def expiry_closes_what_went_on() -> Sequence[Patch]:
     """A session that is used again while its epoch is extracted is closed nevertheless."""
 
@@ -64,7 +64,7 @@ def expiry_ends_what_is_used() -> Sequence[Patch]:
     return [(finalisation_sql, "_refusal", broken), (finalisation_sql, "EXPIRED", alone)]
 
 
-@mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=103)
+@mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=37)
 def expiry_freezes_twice() -> Sequence[Patch]:
     """The frozen range of an earlier epoch is extracted again at the next end."""
     again = finalisation_sql.END_EPOCH.replace("step <> 'cancelled'", "step = 'nothing'")

@@ -82,14 +82,14 @@ def shared_chat_taken_for_private() -> Sequence[Patch]:
     return [(speaker_sql, "ATTENDED", speaker_sql.ATTENDED.replace("then 1", "then 0"))]
 
 
-@mutant("I6", budget=60, area=ChannelArea.LINKS, first=282)
+@mutant("I6", budget=60, area=ChannelArea.LINKS, first=141)
 def linked_speakers_forgotten() -> Sequence[Patch]:
     """A person who spoke in a chat while linked to its first speaker is not counted after the unlink."""
     forgotten = "delete from linked_speaker where mailbox = :mailbox and principal = :person"
     return [(speaker_sql, "LINKED_SPEAKER", forgotten)]
 
 
-@mutant("I6", budget=150, area=ChannelArea.LINKS, first=906)
+@mutant("I6", budget=150, area=ChannelArea.LINKS, first=166)
 def asked_ahead_for_fewer_readers() -> Sequence[Patch]:
     """Recollections prefetched in private are shown in a chat that counts as a group since an unlink."""
     return [(recaller._Asked, "is_like", lambda asked, other: asked.kin == other.kin)]  # noqa: SLF001
@@ -136,7 +136,7 @@ def recall_finds_private_words_in_groups() -> Sequence[Patch]:
     return [(search.IndexSearch, "_scope", property(in_private)), (postings, "named_scopes", more)]
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS)
+@mutant("I33", budget=60, area=Area.STRANGERS, first=147)
 def resume_takes_anybodys_session() -> Sequence[Patch]:
     """`/resume` searches the sessions of everyone who talks to the agent."""
     return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace("principal = :principal", "principal <> ''"))]
