@@ -194,7 +194,7 @@ CODES_BY_STATUS: Mapping[int, tuple[str, ...]] = {
     404: (
         *("not_found", "address_not_found", "agent_not_found", "attachment_not_found", "delivery_not_found"),
         *("finalisation_not_found", "forget_not_found", "message_not_found", "pairing_not_found", "approval_not_found"),
-        *("reply_not_found", "session_not_found", "token_not_found"),
+        *("reply_not_found", "session_not_found", "token_not_found", "login_not_found"),
     ),
     405: ("method_not_allowed",),
     408: ("request_timeout",),

@@ -115,7 +115,7 @@ def no_lane_fence() -> Sequence[Patch]:
 @mutant("I7", budget=20)
 def unit_order() -> Sequence[Patch]:
     """A lane is read newest first."""
-    return [(lane_sql, "HEAD", lane_sql.HEAD.replace("order by delivery.n", "order by delivery.n desc"))]
+    return [(lane_sql, "HEAD", lane_sql.HEAD.replace("delivery.n limit", "delivery.n desc limit"))]
 
 
 # --- carrying ------------------------------------------------------------------------------------------------------

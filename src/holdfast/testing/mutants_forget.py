@@ -152,7 +152,7 @@ def forget_keeps_what_was_deleted() -> Sequence[Patch]:
     return [(forget_sql, "find_unreadable", broken)]
 
 
-@mutant("I16", budget=60, forgets=True, first=682)
+@mutant("I16", budget=60, forgets=True, first=1486)
 def forget_leaves_contexts_in_memory() -> Sequence[Patch]:
     """Another process continues with the context and the recollections that it read before."""
 
