@@ -120,6 +120,11 @@ def lines_of(ids: bytes) -> tuple[int, ...]:
 # --- scopes -----------------------------------------------------------------------------------------
 
 _FIND = "select id, lines from scope where agent = ? and kind = ? and name = ?"
+_FIND_ALL = """
+select wanted.key, scope.id, scope.lines from json_each(?) as wanted
+cross join scope on scope.agent = wanted.value ->> 0 and scope.kind = wanted.value ->> 1
+  and scope.name = wanted.value ->> 2
+"""
 _ALL_SCOPES = "select id, lines from scope where agent = ? and kind in ('person', 'chat', 'session', 'note')"
 _PARTS = """
 select distinct scope.id, scope.lines from scope_part cross join scope on scope.id = scope_part.part
@@ -181,10 +186,13 @@ def asked_scopes(db: apsw.Connection, query: RecallQuery) -> AskedScopes:
     if query.audience.sees_all:
         return all_scopes(db, query.agent)
     named = named_scopes(query)
-    wholes = [scope for scope, _ in _existing(db, named.wholes)]
+    names = [*named.full, *named.partial, *named.wholes]
+    found = {names[place]: (scope, lines) for place, scope, lines in db.execute(_FIND_ALL, (json.dumps(names),))}
+    wholes = [found[name][0] for name in named.wholes if name in found]
     parts = dict(db.execute(_PARTS, (json.dumps(wholes),))) if wholes else {}
-    full = dict(_existing(db, named.full))
-    some = {scope: lines for scope, lines in (*_existing(db, named.partial), *parts.items()) if scope not in full}
+    full = dict(found[name] for name in named.full if name in found)
+    partial = [found[name] for name in named.partial if name in found]
+    some = {scope: lines for scope, lines in (*partial, *parts.items()) if scope not in full}
     return AskedScopes(tuple(full), tuple(some), sum(full.values()) + sum(some.values()))
 
 
@@ -229,8 +237,3 @@ def discount_lines(db: apsw.Connection, lines: Iterable[LineScopes]) -> None:
 def numbers_of(db: apsw.Connection, names: Iterable[IndexScope]) -> dict[IndexScope, int]:
     """The number of each scope that exists."""
     return {name: found[0] for name in names for found in db.execute(_FIND, name)}
-
-
-def _existing(db: apsw.Connection, names: Iterable[IndexScope]) -> list[tuple[int, int]]:
-    """Number and lines of each scope that exists."""
-    return [found for name in names for found in db.execute(_FIND, name)]
