@@ -9,9 +9,10 @@ from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.finalisation_sql import list_finalisations
 from holdfast.turns.policy import AgentPolicy
-from tests.support.fakes import ScriptedModel, soon
+from tests.support.fakes import SOON_S, ScriptedModel, soon
 from tests.support.honcho_server import HonchoServer
 from tests.support.memory_world import all_deliveries
+from tests.support.patience import within
 
 
 async def open_with_honcho(server: HonchoServer, folder: Path, model: ScriptedModel | None = None) -> Runtime:
@@ -24,7 +25,7 @@ async def next_delivery(runtime: Runtime) -> None:
     await runtime._notifier.wait(Topic.DELIVERY, timeout_ms=1_000)
 
 
-async def settled(runtime: Runtime) -> None:
+async def settled(runtime: Runtime, within_s: float = SOON_S) -> None:
     """Until nothing is on its way any more."""
     under_way = {state.value for state in OPEN}
 
@@ -32,7 +33,8 @@ async def settled(runtime: Runtime) -> None:
         while any(one.state in under_way for one in await all_deliveries(runtime)):
             await next_delivery(runtime)
 
-    await soon(settle())
+    async with within(within_s):
+        await settle()
 
 
 async def finished(runtime: Runtime) -> None:

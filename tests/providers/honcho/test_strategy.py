@@ -17,7 +17,7 @@ from holdfast.memory.recall import RecallPolicy
 from holdfast.providers.honcho.naming import HonchoNames, Strategy
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AgentPolicy, Arrivals, TurnPolicy
-from tests.support.fakes import Gate, ScriptedModel, says, soon, stands_at
+from tests.support.fakes import SOON_S, Gate, ScriptedModel, says, soon, stands_at
 from tests.support.honcho_kit import naming
 from tests.support.honcho_server import HonchoServer
 from tests.support.memory_runtimes import settled
@@ -189,7 +189,7 @@ async def test_the_command_line_s_chat_is_named_after_the_directory_it_is_starte
     await asyncio.to_thread(chatted, data, first, "in one\n")
     await asyncio.to_thread(chatted, data, second, "in two\n")
     async with await opened(server, data, "per-directory") as runtime:
-        await settled(runtime)
+        await settled(runtime, 3 * SOON_S)  # a write that the end of its process cut off waits for the quiet period
     assert sorted(server.sessions()) == sorted([name("directory", first), name("directory", second)])
     assert words(server, name("directory", first))[0] == "in one"
 
