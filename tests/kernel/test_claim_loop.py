@@ -27,6 +27,9 @@ class Porter(ClaimLoop[str, str]):
         self.held = {}
         self.gate = asyncio.Event()
         self.gate.set()
+        self.counter = asyncio.Event()  # where a claim is made
+        self.counter.set()
+        self.asking = asyncio.Event()
         self.fails = set()
 
     async def look(self):
@@ -44,6 +47,8 @@ class Porter(ClaimLoop[str, str]):
         if name not in self.held:
             room = self.room(group)
             self.held[name], self.waiting[group] = self.waiting[group][:room], self.waiting[group][room:]
+        self.asking.set()
+        await self.counter.wait()
         if self.answers_lost:
             self.answers_lost -= 1
             raise StoreUnavailable("the answer is lost")
@@ -144,6 +149,33 @@ async def test_a_loop_that_stops_claims_no_more(porter):
     porter.stopping = True
     assert not await porter.step()
     assert porter.asked == []
+
+
+async def test_a_loop_that_stops_serves_the_claim_that_is_being_made(porter):
+    porter.waiting["a"].append("letter")
+    porter.notifier.wake(Topic.DELIVERY, "a")
+    porter.counter.clear()
+    stepping = asyncio.create_task(porter.step())
+    await porter.asking.wait()
+    porter.stopping = True
+    draining = asyncio.create_task(porter.drain(60_000))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not draining.done(), "what is claimed now would be left for somebody to ask about"
+    porter.counter.set()
+    await asyncio.gather(stepping, draining)
+    assert porter.served == [("a", "letter")]
+
+
+async def test_a_claim_that_is_not_answered_is_waited_for_no_longer_than_the_grace_period(porter):
+    porter.waiting["a"].append("letter")
+    porter.notifier.wake(Topic.DELIVERY, "a")
+    porter.counter.clear()
+    stepping = asyncio.create_task(porter.step())
+    await porter.asking.wait()
+    await porter.drain(0)
+    stepping.cancel()
+    assert porter.served == []
 
 
 async def test_the_end_of_a_claim_ends_the_rest_without_a_question(porter):

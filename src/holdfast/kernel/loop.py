@@ -15,7 +15,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -153,6 +153,8 @@ class ClaimLoop(Loop, Generic[G, C]):
         self._notifier = notifier
         self._new_id = new_id
         self._names: dict[G, str] = {}  # of requests without an answer
+        self._idle = asyncio.Event()  # no claim is being made
+        self._idle.set()
         self._must_look = False
         self.due: dict[G, None] = {}  # groups of which work may be due, in the order in which they are claimed
         self.running = TaskSet(tasks, name=self.name)
@@ -212,7 +214,11 @@ class ClaimLoop(Loop, Generic[G, C]):
         self.due[group] = None  # the last in line: if the claim fails, the others come first
         repeated = group in self._names
         name = self._names.setdefault(group, self._new_id(self.claim_prefix))
-        batch = await self.claim(group, name, repeated=repeated)
+        self._idle.clear()
+        try:
+            batch = await self.claim(group, name, repeated=repeated)
+        finally:
+            self._idle.set()
         del self._names[group]
         if not batch.more:
             self.due.pop(group, None)
@@ -238,7 +244,12 @@ class ClaimLoop(Loop, Generic[G, C]):
         await self._notifier.wait(self.topic, timeout_ms=self.wait_ms())
 
     async def drain(self, grace_ms: int | None = None) -> None:
-        await self.running.drain(self.grace_ms if grace_ms is None else grace_ms)
+        """Let the claim that is being made end, then all that are served, each within the grace period."""
+        grace_ms = self.grace_ms if grace_ms is None else grace_ms
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_ms / 1000):
+                await self._idle.wait()
+        await self.running.drain(grace_ms)
 
     def cut_off(self) -> None:
         self.running.cut_off()
