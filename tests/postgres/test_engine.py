@@ -475,3 +475,13 @@ async def test_a_lost_listener_listens_again_and_says_so(db, rival):
         " where application_name = 'holdfast' and query ilike 'listen%'"
     )
     assert await heard(db)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800b"])
+async def test_a_text_that_cannot_be_stored_whole_is_refused_and_not_cut_off(db, text):
+    with pytest.raises(InvariantBroken) as caught:
+        await db.write(Call("put", put(text)))
+    assert "a" + "b" not in str(caught.value)
+    assert await keys(db) == []
+    await db.write(Call("put", put("whole")))
+    assert await keys(db) == ["whole"]

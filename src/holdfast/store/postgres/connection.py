@@ -242,9 +242,7 @@ def _encoded(params: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:
             case None:
                 values.append(None)
             case str():
-                if "\0" in value:
-                    raise InvariantBroken("a text with a NUL cannot be stored")  # libpq would cut it off there
-                values.append(value.encode())
+                values.append(_text(value))
             case bytes() | bytearray() | memoryview():
                 values.append(bytes(value))
                 formats[place] = Format.BINARY
@@ -255,6 +253,15 @@ def _encoded(params: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:
             case _:
                 raise InvariantBroken(f"a parameter is a {type(value).__name__}")
     return values, formats  # type: ignore[return-value]
+
+
+def _text(value: str) -> bytes:
+    if "\0" in value:  # libpq would cut it off there
+        raise InvariantBroken("a text with a NUL cannot be stored")
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise InvariantBroken("a text with a lone surrogate cannot be stored") from error
 
 
 class _Number(NumericBinaryLoader):
