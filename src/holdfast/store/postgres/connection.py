@@ -46,7 +46,7 @@ class PipelineConnection:
         self._prepared: dict[str, bytes] = {}
         self._preparing: dict[str, bytes] = {}
         self._names = 0
-        self._unread = 0  # queues that were sent and whose results nobody waits for
+        self._unread = 0  # queues that were sent and whose results no caller waits for
         self._arrived: asyncio.Future[None] | None = None
         self._notified: Notified | None = None
         self.round_trips = 0

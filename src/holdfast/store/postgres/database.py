@@ -10,7 +10,7 @@ Rule 4: calls with the same lock name hold an advisory lock from their first sta
         A claim takes any free row, so without the lock a repeated claim would skip the rows of an unfinished COMMIT.
 Rule 5: every wait has a limit, here or on the server.
 Rule 6: a script waits for the server only where it needs rows. Statements without, BEGIN and COMMIT travel with the
-        next one that has some, so that a script costs one round trip for each time it looks, and one for the end.
+        next query. So a script costs one round trip for each query or group of queries, and a write one more.
 
 A database is bound to the event loop that opened it: open one per loop and never share it between threads. It needs
 its own sessions (prepared statements, session settings), so a PgBouncer in front of it must pool by session. It does
