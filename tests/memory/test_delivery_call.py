@@ -95,6 +95,18 @@ async def test_a_lost_lane_does_not_keep_the_others_of_its_call_taken():
     assert ledger.settled == ["a", "c"]
 
 
+async def test_a_clock_that_was_set_back_delays_the_next_call_no_longer_than_gathering_does():
+    class Gathering(Willing):
+        capabilities = Capabilities(renderer="w/1", gather_ms=50)
+
+    clock = ManualClock(1_000)
+    carrier = carrier_of(Gathering(), Ledger(), clock)
+    carrier.claimed(Instant(clock.now() + 3_600_000), full=False)
+    assert (carrier.waits_ms(), carrier.room(0)) == (50, 0)
+    carrier.claimed(clock.now(), full=True)
+    assert carrier.room(0) > 0
+
+
 class Troubled(Ledger):
     """A store that cannot write for a while."""
 

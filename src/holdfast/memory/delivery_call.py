@@ -50,9 +50,22 @@ class ProviderDelivery:
         self._tally = Tally()
         self._hurries = True  # until all waiting lanes are due; lanes may have waited since before a restart
         self._unsettled = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
+        self._gathers_until = Instant(0)
+
+    def claimed(self, at: Instant, *, full: bool) -> None:
+        """Note the claim of one call. Unless it is full, the next call is made some time later."""
+        self._gathers_until = Instant(at if full else at + self.provider.capabilities.gather_ms)
+
+    def waits_ms(self) -> int:
+        """Time until the next call may be made; not positive if it may be made now."""
+        now = self._ports.clock.now()
+        gathers_ms = min(self._gathers_until - now, self.provider.capabilities.gather_ms)  # the clock may be set back
+        return max(gathers_ms, self.circuit.reopens_at - now)
 
     def room(self, running: int) -> int:
         """The number of calls that may start now beside the running ones."""
+        if self.waits_ms() > 0:
+            return 0
         allowed = self.circuit.calls_allowed(self._ports.clock.now(), self.provider.capabilities.calls_max)
         return max(0, allowed - running)
 

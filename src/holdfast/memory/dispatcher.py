@@ -118,7 +118,11 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
                 passing=able.notes_pass,
             )
         )
-        return Batch([ClaimedLanes(lanes, asked_at)] if lanes else [], more=len(lanes) >= able.lanes_per_call)
+        if not lanes:
+            return Batch([])
+        full = len(lanes) >= able.lanes_per_call
+        self._deliveries[group].claimed(asked_at, full=full)
+        return Batch([ClaimedLanes(lanes, asked_at)], more=full)
 
     def pinned(self, group: LaneKey, claim: ClaimedLanes) -> AbstractContextManager[object]:
         del claim
@@ -138,11 +142,10 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
         return self._deliveries.get(key)
 
     def wait_ms(self) -> float:
-        """Until the circuit of a provider with due lanes allows a call."""
+        """Until a provider with due lanes may be called."""
         if not self.due:
             return CHECK_EVERY_MS
-        now = self._ports.clock.now()
-        waits = [self._deliveries[key].circuit.reopens_at - now for key in self.due]
+        waits = [self._deliveries[key].waits_ms() for key in self.due]
         return max(POLL_MS_MIN, min([POLL_MS, *(wait for wait in waits if wait > 0)]))
 
     # --- indexes

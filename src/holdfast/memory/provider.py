@@ -46,6 +46,7 @@ class Capabilities:
     lanes_per_call: int = 1  # lanes per call of `deliver`
     units_per_lane: int = 1  # units of one lane per call
     calls_max: int = 16  # concurrent calls
+    gather_ms: int = 0  # the shortest time between two calls, unless one is full: under load, more units share a call
     quiet_ms: int = 30_000  # a request that timed out may still take effect for this long (D20)
     repeats: bool = False  # repeated parcels have the effect of one: an absent one is resent without waiting
     delivered_means: str = "the provider acknowledged it"  # the meaning of `delivered`, as shown to users

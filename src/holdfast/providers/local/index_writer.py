@@ -18,7 +18,7 @@ from holdfast.memory.delivery import Delivered, Erasure, MemoryNote, Op, Outcome
 from holdfast.memory.visibility import is_group, person_scope
 from holdfast.providers.local import postings
 from holdfast.providers.local.postings import IndexScope, LineScopes
-from holdfast.providers.local.ranking import SCENE_LINES_MAX, line_id, position_of, scene_of, stems_of
+from holdfast.providers.local.ranking import SCENE_LINES_MAX, forget_lines, line_id, position_of, scene_of
 from holdfast.providers.local.tokenizer import stems, words
 
 SCENE_GAP_MS = 6 * 3_600_000  # a pause of this length ends a scene
@@ -91,7 +91,7 @@ def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
         return wrong
     if parcel.op is Op.ERASE and parcel.erasure is not None:
         erase(db, parcel.erasure)
-        stems_of.cache_clear()
+        forget_lines()
     db.execute(
         "insert into unit (delivery, agent, session, principal) values (?, ?, ?, ?)",
         (parcel.id, *(_owner(parcel) if parcel.op is not Op.ERASE else ("", "", ""))),

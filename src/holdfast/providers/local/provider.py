@@ -53,6 +53,7 @@ class LocalProvider:
         lanes_per_call=256,
         units_per_lane=64,
         calls_max=2,  # one writes while the next is gathered
+        gather_ms=50,  # a call costs several times a line of it
         quiet_ms=0,  # a call has no effect after it ended
         delivered_means=DELIVERED_MEANS,
     )

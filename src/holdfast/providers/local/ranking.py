@@ -222,8 +222,20 @@ def strongest(scores: Mapping[int, float], most: int) -> list[int]:
 
 @lru_cache(maxsize=1_024)  # the candidates of a query, and the lines that wait for their postings
 def stems_of(stems: str) -> frozenset[str]:
-    """The stems of a line as a set. An erasure empties the cache."""
+    """The stems of a line as a set."""
     return frozenset(stems.split())
+
+
+@lru_cache(maxsize=1_024)
+def pairs_of(stems: str) -> frozenset[tuple[str, str]]:
+    """Each two stems of a line in a row."""
+    return frozenset(pairwise(stems.split()))
+
+
+def forget_lines() -> None:
+    """Drop the words of lines from memory, as an erasure must."""
+    stems_of.cache_clear()
+    pairs_of.cache_clear()
 
 
 def line_scores(
@@ -239,15 +251,13 @@ def line_scores(
     matched = [(line, asked & stems_of(line.stems)) for line in lines]
     sizes = [line.size for line, terms in matched if terms]
     mean = max(1.0, sum(sizes) / (len(sizes) or 1))
-    scores = {line.id: sum(map(gains.__getitem__, terms)) for line, terms in matched}
-    for pair in question.phrases:
-        together = f" {pair[0]} {pair[1]} "
-        holders = [
-            line.id for line, terms in matched if pair[0] in terms and pair[1] in terms and together in line.stems
-        ]
-        gain = weights.phrase * _rarity(len(holders), total)
-        for line in holders:
-            scores[line] += gain
+    scores = {line.id: math.fsum(map(gains.__getitem__, terms)) for line, terms in matched}  # in whatever order
+    phrases = frozenset(question.phrases)
+    spoken = [(line.id, phrases & pairs_of(line.stems)) for line, terms in matched if terms]
+    holders = Counter(pair for _, pairs in spoken for pair in pairs)
+    phrase_gains = {pair: weights.phrase * _rarity(count, total) for pair, count in holders.items()}
+    for line, pairs in spoken:
+        scores[line] += math.fsum(map(phrase_gains.__getitem__, pairs))
     return {
         line.id: scores[line.id] * (weights.k1 + 1) / (1 + weights.k1 * (1 - weights.b + weights.b * line.size / mean))
         for line, _ in matched
