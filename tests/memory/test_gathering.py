@@ -1,6 +1,8 @@
 """Under load the units of several turns share one call of a provider that asks for it, and an idle one is called at
 once (`Capabilities.gather_ms`)."""
 
+from itertools import pairwise
+
 from tests.support.memory_provider import Service
 from tests.support.memory_world import World, all_deliveries, say, shelf, states
 
@@ -19,7 +21,7 @@ def test_the_first_turn_is_delivered_at_once_and_those_of_a_burst_together(world
         calls = [call for call in service.calls if call.verb == "deliver"]
         times = [call.at_s - began for call in calls]
         assert times[0] < GATHER_MS / 1_000
-        assert all(later - earlier >= GATHER_MS / 1_000 for earlier, later in zip(times, times[1:], strict=False))
+        assert all(later - earlier >= GATHER_MS / 1_000 for earlier, later in pairwise(times))
         assert len(calls) < TURNS / 2
         assert service.words() == [f"word {n}" for n in range(TURNS)]
         assert states(await all_deliveries(runtime)) == {"delivered": TURNS}

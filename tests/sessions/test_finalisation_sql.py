@@ -20,8 +20,8 @@ from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, Fi
 from holdfast.sessions.finalisation_sql import (
     begin_finalisation,
     claim_finalisation,
+    find_expired_sessions,
     forget_answers,
-    list_expired_sessions,
     list_finalisations,
     list_open_agents,
     record_finalisation,
@@ -188,15 +188,34 @@ async def test_expired_sessions_are_the_unused_ones_oldest_first(driver):
         sessions.append(await driver.chat("one", chat=chat))
         driver.clock.advance(10)
     await driver.say("two", chat="b")
-    found = await driver.db.read(list_expired_sessions(FERN, before=Instant(driver.clock.now() - 20), limit=9))
+    found = await driver.db.write(find_expired_sessions(FERN, before=Instant(driver.clock.now() - 20), limit=9))
     assert [each.session for each in found] == [sessions[0], sessions[2]]
-    found = await driver.db.read(list_expired_sessions(FERN, before=driver.clock.now(), limit=2))
+    found = await driver.db.write(find_expired_sessions(FERN, before=driver.clock.now(), limit=2))
     assert [(each.session, each.epoch) for each in found] == [(sessions[0], 1), (sessions[2], 1)]
     await end(driver, sessions[0])
-    found = await driver.db.read(list_expired_sessions(FERN, before=driver.clock.now(), limit=9))
+    found = await driver.db.write(find_expired_sessions(FERN, before=driver.clock.now(), limit=9))
     assert sessions[0] not in [each.session for each in found]
     now, agents = await driver.db.read(list_open_agents())
     assert (now, [*agents]) == (driver.clock.now(), [FERN])
+
+
+async def test_a_session_in_use_is_moved_once_by_the_search_and_expires_when_it_is_idle(driver):
+    """`idle_from` stays behind `active_at` while the session is used, so that a turn changes no index."""
+    idle, used = await driver.chat("one", chat="a"), await driver.chat("one", chat="b")
+    began = driver.clock.now()
+    driver.clock.advance(1_000)
+    await driver.chat("two", chat="b")
+    marks = "select idle_from, active_at from session where id = :s"
+    assert await driver.rows(marks, s=used) == [(began, began + 1_000)]
+    found = await driver.db.write(find_expired_sessions(FERN, before=Instant(began + 500), limit=9))
+    assert [each.session for each in found] == [idle]
+    assert await driver.rows(marks, s=used) == [(began + 1_000, began + 1_000)]
+    assert (await driver.db.read(list_open_agents()))[1] == {FERN: began}
+    await end(driver, idle)
+    assert (await driver.db.read(list_open_agents()))[1] == {FERN: began + 1_000}
+    driver.clock.advance(1_000)
+    found = await driver.db.write(find_expired_sessions(FERN, before=Instant(began + 1_000), limit=9))
+    assert [each.session for each in found] == [used]
 
 
 async def test_the_agents_with_open_sessions_are_named_once(driver):
@@ -422,7 +441,7 @@ async def test_a_session_that_a_command_reopens_has_just_been_used(driver):
     driver.clock.advance(1_000)
     await driver.command("/title home")
     now = driver.clock.now()
-    assert await driver.db.read(list_expired_sessions(FERN, before=Instant(now - 1), limit=10)) == []
+    assert await driver.db.write(find_expired_sessions(FERN, before=Instant(now - 1), limit=10)) == []
     assert await driver.db.write(begin_finalisation(ending(session, epoch=2, before=Instant(now - 1)))) == NotEnded(
         "active"
     )
@@ -437,7 +456,7 @@ async def test_sessions_expire_by_the_rules_of_their_own_agent(driver):
     await driver.db.write(release_claim(claim))
     driver.clock.advance(1)
     for agent, session in ((FERN, ours), (AgentName("moss"), turn.session)):
-        found = await driver.db.read(list_expired_sessions(agent, before=driver.clock.now(), limit=10))
+        found = await driver.db.write(find_expired_sessions(agent, before=driver.clock.now(), limit=10))
         assert [one.session for one in found] == [session]
 
 

@@ -64,7 +64,7 @@ UNUSED = {
         "apply_memory",
         "undo_memory",
     ),  # not requested here
-    *("list_expired_sessions", "begin_finalisation", "retry_finalisation"),  # nothing expires
+    *("find_expired_sessions", "begin_finalisation", "retry_finalisation"),  # nothing expires
     *("begin_forgetting", "mark_scrubbed", "sweep_forgotten"),  # and nothing is forgotten
     "decide_approval",  # people decide in their chats
     *(

@@ -60,9 +60,9 @@ MOVE_HERE = "update session set mailbox = :mailbox, active_at = :now where id = 
 BRANCH = """
 insert into session (id, agent, mailbox, principal, purpose, parent_id, fork_seq, fork_n, fork_turn, title,
                      title_key, state, last_seq, committed_seq, turns, summaries, token_ratio, opened_at,
-                     active_at, several)
+                     active_at, idle_from, several)
 select :child, :agent, :mailbox, :principal, 'conversation', :parent, :seq, :n, :turn, :title,
-       :title_key, 'open', :seq, :seq, :turn, :n, :ratio, :now, :now,
+       :title_key, 'open', :seq, :seq, :turn, :n, :ratio, :now, :now, :now,
        case when principal = :principal then several else 1 end
   from session where id = :parent"""
 RECORD = """

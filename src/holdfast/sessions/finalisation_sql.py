@@ -54,15 +54,22 @@ with recursive named (agent) as (
   select (select min(session.agent) from session where state = 'open' and session.agent > named.agent) from named
    where named.agent is not null)
 select agent, cast(:now as int8),
-       (select min(active_at) from session where state = 'open' and session.agent = named.agent)
+       (select min(idle_from) from session where state = 'open' and session.agent = named.agent)
   from named where agent is not null"""
+# Sessions that were used since `idle_from` was written. Each is moved once per idle period, not with every turn.
+USED_SINCE = """
+update session set idle_from = active_at
+ where id in (select id from session
+               where state = 'open' and agent = :agent and idle_from <= :before and active_at > :before
+               order by idle_from limit :limit /*skip locked*/)"""
 EXPIRED_SESSION = Columns(Expired, session="id")
 EXPIRED = f"""
 select {EXPIRED_SESSION} from session
- where state = 'open' and agent = :agent and active_at <= :before and open_turn is null
+ where state = 'open' and agent = :agent and idle_from <= :before and active_at <= :before and open_turn is null
    and not exists (select 1 from mailbox
                     where mailbox.session_id = session.id and (mailbox.owner is not null or mailbox.depth > 0))
- order by active_at limit :limit"""
+ order by idle_from, active_at limit :limit"""
+MOVED_MAX = 500  # sessions that one search moves; it reads past the others
 
 LIVE = Columns(LiveMailbox)
 LIVE_IN = f"select {LIVE} from mailbox where session_id = :session /*lock*/"
@@ -136,14 +143,16 @@ select {FINALISATION} from finalisation join session on session.id = finalisatio
 
 @verb
 def list_open_agents() -> Script[tuple[Instant, dict[AgentName, Instant]]]:
-    """The store's time, and the agents with open sessions, each with the last activity of its most idle session."""
+    """The store's time, and the agents with open sessions, each with a time before which all of them were active."""
     found = yield from rows(OPEN_AGENTS)
     now = Instant(found[0][1] if found else 0)
-    return now, {AgentName(name): Instant(active_at) for name, _, active_at in found}
+    return now, {AgentName(name): Instant(idle_from) for name, _, idle_from in found}
 
 
 @verb
-def list_expired_sessions(agent: AgentName, *, before: Instant, limit: int) -> Script[Sequence[Expired]]:
+def find_expired_sessions(agent: AgentName, *, before: Instant, limit: int) -> Script[Sequence[Expired]]:
+    """The most idle sessions of an agent that were not active after `before`."""
+    yield from run(USED_SINCE, agent=agent, before=before, limit=MOVED_MAX)
     return (yield from EXPIRED_SESSION.rows(EXPIRED, agent=agent, before=before, limit=limit))
 
 

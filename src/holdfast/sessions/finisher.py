@@ -28,7 +28,7 @@ from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, Fi
 from holdfast.sessions.finalisation_sql import (
     begin_finalisation,
     claim_finalisation,
-    list_expired_sessions,
+    find_expired_sessions,
     list_open_agents,
     record_finalisation,
 )
@@ -110,8 +110,8 @@ class Finisher(ClaimLoop[str, Finalisation]):
             limits = cutoffs(*self._expiry(agent, now))
             if limits.latest is None or idle_since > limits.latest:
                 continue
-            for found in await self._ports.db.read(
-                list_expired_sessions(agent, before=limits.latest, limit=ENDINGS_AT_ONCE_MAX)
+            for found in await self._ports.db.write(
+                find_expired_sessions(agent, before=limits.latest, limit=ENDINGS_AT_ONCE_MAX)
             ):
                 cause = limits.cause(found.active_at)
                 ended |= await self._end(

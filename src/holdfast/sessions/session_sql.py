@@ -19,8 +19,8 @@ from holdfast.turns.journal_sql import BranchLink, append, chain, undos
 
 NEW_SESSION = """
 insert into session (id, agent, mailbox, principal, purpose, state, last_seq, committed_seq, turns, summaries,
-                     opened_at, active_at)
-values (:session, :agent, :mailbox, :principal, :purpose, 'open', 0, 0, 0, 0, :now, :now)"""
+                     opened_at, active_at, idle_from)
+values (:session, :agent, :mailbox, :principal, :purpose, 'open', 0, 0, 0, 0, :now, :now, :now)"""
 GO_LIVE = "update mailbox set session_id = :session where id = :mailbox"
 POSITION = "select last_seq, turns from session where id = :session"
 TURN_START = "select first_seq from turn where session = :session and n = :n"

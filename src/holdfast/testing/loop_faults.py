@@ -36,7 +36,7 @@ LOOPS: Mapping[str, tuple[str, ...]] = {
 IN_AREAS: Mapping[Area, Mapping[str, tuple[str, ...]]] = {
     Area.BACKFILL: {"backfill": ("backfill_sessions",)},
     Area.EXPIRY: {
-        "finisher": ("list_expired_sessions", "begin_finalisation", "record_finalisation", "apply_finalisation")
+        "finisher": ("find_expired_sessions", "begin_finalisation", "record_finalisation", "apply_finalisation")
     },
     Area.FORGETTING: {"forgetter": ("begin_forgetting", "sweep_forgotten", "mark_scrubbed")},
     Area.OPERATOR: {"operator": ("apply_memory", "undo_memory")},

@@ -58,7 +58,7 @@ def expiry_ends_what_is_used() -> Sequence[Patch]:
         return NotEnded("moved") if moved else None
 
     widened = finalisation_sql.EXPIRED.replace(
-        "and active_at <= :before and open_turn is null", "and active_at > -:before"
+        "and idle_from <= :before and active_at <= :before and open_turn is null", "and active_at > -:before"
     )
     alone = widened.replace("(mailbox.owner is not null or mailbox.depth > 0)", "false")
     return [(finalisation_sql, "_refusal", broken), (finalisation_sql, "EXPIRED", alone)]

@@ -19,7 +19,7 @@ STRUCK = (
     *("settle_lanes", "hurry_lanes", "schedule_overdue", "next_overdue", "replay_delivery", "backfill_sessions"),
     *("next_due", "list_lane_keys", "run_command", "read_context", "begin_operation", "find_open_operation"),
     *("commit_summary", "end_operation", "apply_memory", "undo_memory", "begin_forgetting", "sweep_forgotten"),
-    *("mark_scrubbed", "list_open_agents", "list_expired_sessions", "begin_finalisation", "claim_finalisation"),
+    *("mark_scrubbed", "list_open_agents", "find_expired_sessions", "begin_finalisation", "claim_finalisation"),
     *("read_excerpt", "record_finalisation", "apply_finalisation", "retry_finalisation", "add_token"),
     *("revoke_token", "prove_write", "prune_messages", "changed", "close"),
 )

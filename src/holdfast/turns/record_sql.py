@@ -18,8 +18,8 @@ select last_seq, turns, token_ratio, state, purpose, agent, title, parent_id fro
  where id = :session /*lock*/"""
 NEW_SESSION = """
 insert into session (id, agent, mailbox, principal, purpose, parent_id, state, last_seq, committed_seq, turns,
-                     summaries, opened_at, active_at)
-values (:session, :agent, null, :principal, :purpose, :parent, 'open', 0, 0, 0, 0, :now, :now)
+                     summaries, opened_at, active_at, idle_from)
+values (:session, :agent, null, :principal, :purpose, :parent, 'open', 0, 0, 0, 0, :now, :now, :now)
 on conflict (id) do nothing"""
 # Read after the session's row is locked: inside the locking statement, these values would predate the wait.
 KNOWN = """
