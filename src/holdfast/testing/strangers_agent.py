@@ -18,7 +18,7 @@ from holdfast.memory.provider import Providers
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.memory.visibility import Audience
 from holdfast.providers.local import index_file
-from holdfast.providers.local.index_writer import apply, delete_lines
+from holdfast.providers.local.index_writer import apply, delete_lines, index_many_fresh
 from holdfast.providers.local.search import IndexSearch
 from holdfast.runtime.plugins import Environment
 from holdfast.runtime.runtime import Runtime
@@ -71,6 +71,7 @@ class LocalServer(Server):
         super().take(parcels)
         for parcel in parcels:
             apply(self._db, parcel)
+        index_many_fresh(self._db)
 
     def erase(self, deliveries: Collection[str], place: str, speaker: str) -> None:
         super().erase(deliveries, place, speaker)

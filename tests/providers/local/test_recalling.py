@@ -184,6 +184,7 @@ async def test_a_question_is_answered_from_thousands_of_lines_that_share_its_wor
 
 async def test_a_delivery_writes_the_postings_of_many_lines_at_once(tmp_path):
     guest = await talk(tmp_path, 600)
+    await guest.keep(guest.said("one more", turn=601))
     waiting = guest.provider._reader.execute("select count(*) from fresh").fetchall()[0][0]
     assert 0 < waiting < index_writer.FRESH_MAX
     assert guest.provider._reader.execute("select count(*) from posting").fetchall()[0][0] > 0

@@ -103,9 +103,6 @@ def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
             delete_lines(db, "delivery = ? and turn = ?", (parcel.of, turn))
     elif parcel.op is Op.REMEMBER and parcel.note is not None:
         _remember(db, parcel, parcel.note)
-    (waiting,) = next(db.execute("select count(*) from fresh"))
-    if waiting >= FRESH_MAX:
-        index_fresh(db)
     return Delivered(parcel.id)
 
 
@@ -243,6 +240,13 @@ def delete_lines(db: apsw.Connection, where: str, values: tuple[str | int | byte
 
 
 # --- postings --------------------------------------------------------------------------------------
+
+
+def index_many_fresh(db: apsw.Connection) -> None:
+    """Write postings if many lines have none: a query reads all of these lines."""
+    (waiting,) = next(db.execute("select count(*) from fresh"))
+    if waiting >= FRESH_MAX:
+        index_fresh(db)
 
 
 def index_fresh(db: apsw.Connection) -> None:

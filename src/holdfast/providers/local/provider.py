@@ -30,7 +30,7 @@ from holdfast.memory.naming import PerSession
 from holdfast.memory.provider import Capabilities, Configured, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.local import index_file
-from holdfast.providers.local.index_writer import apply
+from holdfast.providers.local.index_writer import apply, index_many_fresh
 from holdfast.providers.local.rebuild import IndexRebuild
 from holdfast.providers.local.search import IndexSearch
 
@@ -291,6 +291,7 @@ def _apply_all(db: apsw.Connection, parcels: Sequence[Parcel]) -> list[Outcome]:
         if not isinstance(outcome, Delivered):
             held.add(parcel.place)
         outcomes.append(outcome)
+    index_many_fresh(db)
     return outcomes
 
 

@@ -198,11 +198,18 @@ def with_scenes(
 def first_scores(matches: Iterable[TermMatches], total: int) -> dict[int, float]:
     """The approximate score of each line's own words. `total` is the number of lines."""
     scores: dict[int, float] = {}
+    repeats = False  # whether most lines of the last term were known: one pass over all of them is cheaper then
     for match in matches:
-        gains = dict.fromkeys(match.lines, match.weight * _rarity(match.found, total))
-        for line in scores.keys() & gains.keys():
-            gains[line] += scores[line]
-        scores.update(gains)
+        gain, known = match.weight * _rarity(match.found, total), len(scores)
+        if repeats:
+            for line in match.lines:
+                scores[line] = scores.get(line, 0.0) + gain
+        else:
+            gains = dict.fromkeys(match.lines, gain)
+            for line in scores.keys() & gains.keys():
+                gains[line] += scores[line]
+            scores.update(gains)
+        repeats = len(scores) - known < len(match.lines) / 2
     return scores
 
 

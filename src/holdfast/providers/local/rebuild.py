@@ -15,7 +15,7 @@ import apsw
 
 from holdfast.memory.delivery import Parcel
 from holdfast.providers.local.index_file import open_writer
-from holdfast.providers.local.index_writer import apply
+from holdfast.providers.local.index_writer import apply, index_many_fresh
 
 _EMPTY = """
 delete from fresh; delete from posting; delete from scope_part; delete from scope; delete from body; delete from line;
@@ -46,6 +46,7 @@ class IndexRebuild:
             db = self._open()
             for parcel in parcels:
                 apply(db, parcel)
+            index_many_fresh(db)
         return len(parcels)
 
     def commit(self) -> None:

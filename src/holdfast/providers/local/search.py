@@ -85,8 +85,8 @@ class IndexSearch:
         spread = ranking.spread_scores(lines.values(), ranking.line_scores(lines.values(), question, found, total))
         scores = ranking.with_scenes(spread, scenes)
         promising = ranking.best_of(scores, JUDGED_MAX)
-        more = json.dumps([line for line in promising if line not in lines])
-        lines |= {line.id: line for line in self._read(_LINES, ids=more)}
+        more = [line for line in promising if line not in lines]
+        lines |= {line.id: line for line in self._read(_LINES, ids=json.dumps(more))} if more else {}
         judged = [lines[line] for line in promising if line in lines]
         return sorted((ranking.final_score(line, scores[line.id], question) for line in judged), reverse=True)
 
