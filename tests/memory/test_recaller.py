@@ -6,6 +6,7 @@ Rules: R10, R11, R12.
 
 import asyncio
 from collections import defaultdict
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -115,4 +116,56 @@ async def test_a_store_that_is_away_is_not_the_providers_failure():
     found = await world.recaller.recall(query(1), POLICY)
     assert (found.skipped, world.provider.asked) == (("slow failed.",), [])
     assert world.circuits[LaneKey(FERN, SLOW)].failures == 0
+    world.recaller.close()
+
+
+class Links:
+    """A store that is asked for the linked principals, and counts how often."""
+
+    def __init__(self):
+        self.linked = ("ada", "ada-phone")
+        self.reads = 0
+
+    async def read(self, _call):
+        self.reads += 1
+        return self.linked
+
+
+async def test_links_are_read_again_after_each_change_of_them_and_for_each_agent():
+    links = Links()
+    world = World(links)
+    seen = []
+
+    async def recall(query):
+        seen.append(query.kin)
+        return []
+
+    world.provider.recall = recall  # type: ignore[method-assign]
+
+    async def kin(head, as_of, agent=FERN):
+        asked = replace(query(head), naming=replace(query(head).naming, agent=agent))
+        await world.recaller.recall(asked, POLICY, as_of=as_of)
+        return seen[-1]
+
+    assert (await kin(1, 7), await kin(2, 7), links.reads) == (("ada-phone",), ("ada-phone",), 1)
+    links.linked = ("ada",)
+    assert (await kin(3, 8), links.reads) == ((), 2)
+    assert (await kin(4, 8, AgentName("moss")), links.reads) == ((), 3)  # its count says nothing about another agent
+    assert (await kin(5, None), links.reads) == ((), 4)
+    world.recaller.close()
+
+
+async def test_the_links_of_a_limited_number_of_people_are_kept(monkeypatch):
+    monkeypatch.setattr(module, "KIN_MAX", 2)
+    links = Links()
+    world = World(links)
+
+    async def nothing(_query):
+        return []
+
+    world.provider.recall = nothing  # type: ignore[method-assign]
+    for name in ("ada", "bob", "eve", "ada"):
+        key = replace(query(1).key, principal=Principal(name))
+        await world.recaller.recall(replace(query(1), key=key), POLICY, as_of=1)
+    assert (links.reads, len(world.recaller._kin)) == (4, 2)
     world.recaller.close()

@@ -6,6 +6,8 @@ Rule 3: while the circuit breaker of a provider is open, turns skip the provider
         turn's query is also sent to it as a probe, for which the turn does not wait; an answer closes the circuit.
 Rule 4: a prefetched result counts only if the journal's head is unchanged: the head is part of the key. It does not
         count if the principal's links changed since, or if the chat became a group.
+Rule 5: linked principals are read again after every change of links. A turn's claim reads the store's count of these
+        changes (`Context.withdrawals`), which is part of the cache key.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 from holdfast.inbox.identity_sql import linked_principals
 from holdfast.inbox.mailbox import Claim
@@ -36,7 +39,9 @@ from holdfast.turns.journal import Entry, Recalled, UserSaid, storable
 from holdfast.turns.turn import Turn
 
 PREFETCHED_MAX = 1_024  # keys; the oldest are evicted first
+KIN_MAX = 10_000  # principals whose links are cached
 PREFETCH_WAIT_MS = 30_000
+KinKey: TypeAlias = tuple[AgentName, Principal]  # each agent has a count of link changes of its own
 
 
 @dataclass(slots=True)
@@ -44,6 +49,7 @@ class _Asked:
     """A query to several providers at once, with the answers so far."""
 
     group: bool
+    as_of: int | None  # the count of link changes that the turn's claim read; None to read the links
     answers: dict[ProviderName, Sequence[Recollection]] = field(default_factory=dict)
     failures: dict[ProviderName, str] = field(default_factory=dict)
     waiting: set[ProviderName] = field(default_factory=set)
@@ -72,13 +78,18 @@ class Recaller:
         self._db = db
         self._prefetched: OrderedDict[RecallKey, _Asked] = OrderedDict()
         self._probes: dict[LaneKey, Task] = {}
+        self._kin: OrderedDict[KinKey, tuple[int, tuple[Principal, ...]]] = OrderedDict()
 
     def is_able(self, agent: AgentName, policy: RecallPolicy) -> bool:
         """Whether an agent has a provider to ask."""
         return policy.enabled and bool(self._able(agent))
 
-    async def recall(self, query: RecallQuery, policy: RecallPolicy) -> RecallOutcome:
-        """The memories of all providers that answer in time. Does not raise exceptions of providers."""
+    async def recall(self, query: RecallQuery, policy: RecallPolicy, *, as_of: int | None = None) -> RecallOutcome:
+        """The memories of all providers that answer in time. Does not raise exceptions of providers.
+
+        `as_of` is the count of link changes (`Context.withdrawals`): links that were read at this count are not read
+        again.
+        """
         able = self._able(query.agent)
         if not policy.enabled or not able:
             return RecallOutcome(key=query.key)
@@ -91,7 +102,7 @@ class Recaller:
         }
         for name in left_out:
             self._probe(name, able[name], query, policy)
-        asked = self._ask({name: one for name, one in able.items() if name not in left_out}, query)
+        asked = self._ask({name: one for name, one in able.items() if name not in left_out}, query, as_of)
         asked.failures.update(left_out)
         try:
             if not await is_set_within(asked.done, policy.budget_ms):
@@ -128,7 +139,7 @@ class Recaller:
             self._circuits[key].is_probing = False
             self._probes.pop(key, None)
 
-    def prefetch(self, query: RecallQuery, policy: RecallPolicy) -> None:
+    def prefetch(self, query: RecallQuery, policy: RecallPolicy, *, as_of: int | None = None) -> None:
         """Query slow providers ahead of the turn that follows this head."""
         slow = {
             name: one
@@ -137,7 +148,7 @@ class Recaller:
         }
         if not policy.enabled or not slow or query.key in self._prefetched:
             return
-        self._prefetched[query.key] = self._ask(slow, query)
+        self._prefetched[query.key] = self._ask(slow, query, as_of)
         while len(self._prefetched) > PREFETCHED_MAX:
             self._prefetched.popitem(last=False)[1].drop()
 
@@ -156,8 +167,8 @@ class Recaller:
         made = self._providers.of(agent)
         return {name: one.provider for name, one in made.items() if one.provider.capabilities.recalls}
 
-    def _ask(self, providers: Mapping[ProviderName, Provider], query: RecallQuery) -> _Asked:
-        asked = _Asked(query.group, waiting=set(providers))
+    def _ask(self, providers: Mapping[ProviderName, Provider], query: RecallQuery, as_of: int | None) -> _Asked:
+        asked = _Asked(query.group, as_of, waiting=set(providers))
         if not providers:
             asked.done.set()
         for name, provider in providers.items():
@@ -168,7 +179,7 @@ class Recaller:
         key, is_asked = LaneKey(query.agent, name), False
         try:
             async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
-                widened = await self._widened(query)
+                widened = await self._widened(query, asked.as_of)
                 asked.kin, is_asked = widened.kin, True
                 found, audience = await _recall(name, provider, widened), widened.audience
                 # The audience is checked here too, even if the provider returned more.
@@ -186,12 +197,25 @@ class Recaller:
         if not asked.waiting:
             asked.done.set()
 
-    async def _widened(self, query: RecallQuery) -> RecallQuery:
-        """The query with the current linked principals; a revoked link does not count."""
+    async def _widened(self, query: RecallQuery, as_of: int | None) -> RecallQuery:
+        """The query with the linked principals; a revoked link does not count."""
         if self._db is None:
             return query
-        kin = await self._db.read(linked_principals(query.key.principal))
-        return replace(query, kin=tuple(one for one in kin if one != query.key.principal))
+        principal = query.key.principal
+        key = query.agent, principal
+        known_as_of, kin = self._kin.get(key, (None, ()))
+        if as_of is None or known_as_of != as_of:
+            linked = await self._db.read(linked_principals(principal))
+            kin = tuple(one for one in linked if one != principal)
+            self._keep_kin(key, as_of, kin)
+        return replace(query, kin=kin)
+
+    def _keep_kin(self, key: KinKey, as_of: int | None, kin: tuple[Principal, ...]) -> None:
+        if as_of is not None:
+            self._kin[key] = as_of, kin
+            self._kin.move_to_end(key)
+            while len(self._kin) > KIN_MAX:
+                self._kin.popitem(last=False)
 
 
 async def _recall(name: ProviderName, provider: Provider, query: RecallQuery) -> Sequence[Recollection]:

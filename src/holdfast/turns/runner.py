@@ -271,7 +271,8 @@ class TurnRunner:
         query = query_of(run.claim, run.turn, run.agent.policy.recall, said)
         if not query.text.strip():
             return False
-        found = await self._steps.raced(run, self._recaller.recall(query, run.agent.policy.recall))
+        asking = self._recaller.recall(query, run.agent.policy.recall, as_of=context.withdrawals)
+        found = await self._steps.raced(run, asking)
         if isinstance(found, Interruption):
             return False  # the interruption is detected again before the model call
         shown = shown_of(found, run.agent.policy.recall, context)
@@ -348,7 +349,7 @@ class TurnRunner:
         head_seq = run.turn.last_seq + len(entries)
         query = query_of(run.claim, run.turn, run.agent.policy.recall, said, head_seq=head_seq)
         if query.text.strip():
-            self._recaller.prefetch(query, run.agent.policy.recall)
+            self._recaller.prefetch(query, run.agent.policy.recall, as_of=run.context.withdrawals)
         added = sum(body_tokens(body) for body in entries)
         if self._pressure(run, run.context, added) is not Pressure.NONE:
             self._compressor.want(run.turn.session, run.claim.agent)
