@@ -123,7 +123,7 @@ class Links:
     """A store that is asked for the linked principals, and counts how often."""
 
     def __init__(self):
-        self.linked = ("ada", "ada-phone")
+        self.linked: tuple[str, ...] = ("ada", "ada-phone")
         self.reads = 0
 
     async def read(self, _call):
