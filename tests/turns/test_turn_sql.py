@@ -354,8 +354,9 @@ DIRECT = {"channel": "telegram", "type": "dm"}
 
 
 async def retried(driver, who, chat="room"):
-    """A retry of the last turn; whether it knew that its chat has several people."""
-    await driver.accept(driver.arrival("/retry", who=who, chat=chat, **DIRECT))
+    """A retry of the last turn, by `who` or already accepted; whether it knew that its chat has several people."""
+    if who is not None:
+        await driver.accept(driver.arrival("/retry", who=who, chat=chat, **DIRECT))
     claim = await driver.db.write(claim_mailbox(driver.node))
     mail = await driver.db.read(read_mail(claim, limit=1))
     ((again,),) = await driver.rows("select principal from turn order by opened_at desc, n desc limit 1")
@@ -375,6 +376,15 @@ async def test_a_chat_is_shared_once_an_account_retries_what_it_said_as_somebody
     assert not await retried(driver, "ada")
     await unlinked(driver, "cy")
     assert await retried(driver, "cy"), "cy reads what is answered as to ada"
+
+
+async def test_an_account_that_only_retried_while_it_was_linked_is_a_reader_once_the_link_is_taken_back(driver):
+    assert not await spoken(driver, "ada", **DIRECT)
+    await driver.accept(driver.arrival("/retry", who="bob", chat="room", **DIRECT))  # under its own name
+    await linked(driver, "bob", "ada")
+    assert not await retried(driver, None)
+    await unlinked(driver, "bob")
+    assert await spoken(driver, "ada", **DIRECT), "bob read the answer to his retry there"
 
 
 @pytest.mark.parametrize("link", [("cy", "ada"), ("ada", "cy")])

@@ -2,8 +2,8 @@
 
 Linked accounts are one person while they are linked. `mailbox.speaker` is the first account that spoke, and
 `linked_speaker` holds the accounts that spoke as the same person since. Every turn compares both, because a link may be
-revoked. The sender of a /retry reads the answer too, which is given as to the person who is answered again. A shared
-chat stays shared.
+revoked. The sender of a /retry reads the answer too, which is given as to the person who is answered again, so it
+counts as a speaker. A shared chat stays shared.
 """
 
 from holdfast.inbox.mailbox import Claim
@@ -38,11 +38,11 @@ def attend_query(claim: Claim, opening: TurnOpening) -> Query:
 
 
 def attend(claim: Claim, opening: TurnOpening, found: list[Row]) -> Script[bool]:
-    """Keep a linked account that spoke, and return whether several people have spoken in the chat."""
-    person = _person(opening.principal)
+    """Keep a linked account that spoke or retried, and return whether several people have spoken in the chat."""
     first, shared = found[0] if found else (None, 1)
-    if person is not None and person != first and not shared:
-        yield from run(LINKED_SPEAKER, mailbox=claim.mailbox, person=person)
+    accounts = {_person(opening.principal), _person(opening.retried_by)} - {None, first}
+    for account in [] if shared else sorted(filter(None, accounts)):
+        yield from run(LINKED_SPEAKER, mailbox=claim.mailbox, person=account)
     return bool(shared)
 
 
