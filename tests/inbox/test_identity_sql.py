@@ -374,6 +374,24 @@ async def test_what_waits_is_answered_at_the_new_address_of_a_migrated_chat(driv
     assert sent == [(str(place("-1001")),)]
 
 
+async def test_a_message_of_the_old_chat_that_arrives_after_the_move_is_answered_at_the_new_address(driver):
+    """A process that was cut off fetches it later than another one heard of the move."""
+    await arrive(driver, place("-1"), "hello")
+    await driver.db.write(move_chat(migration(driver)))
+    await arrive(driver, place("-1"), "late")
+    addresses = "select distinct address from inbound"
+    assert await driver.rows(addresses) == [(str(place("-1001")),)]
+    await driver.db.write(move_chat(migration(driver, old="-1001", new="-2")))
+    await driver.db.write(move_chat(migration(driver)))  # reported again
+    await arrive(driver, place("-1"), "later")
+    await arrive(driver, place("-1001"), "later still")
+    assert await driver.rows(addresses) == [(str(place("-2")),)]
+    await driver.db.write(move_chat(migration(driver, old="-2", new="-1001")))  # and back
+    for chat in ("-1", "-2", "-1001"):
+        await arrive(driver, place(chat), f"now at {chat}")
+    assert await driver.rows(addresses) == [(str(place("-1001")),)]
+
+
 async def test_a_part_of_a_chat_that_was_used_already_stays_and_is_named(driver):
     await arrive(driver, place("-1"), "hello")
     await arrive(driver, place("-1", thread="5"), "hello")

@@ -685,6 +685,7 @@ async def moves(driver: Driver) -> Verbs:
         new_mailbox=MailboxId("box_e"),
     )
     await driver.db.write(access_sql.ask_pairing(empty, policy=PairingPolicy()))
+    late = replace(driver.arrival("late", channel="telegram"), address=address["a"])
     there = replace(driver.arrival("there", channel="telegram"), address=replace(address["c"], type="group"))
     here = replace(driver.arrival("here", channel="telegram"), address=replace(address["a"], chat="d", type="group"))
     return {
@@ -694,6 +695,7 @@ async def moves(driver: Driver) -> Verbs:
         "b to a": move("b", "a"),
         "a to d": move("a", "d"),
         "b to d": move("b", "d"),
+        "accept at a": party(accept_sql.accept_message, late, LIMITS, SECRET),
         "accept at c": party(accept_sql.accept_message, there, LIMITS, SECRET),
         "accept at d": party(accept_sql.accept_message, here, LIMITS, SECRET),
         "move a to c": party(

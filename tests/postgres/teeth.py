@@ -36,6 +36,7 @@ LOCKS: dict[str, Pair] = {
     "forget_sql.SETTLED": ("forgotten", "sweep", "sweep too"),
     "identity_sql.LINKED": ("people", "unlink", "unlink too"),
     "identity_sql.LOCK_BOTH": ("people", "link again", "unlink"),
+    "identity_sql.LOCK_BOX": ("moves", "a to d", "accept at a"),
     "identity_sql.LOCK_BOXES": ("moves", "a to c", "accept at c"),
     "lane_sql.FREE": ("work", "claim", "claim elsewhere"),
     "lane_sql.WAITING": ("put_off", "hurry", "hurry too"),

@@ -48,14 +48,16 @@ select message, body_hash, state from inbound
 union all
 select message, body_hash, state from tombstone where hash = :hash"""
 # A linked principal speaks as its person; an agent never does. The hash is of the principal that the platform sent.
+# A message of a chat that has moved is answered at the new address. The mailbox is locked, so no move is under way.
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
                      kind, human, hop, body, state, reason, session, at, address, sender_name, directory, repo, token,
                      chain, request, rank)
 values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash,
         coalesce((select person from identity where principal = :principal and :is_agents = 0), :principal), :channel,
-        :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name, :directory, :repo,
-        :token, :chain, :request, :rank)"""
+        :kind, :human, :hop, :body, :state, :reason, :session, :now,
+        coalesce((select moved_to from address where address.address = :address), :address), :sender_name, :directory,
+        :repo, :token, :chain, :request, :rank)"""
 # The text of an agent message is that of its reply row, whose id is the event id. A forget request may have blanked it.
 AGENT_MESSAGE = "select length(body) from reply where id = :reply"
 GROW = """

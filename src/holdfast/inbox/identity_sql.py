@@ -49,6 +49,12 @@ OF_CHAT = "select address, mailbox_id from address where address like :pattern e
 # Unanswered messages are answered at the new address, because the platform no longer accepts the old one. A reply in
 # progress moves too, so that later replies cannot overtake it. A draft stays: at the new address its number may be
 # another message's.
+LOCK_BOX = "select id from mailbox where id = :mailbox /*lock*/"
+# The first of two moves may be reported again: it does not send the chat back.
+MOVED_TO = """
+update address set moved_to = case when address = :new then null else cast(:new as text) end
+ where (address in (:old, :new) or moved_to = :old)
+   and not exists (select 1 from address as known where known.address = :new and known.moved_to <> :old)"""
 REDIRECT_MAIL = """
 update inbound set address = :new where mailbox = :mailbox and state in ('waiting', 'in_turn') and address = :old"""
 REDIRECT_REPLIES = """
@@ -182,6 +188,8 @@ def move_chat(move: ChatMove) -> Script[Moved]:
             refused.append(new)
             continue
         aliases += [new] if outcome else []
+        yield from run(LOCK_BOX, mailbox=mailbox)  # no message is accepted between the redirection and the commit
+        yield from run(MOVED_TO, old=str(old), new=new)
         yield from run(REDIRECT_MAIL, mailbox=mailbox, old=str(old), new=new)
         yield from run(REDIRECT_REPLIES, old=str(old), new=new)
     if aliases:

@@ -23,7 +23,7 @@ from holdfast.sessions.finalisation import (
     NotEnded,
     advance,
 )
-from holdfast.store.script import Columns, Script, claim_name, one, plain, rows, run, verb
+from holdfast.store.script import Columns, Script, claim_name, many, one, plain, rows, run, verb
 
 
 class LiveMailbox(NamedTuple):
@@ -58,10 +58,10 @@ select agent, cast(:now as int8),
   from named where agent is not null"""
 # Sessions that were used since `idle_from` was written. Each is moved once per idle period, not with every turn.
 USED_SINCE = """
-update session set idle_from = active_at
- where id in (select id from session
-               where state = 'open' and agent = :agent and idle_from <= :before and active_at > :before
-               order by idle_from limit :limit /*skip locked*/)"""
+select id from session
+ where state = 'open' and agent = :agent and idle_from <= :before and active_at > :before
+ order by idle_from limit :limit"""
+MOVE_MARK = "update session set idle_from = active_at where id = :session"
 EXPIRED_SESSION = Columns(Expired, session="id")
 EXPIRED = f"""
 select {EXPIRED_SESSION} from session
@@ -152,7 +152,8 @@ def list_open_agents() -> Script[tuple[Instant, dict[AgentName, Instant]]]:
 @verb
 def find_expired_sessions(agent: AgentName, *, before: Instant, limit: int) -> Script[Sequence[Expired]]:
     """The most idle sessions of an agent that were not active after `before`."""
-    yield from run(USED_SINCE, agent=agent, before=before, limit=MOVED_MAX)
+    used = yield from rows(USED_SINCE, agent=agent, before=before, limit=MOVED_MAX)
+    yield from many(MOVE_MARK, [{"session": session} for (session,) in sorted(used)])
     return (yield from EXPIRED_SESSION.rows(EXPIRED, agent=agent, before=before, limit=limit))
 
 

@@ -13,6 +13,7 @@ from holdfast.testing.platform import Platform
 from holdfast.testing.retrying_client import RetryingClient
 from holdfast.testing.workload import CHATS, HORIZON_MS, SENDERS, Chat, Say, mark_of
 
+ROW_S = 0.001  # the precision of times in the store
 LINKS_MAX = 8  # pairs of a link and its end
 TALKER, OTHERS = "ada", ("bob", "cy")  # the person who talks most, to whom others are mostly linked
 TO_THE_TALKER = 0.8
@@ -41,7 +42,11 @@ class IdentityLog:
     moved: Moved | HoldfastError | None = None
 
     def may_be_one(self, one: str, other: str, since_s: float, until_s: float) -> bool:
-        """Whether the two may have been linked at some time of the span. Chains have one step."""
+        """Whether the two may have been linked at some time of the span. Chains have one step.
+
+        The span comes from rows, whose times are whole milliseconds.
+        """
+        since_s, until_s = since_s - ROW_S, until_s + ROW_S
         begun: float | None = None  # since when they may be linked
         for change in self.changes:
             if {change.principal, change.person} != {one, other}:
