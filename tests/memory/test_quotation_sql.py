@@ -220,6 +220,21 @@ async def test_providers_erase_what_a_deleted_session_had_since_they_were_overhe
     assert [parcel.id in erased for parcel in sent] == [False, True]
 
 
+async def test_providers_erase_a_deleted_session_from_the_first_recollection_on(driver):
+    """The person did not speak there, but what memory showed may have held their words."""
+    driver.policies = EACH
+    await driver.talk(f"{CANARY}", "ok", chat="den")
+    before = await driver.talk("good morning", "good morning", who="bob")
+    quoting = await recall_in(driver, f"ada said {CANARY}")
+    await driver.talk("and?", f"it was {CANARY}", who="bob")
+    sent = {parcel.turns[0].n: parcel.id for parcel in await carry_all(driver) if parcel.session == quoting.session}
+    assert before.session == quoting.session
+    await driver.command(await driver.delete_text(quoting.session, "bob"), who="bob")
+    await driver.db.write(begin_forgetting(person()))
+    erased = {one for parcel in await carry_all(driver) for one in parcel.erasure.deliveries}
+    assert {n for n, delivery in sent.items() if delivery in erased} == {*sent} - {before.n}
+
+
 async def test_a_deleted_session_in_which_they_did_not_speak_stays_at_the_providers(driver):
     driver.policies = EACH
     await driver.talk(f"{CANARY}", "ok", chat="den")

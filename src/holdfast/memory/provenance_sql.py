@@ -77,6 +77,12 @@ select min(first), min(forked) from (
    where inbound.session = :session and inbound.principal = :person and inbound.turn is null
      and inbound.state <> 'command'
    group by inbound.message) as heard"""
+# The first turn of each deleted session that was shown a recollection: no row tells whose words it held.
+RECALLED = """
+select session.id, min(entry.turn) from session join entry on entry.session = session.id
+ where session.agent = :agent and session.state = 'deleted'
+   and entry.kind in ('observed', 'recall') and entry.kind = 'recall'
+ group by session.id"""
 PASSED_ON = "select session, turn from inbound where message = :message and session is not null and turn is not null"
 UNREADABLE = """
 with recursive line (id) as (
@@ -301,8 +307,9 @@ def find_unreadable(trail: Trail) -> Script[None]:
     """Add to the trail the turns of sessions that were deleted before the request.
 
     A deletion blanks the journal but not the providers, so whether an answer to another person repeats the forgotten
-    words can no longer be determined. The rows still have the principal of each turn and message, so the providers
-    erase every turn of the session, and of its branches, from the first one that could know the words.
+    words can no longer be determined. The rows still have the principal of each turn and message, and which turns were
+    shown a recollection, so the providers erase every turn of the session, and of its branches, from the first one that
+    could know the words.
     """
     known: list[tuple[SessionId, int, int]] = []
     heard = {session for session, found in trail.sessions.items() if found.agent in trail.agents}
@@ -312,6 +319,8 @@ def find_unreadable(trail: Trail) -> Script[None]:
         for session in sorted(heard):
             first, forked = (yield from one(HEARD_FROM, session=session, person=person)) or (None, None)
             known += [(session, first, forked)] if first is not None else []
+    for agent in sorted(trail.agents):
+        known += [(SessionId(session), n, n) for session, n in (yield from rows(RECALLED, agent=agent))]
     for message in sorted(trail.mail):
         known += [(SessionId(session), n, n) for session, n in (yield from rows(PASSED_ON, message=message))]
     for session, first, forked in known:
