@@ -8,6 +8,7 @@ import asyncio
 from collections import defaultdict
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,10 @@ from holdfast.kernel.machine import AsyncTasks
 from holdfast.kernel.retry import CircuitBreaker
 from holdfast.memory import recaller as module
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.naming import CallerDirectory, NamingInputs
 from holdfast.memory.provider import Capabilities
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
-from holdfast.memory.recaller import Recaller
+from holdfast.memory.recaller import Recaller, query_of
 from holdfast.testing import ManualClock, SeededEntropy
 
 FERN, SLOW = AgentName("fern"), Provider("slow")
@@ -169,3 +170,18 @@ async def test_the_links_of_a_limited_number_of_people_are_kept(monkeypatch):
         await world.recaller.recall(replace(query(1), key=key), POLICY, as_of=1)
     assert (links.reads, len(world.recaller._kin)) == (4, 2)
     world.recaller.close()
+
+
+@pytest.mark.parametrize(("summary", "shows"), [(None, True), ("what was said before", False)])
+def test_a_query_says_whether_the_context_shows_the_whole_session(summary, shows):
+    turn: Any = SimpleNamespace(
+        first_seq=4,
+        session=SessionId("s"),
+        epoch=1,
+        principal=Principal("ada"),
+        shared=False,
+        where=CallerDirectory(),
+    )
+    claim: Any = SimpleNamespace(agent=FERN, address="agent:fern:http:dm:ada")
+    context: Any = SimpleNamespace(summary=summary)
+    assert query_of(claim, turn, POLICY, [], context).shows_session is shows

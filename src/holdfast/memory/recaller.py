@@ -242,14 +242,29 @@ def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPo
 
 
 def query_of(
-    claim: Claim, turn: Turn, policy: RecallPolicy, said: Sequence[Entry], *, head_seq: int | None = None
+    claim: Claim,
+    turn: Turn,
+    policy: RecallPolicy,
+    said: Sequence[Entry],
+    context: Context,
+    *,
+    head_seq: int | None = None,
 ) -> RecallQuery:
     """The recall query of a turn; with `head_seq`, that of the next turn."""
     head = turn.first_seq - 1 if head_seq is None else head_seq
     key = RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal)
     text = "\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid))
     group = is_chat_alone(claim.address, turn.principal, shared=turn.shared)
-    return recall.make_query(key, text, policy, agent=claim.agent, address=claim.address, where=turn.where, group=group)
+    return recall.make_query(
+        key,
+        text,
+        policy,
+        agent=claim.agent,
+        address=claim.address,
+        where=turn.where,
+        group=group,
+        shows_session=context.summary is None,
+    )
 
 
 def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Context | None) -> Recalled | None:

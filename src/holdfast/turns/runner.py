@@ -268,7 +268,7 @@ class TurnRunner:
         run.remembered = True
         if not self._recaller.is_able(run.claim.agent, run.agent.policy.recall):
             return False
-        query = query_of(run.claim, run.turn, run.agent.policy.recall, said)
+        query = query_of(run.claim, run.turn, run.agent.policy.recall, said, context)
         if not query.text.strip():
             return False
         asking = self._recaller.recall(query, run.agent.policy.recall, as_of=context.withdrawals)
@@ -347,7 +347,7 @@ class TurnRunner:
         """Prefetch recall for the next turn, and request a summary if the context is near its limit."""
         said = _entries_of(run.turn, run.context)
         head_seq = run.turn.last_seq + len(entries)
-        query = query_of(run.claim, run.turn, run.agent.policy.recall, said, head_seq=head_seq)
+        query = query_of(run.claim, run.turn, run.agent.policy.recall, said, run.context, head_seq=head_seq)
         if query.text.strip():
             self._recaller.prefetch(query, run.agent.policy.recall, as_of=run.context.withdrawals)
         added = sum(body_tokens(body) for body in entries)

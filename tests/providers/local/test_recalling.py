@@ -191,6 +191,36 @@ async def test_a_delivery_writes_the_postings_of_many_lines_at_once(tmp_path):
     await guest.provider.close()
 
 
+def elsewhere(query, found):
+    return [one for one in found if one.session != query.key.session]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("waiting", [1, 25, 1_000])
+async def test_a_query_whose_context_shows_its_session_misses_nothing_from_elsewhere(
+    tmp_path, monkeypatch, seed, waiting
+):
+    monkeypatch.setattr(index_writer, "FRESH_MAX", waiting)
+    async for db, query, found in searches(tmp_path, seed):
+        shown = IndexSearch(db, replace(query, shows_session=True), NOW).best(LOCAL, 50)
+        assert elsewhere(query, shown) == elsewhere(query, found)
+
+
+@pytest.mark.parametrize("waiting", [1, 1_000])
+async def test_a_person_who_said_nothing_elsewhere_costs_no_search(tmp_path, monkeypatch, waiting):
+    monkeypatch.setattr(index_writer, "FRESH_MAX", waiting)
+    guest = Guest(open_local(tmp_path))
+    await guest.keep(guest.said("my kayak is yellow", place=of("ada")), guest.said("so is mine", place=of("bob")))
+    query = asked_by(of("ada"), "which colour is my kayak?", shows_session=True)
+    assert await guest.provider.recall(replace(query, shows_session=False))
+    with monkeypatch.context() as patch:
+        patch.delattr(IndexSearch, "question")
+        assert await guest.provider.recall(query) == []
+    await guest.keep(guest.said("the green kayak leaks", place=of("ada", "check:dm:elsewhere")))
+    assert "the green kayak leaks" in [one.text for one in await guest.provider.recall(query)]
+    await guest.provider.close()
+
+
 async def test_a_question_needs_no_thread_once_the_index_is_open(tmp_path, monkeypatch):
     guest = await talk(tmp_path, 10)
     threads = count()
@@ -278,8 +308,8 @@ class Gossip:
         )
 
 
-async def answers(folder, seed, questions=15):
-    """What comes of each question, and what a search of everything brings."""
+async def searches(folder, seed, questions=15):
+    """Questions of several people, and what is found for each."""
     provider, gossip = open_local(folder), Gossip(seed)
     parcels = [gossip.parcel() for _ in range(60)]
     for first in range(0, 60, 20):  # several segments of the index
@@ -289,8 +319,14 @@ async def answers(folder, seed, questions=15):
     assert db is not None
     for _ in range(questions):
         query = gossip.query()
-        yield query, IndexSearch(db, query, NOW).best(LOCAL, 50), Everything(db, query, NOW).best(LOCAL, 50)
+        yield db, query, IndexSearch(db, query, NOW).best(LOCAL, 50)
     await provider.close()
+
+
+async def answers(folder, seed):
+    """What comes of each question, and what a search of everything brings."""
+    async for db, query, found in searches(folder, seed):
+        yield query, found, Everything(db, query, NOW).best(LOCAL, 50)
 
 
 @pytest.mark.parametrize("seed", range(5))

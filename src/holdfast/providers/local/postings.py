@@ -164,6 +164,7 @@ class AskedScopes(NamedTuple):
     full: tuple[int, ...]  # every line is visible
     partial: tuple[int, ...]  # some lines may not be visible
     total: int  # approximate number of lines
+    here: int = 0  # of these, lines of the query's session
 
 
 @lru_cache(maxsize=4_096)
@@ -193,7 +194,8 @@ def asked_scopes(db: apsw.Connection, query: RecallQuery) -> AskedScopes:
     full = dict(found[name] for name in named.full if name in found)
     partial = [found[name] for name in named.partial if name in found]
     some = {scope: lines for scope, lines in (*partial, *parts.items()) if scope not in full}
-    return AskedScopes(tuple(full), tuple(some), sum(full.values()) + sum(some.values()))
+    _, here = found.get(named.wholes[0], (0, 0))
+    return AskedScopes(tuple(full), tuple(some), sum(full.values()) + sum(some.values()), here)
 
 
 def all_scopes(db: apsw.Connection, agent: str) -> AskedScopes:

@@ -3,6 +3,8 @@
 Rule 1: every statement that reads lines holds the boundaries of memory/recall.py (`_VISIBLE`). The scopes of
         postings.py skip nearly all lines outside them, so the cost of a query does not grow with other people's lines.
 Rule 2: a query reads a limited number of postings and lines, however many there are.
+Rule 3: a person who has said nothing elsewhere is answered from the context, which shows their session: nothing is
+        searched.
 
 Visible lines: those of the same agent in the same session or chat; the asker's private turns, anywhere but in a group
 (or there too, if the operator allows it); in private also the asker's own turns in groups with their answers, and no
@@ -47,6 +49,9 @@ _LINES = f"""
 select {_COLUMNS} from json_each(:ids) as wanted cross join line on line.id = wanted.value where {_VISIBLE}
 """  # noqa: S608 - our own constants
 _FRESH = f"select {_COLUMNS} from fresh cross join line on line.id = fresh.id where {_VISIBLE}"  # noqa: S608
+_FRESH_ELSEWHERE = f"""
+select 1 from fresh cross join line on line.id = fresh.id where line.session != :session and {_VISIBLE} limit 1
+"""  # noqa: S608
 _SEEN = f"""
 select line.id from json_each(:ids) as wanted cross join line on line.id = wanted.value where {_VISIBLE}
 """  # noqa: S608
@@ -75,7 +80,10 @@ class IndexSearch:
 
     def ranked(self) -> list[tuple[float, int]]:
         """Score and id of the lines with a score, best first."""
-        question, scopes = self.question(), asked_scopes(self.db, self.query)
+        scopes = asked_scopes(self.db, self.query)
+        if self.query.shows_session and scopes.total <= scopes.here and not self._has_fresh_elsewhere():
+            return []  # every visible line is in the context already
+        question = self.question()
         fresh = list(self._read(_FRESH))
         total = scopes.total + len(fresh)
         matches = self._matches(question, scopes, fresh)
@@ -89,6 +97,10 @@ class IndexSearch:
         lines |= {line.id: line for line in self._read(_LINES, ids=json.dumps(more))} if more else {}
         judged = [lines[line] for line in promising if line in lines]
         return sorted((ranking.final_score(line, scores[line.id], question) for line in judged), reverse=True)
+
+    def _has_fresh_elsewhere(self) -> bool:
+        """Whether a line without postings is visible that is not of the query's session."""
+        return self.db.execute(_FRESH_ELSEWHERE, self._scope).fetchone() is not None
 
     def _matches(
         self, question: ranking.ParsedQuestion, scopes: AskedScopes, fresh: Sequence[ranking.IndexedLine]
