@@ -42,7 +42,7 @@ class WordOrigin:
     mailbox: str
     session: str
     in_group: bool
-    in_company: bool = False  # the chat has turns of several people
+    in_company: bool = False  # several people have spoken or retried in the chat
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,16 @@ class Archive:
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self._heard: dict[str, list[tuple[int, str]]] = {}  # by chat: the beginning and the principal of each turn
-        for row in evidence.rows["turn"]:
-            if not row["principal"].startswith("agent:"):
-                self._heard.setdefault(row["mailbox"], []).append(
-                    (row["opened_at"], row["principal"].removeprefix(ROOM))
-                )
+        opened = {(row["session"], row["n"]): row["opened_at"] for row in evidence.rows["turn"]}
+        spoken = [(row["mailbox"], row["opened_at"], row["principal"]) for row in evidence.rows["turn"]]
+        spoken += [  # the sender of a /retry, which alone of all commands opens a turn, was there before that turn
+            (row["mailbox"], opened[row["session"], row["turn"]] - 1, row["principal"])
+            for row in evidence.rows["inbound"]
+            if row["kind"] == "command" and (row["session"], row["turn"]) in opened
+        ]
+        for mailbox, at, principal in spoken:
+            if not principal.startswith("agent:"):
+                self._heard.setdefault(mailbox, []).append((at, principal.removeprefix(ROOM)))
         rows = {row["event_id"]: row for row in evidence.rows["inbound"]}
         self.origins = {
             mark[1:]: self._origin(mark, sent, rows[sent.say.event_id])
@@ -131,7 +136,7 @@ class Archive:
         return WordOrigin(mark, people, row["mailbox"], row["session"] or "", sent.say.chat.type != "dm", in_company)
 
     def _others_spoke(self, mailbox: str, sender: str, before_ms: int) -> bool:
-        """Whether a person who was never linked to the sender had a turn in the chat."""
+        """Whether a person who was never linked to the sender had a turn in the chat, or retried one."""
         ever = self.people(sender, 0, float("inf"))
         return any(who not in ever for at, who in self._heard.get(mailbox, []) if at < before_ms)
 
