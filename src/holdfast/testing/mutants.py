@@ -191,7 +191,7 @@ def double_reply() -> Sequence[Patch]:
     return [(turn_sql, "insert_reply", broken)]
 
 
-@mutant("I2", budget=240, first=9)
+@mutant("I2", budget=240, first=23)
 def resume_repeats_tool() -> Sequence[Patch]:
     """A resumed turn runs a tool again although it may have taken effect."""
 

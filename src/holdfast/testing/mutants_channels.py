@@ -152,7 +152,7 @@ def draft_left_standing() -> Sequence[Patch]:
     return [(reply_sql, "hand_over", broken)]
 
 
-@mutant("I24", "I10", budget=120, area=DRAFTS, first=681)
+@mutant("I24", "I10", budget=120, area=DRAFTS, first=321)
 def reply_before_the_last_edit() -> Sequence[Patch]:
     """A reply replaces a draft while an edit of the draft may still arrive."""
     free = (

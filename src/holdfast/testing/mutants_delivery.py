@@ -167,7 +167,7 @@ def _with_naming(moved: Any) -> Sequence[Patch]:  # noqa: ANN401
     return [(lane_sql, "parcel_of", broken)]
 
 
-@mutant("I7", budget=40, first=17)
+@mutant("I7", budget=40, first=23)
 def quiet_ignored() -> Sequence[Patch]:
     """A delivery that has not landed yet is resent although it may still arrive."""
     honest = after_asking
@@ -199,11 +199,13 @@ def global_prefetch_slot() -> Sequence[Patch]:
     """Prefetched recollections are shown to the next speaker, as in the incident."""
     honest = Recaller.recall
 
-    async def broken(self: Recaller, query: RecallQuery, policy: RecallPolicy) -> RecallOutcome:
+    async def broken(
+        self: Recaller, query: RecallQuery, policy: RecallPolicy, *, as_of: int | None = None
+    ) -> RecallOutcome:
         kept = self._prefetched
         if kept:
             kept[query.key] = kept.popitem()[1]
-        return await honest(self, query, policy)
+        return await honest(self, query, policy, as_of=as_of)
 
     return [(Recaller, "recall", broken)]
 

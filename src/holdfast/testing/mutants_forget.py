@@ -48,13 +48,13 @@ def forget_skips_summaries() -> Sequence[Patch]:
     return [(forget_person_sql, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
 
 
-@mutant("I16", budget=30, forgets=True, first=21)
+@mutant("I16", budget=30, forgets=True, first=34)
 def forget_lets_models_finish() -> Sequence[Patch]:
     """A summary of the words that is in progress is committed."""
     return [(forget_person_sql, "VOID_CONTEXTS", "select 1 where :session = :first")]
 
 
-@mutant("I16", budget=40, forgets=True, first=4)
+@mutant("I16", budget=40, forgets=True, first=17)
 def forget_lets_turns_run() -> Sequence[Patch]:
     """An open turn of the person continues, and its answer is journaled."""
 
@@ -152,7 +152,7 @@ def forget_keeps_what_was_deleted() -> Sequence[Patch]:
     return [(forget_sql, "find_unreadable", broken)]
 
 
-@mutant("I16", budget=60, forgets=True, first=1486)
+@mutant("I16", budget=60, forgets=True, first=78)
 def forget_leaves_contexts_in_memory() -> Sequence[Patch]:
     """Another process continues with the context and the recollections that it read before."""
 

@@ -95,7 +95,7 @@ def asked_ahead_for_fewer_readers() -> Sequence[Patch]:
     return [(recaller._Asked, "is_like", lambda asked, other: asked.kin == other.kin)]  # noqa: SLF001
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS, first=883)
+@mutant("I33", budget=60, area=Area.STRANGERS, first=1152)
 def listed_notes_stay_shown() -> Sequence[Patch]:
     """Notes that the tool listed for one speaker are shown to the next one who speaks in the chat."""
     return [(context, "_lists_notes", lambda _result: False)]
