@@ -170,7 +170,7 @@ def forgetting_reaches_one_agent() -> Sequence[Patch]:
     return [(forget_sql, "_agents", broken)]
 
 
-@mutant("I15", budget=80, first=7384)
+@mutant("I15", budget=80, first=9948)
 def finishing_claims_have_no_name() -> Sequence[Patch]:
     """A finalisation whose claim was not answered stays claimed for as long as its node lives."""
     honest = finalisation_sql.claim_finalisation.script
