@@ -14,6 +14,7 @@ from holdfast.kernel.errors import ClaimLost, FinalisationNotFound, InvariantBro
 from holdfast.kernel.ids import AgentName, Instant, NodeId
 from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory, read_memory
+from holdfast.sessions import finalisation_sql
 from holdfast.sessions.extraction import Notes, Unusable, decode_result, parse_answer
 from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
 from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishStep, NotEnded
@@ -216,6 +217,17 @@ async def test_a_session_in_use_is_moved_once_by_the_search_and_expires_when_it_
     driver.clock.advance(1_000)
     found = await driver.db.write(find_expired_sessions(FERN, before=Instant(began + 1_000), limit=9))
     assert [each.session for each in found] == [used]
+
+
+async def test_a_session_in_use_does_not_expire_while_its_mark_is_behind(driver, monkeypatch):
+    """One search moves a limited number of marks."""
+    monkeypatch.setattr(finalisation_sql, "MOVED_MAX", 0)
+    idle, used = await driver.chat("one", chat="a"), await driver.chat("one", chat="b")
+    began = driver.clock.now()
+    driver.clock.advance(1_000)
+    assert await driver.chat("two", chat="b") == used
+    found = await driver.db.write(find_expired_sessions(FERN, before=Instant(began + 500), limit=9))
+    assert [each.session for each in found] == [idle]
 
 
 async def test_the_agents_with_open_sessions_are_named_once(driver):
