@@ -151,12 +151,18 @@ async def test_a_loop_that_stops_claims_no_more(porter):
     assert porter.asked == []
 
 
-async def test_a_loop_that_stops_serves_the_claim_that_is_being_made(porter):
+async def claiming(porter):
+    """A step whose claim is asked for and not answered yet."""
     porter.waiting["a"].append("letter")
     porter.notifier.wake(Topic.DELIVERY, "a")
     porter.counter.clear()
     stepping = asyncio.create_task(porter.step())
     await porter.asking.wait()
+    return stepping
+
+
+async def test_a_loop_that_stops_serves_the_claim_that_is_being_made(porter):
+    stepping = await claiming(porter)
     porter.stopping = True
     draining = asyncio.create_task(porter.drain(60_000))
     for _ in range(5):
@@ -168,11 +174,7 @@ async def test_a_loop_that_stops_serves_the_claim_that_is_being_made(porter):
 
 
 async def test_a_claim_that_is_not_answered_is_waited_for_no_longer_than_the_grace_period(porter):
-    porter.waiting["a"].append("letter")
-    porter.notifier.wake(Topic.DELIVERY, "a")
-    porter.counter.clear()
-    stepping = asyncio.create_task(porter.step())
-    await porter.asking.wait()
+    stepping = await claiming(porter)
     await porter.drain(0)
     stepping.cancel()
     assert porter.served == []
