@@ -13,8 +13,7 @@ import holdfast
 from bench.ours.conversations import SAID, Answers, Holdfast
 from bench.usage import cpu_s
 from bench.work import Task, in_parallel
-from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Unreachable
-from holdfast.memory.naming import PerSession
+from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, PerSession, Unreachable
 from holdfast.memory.provider import Capabilities, Configured, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
 

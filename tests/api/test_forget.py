@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 
 from holdfast.cli.commands import app
 from holdfast.kernel.errors import ForgetNotFound, InvalidInput
-from holdfast.memory.delivery import Delivered, Landing, Refused
+from holdfast.memory.delivery import Delivered, Landing, PerSession, Refused
 from holdfast.memory.forgetter import scrub_forgotten
-from holdfast.memory.naming import PerSession
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AgentPolicy

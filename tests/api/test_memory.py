@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast.cli.commands import app
 from holdfast.kernel.errors import ConfigInvalid, InvalidInput
-from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Refused
-from holdfast.memory.naming import PerSession
+from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, PerSession, Refused
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.memory.settle_sql import settle_lanes

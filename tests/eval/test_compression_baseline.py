@@ -18,8 +18,7 @@ from holdfast.eval.compression import CompressionReport, EvaluationPlan, measure
 from holdfast.eval.compression.report import fallen
 from holdfast.kernel.errors import ModelFailed, ProviderFailed
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Unreachable
-from holdfast.memory.naming import PerSession
+from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, PerSession, Unreachable
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.models.extractive_summary import EARLIER, SummaryLines

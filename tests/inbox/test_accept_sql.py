@@ -10,7 +10,7 @@ import pytest
 from holdfast.inbox.accept_sql import accept_message, was_accepted
 from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import Accepted, Conflict, Duplicate, Limits, MailboxFull, MessageState, TooMany
-from holdfast.memory.naming import NOWHERE, CallerDirectory
+from holdfast.memory.delivery import NOWHERE, CallerDirectory
 from holdfast.sessions.history_sql import find_mailbox, trace_message
 from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.store.upkeep_sql import load_secret, prune_messages

@@ -9,7 +9,7 @@ Rules: R1.
 
 import pytest
 
-from holdfast.memory.naming import PerAddress
+from holdfast.memory.delivery import PerAddress
 from holdfast.turns.policy import AgentPolicy, ExpiryPolicy
 from tests.support.fakes import Gate, the_session
 from tests.support.memory_provider import Service, units

@@ -1,4 +1,7 @@
-"""Each turn that counts becomes due for a provider exactly once, and no unit mixes people or places."""
+"""Each turn that counts becomes due for a provider exactly once, and no unit mixes people or places.
+
+A place is one per session or one per chat, and no writer is left without one.
+"""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -6,8 +9,16 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.ids import Principal, Provider
-from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
+from holdfast.kernel.ids import AgentName, Principal, Provider, SessionId
+from holdfast.memory.delivery import (
+    DeliveryPolicy,
+    NamingInputs,
+    PerAddress,
+    PerSession,
+    TurnSpan,
+    Unit,
+    due_units,
+)
 
 EVERY_TURN = DeliveryPolicy(provider=Provider("local"))
 
@@ -85,3 +96,26 @@ def test_an_undone_turn_splits_the_unit_around_it():
 
     units = due_units([turn(1), turn(2, undone=True), turn(3), turn(4)], EVERY_TURN, boundary=False)
     assert [(unit.from_turn, unit.through_turn) for unit in units] == [(1, 1), (3, 4)]
+
+
+# --- places ------------------------------------------------------------------------------------------
+
+HERE = "agent:main:telegram:dm:7"
+
+
+def inputs(session: str, address: str) -> NamingInputs:
+    return NamingInputs(
+        agent=AgentName("main"), session=SessionId(session), principal=Principal("ada"), address=address
+    )
+
+
+def test_a_chat_keeps_its_place_in_every_session():
+    assert PerAddress().place(inputs("ses_1", HERE)) == PerAddress().place(inputs("ses_2", HERE)) == HERE
+
+
+def test_a_writer_without_a_chat_has_a_place_per_session():
+    assert PerAddress().place(inputs("ses_1", "")) == "ses_1"
+
+
+def test_a_session_has_its_own_place_in_any_chat():
+    assert PerSession().place(inputs("ses_1", HERE)) == PerSession().place(inputs("ses_1", "")) == "ses_1"

@@ -13,6 +13,7 @@ from holdfast.memory.delivery import (
     Delivered,
     DeliveryState,
     Landing,
+    NamingInputs,
     Op,
     Parcel,
     SaidTurn,
@@ -22,7 +23,6 @@ from holdfast.memory.delivery import (
 )
 from holdfast.memory.delivery_call import HURRIED_MAX, ProviderDelivery
 from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey, Package
-from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import Capabilities
 from holdfast.testing import ManualClock
 from tests.support.ports import VerbMethods, make_ports

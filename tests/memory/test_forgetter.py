@@ -6,11 +6,10 @@ import pytest
 
 from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Principal
 from holdfast.kernel.notifier import Topic
-from holdfast.memory.delivery import Op
+from holdfast.memory.delivery import Op, PerAddress
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.memory.forgetter import scrub_forgotten
-from holdfast.memory.naming import PerAddress
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from tests.support.memory_provider import Service
 from tests.support.memory_world import say, shelf

@@ -11,6 +11,7 @@ from holdfast.memory.delivery import (
     Delivered,
     DeliveryState,
     Landing,
+    NamingInputs,
     Op,
     Outcome,
     Parcel,
@@ -33,7 +34,6 @@ from holdfast.memory.lane import (
     settle_all,
     too_early,
 )
-from holdfast.memory.naming import NamingInputs
 
 POLICY = DispatchPolicy()
 WELL = Wellness(healthy=True, failing_share=0.05)

@@ -3,9 +3,8 @@
 import pytest
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Principal, Provider, SessionId
-from holdfast.memory.delivery import MemoryNote, Op, Parcel
+from holdfast.memory.delivery import MemoryNote, NamingInputs, Op, Parcel
 from holdfast.memory.lane import may_pass
-from holdfast.memory.naming import NamingInputs
 
 NAMING = NamingInputs(agent=AgentName("fern"), session=SessionId("s"), principal=Principal("ada"))
 

@@ -17,8 +17,8 @@ from holdfast.kernel.ids import AgentName, Principal, Provider, SessionId
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.kernel.retry import CircuitBreaker
 from holdfast.memory import recaller as module
+from holdfast.memory.delivery import CallerDirectory, NamingInputs
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.naming import CallerDirectory, NamingInputs
 from holdfast.memory.provider import Capabilities
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
 from holdfast.memory.recaller import Recaller, query_of

@@ -18,7 +18,7 @@ from holdfast.inbox.message import Accepted, Arrival
 from holdfast.kernel.ids import AgentName, OperationId, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.machine import AsyncTasks
-from holdfast.memory.naming import NamingInputs, PerSession
+from holdfast.memory.delivery import NamingInputs, PerSession
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.provider import Capabilities, Configured, Provider, Providers
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, Recollection

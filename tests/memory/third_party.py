@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.kernel.errors import ConfigInvalid
-from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel
-from holdfast.memory.naming import PerAddress
+from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel, PerAddress
 from holdfast.memory.provider import Capabilities, Configured, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
 

@@ -31,10 +31,9 @@ from holdfast.kernel.ids import (
     SessionId,
 )
 from holdfast.memory import backfill_sql, cursor_sql, forget_sql, lane_sql, notes_sql, settle_sql
-from holdfast.memory.delivery import DeliveryPolicy, DeliveryState
+from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, PerAddress
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.lane import LaneKey, Settlement
-from holdfast.memory.naming import PerAddress
 from holdfast.memory.notes import MemoryBatch, MemoryUndo, MemoryVerb, NoteChange, Target
 from holdfast.memory.settle_sql import settle_lanes
 from holdfast.outbox import draft_sql, reply_sql

@@ -7,9 +7,9 @@ from holdfast.inbox.channels import ChannelKey, Channels
 from holdfast.kernel.errors import AgentNotFound
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.kernel.machine import SystemEntropy
+from holdfast.memory.delivery import PerAddress
 from holdfast.memory.dispatcher import Dispatcher
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.naming import PerAddress
 from holdfast.memory.provider import Capabilities, Configured, Providers
 from holdfast.outbox.reply_sender import ReplySender
 from holdfast.turns.policy import AgentPolicy

@@ -19,8 +19,7 @@ from holdfast.kernel.ids import (
     ReplyId,
     SessionId,
 )
-from holdfast.memory.delivery import DeliveryPolicy
-from holdfast.memory.naming import PerAddress
+from holdfast.memory.delivery import DeliveryPolicy, PerAddress
 from holdfast.sessions.command import parse_command
 from holdfast.sessions.command_rights import Rank, delete_word
 from holdfast.sessions.command_sql import run_command

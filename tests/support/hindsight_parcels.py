@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
-from holdfast.memory.delivery import Erasure, MemoryNote, Op, Parcel, SaidTurn, SpokenLine
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import Erasure, MemoryNote, NamingInputs, Op, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.provider import ProviderSetup
 from holdfast.memory.recall import RecallKey, RecallQuery
 from holdfast.providers.hindsight import make_hindsight

@@ -8,8 +8,18 @@ from typing import Any, TypeVar
 
 from holdfast.inbox.address import Address
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
-from holdfast.memory.delivery import Delivered, Erasure, Landing, MemoryNote, Op, Outcome, Parcel, SaidTurn, SpokenLine
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import (
+    Delivered,
+    Erasure,
+    Landing,
+    MemoryNote,
+    NamingInputs,
+    Op,
+    Outcome,
+    Parcel,
+    SaidTurn,
+    SpokenLine,
+)
 from holdfast.memory.provider import ProviderSetup
 from holdfast.memory.recall import RecallKey, RecallQuery
 from holdfast.providers.honcho import make_honcho

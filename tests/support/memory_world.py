@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 import apsw
 
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.memory.delivery import DeliveryView
+from holdfast.memory.delivery import DeliveryView, PerSession
 from holdfast.memory.lane import DispatchPolicy
-from holdfast.memory.naming import PerSession
 from holdfast.memory.notes_service import NotesService
 from holdfast.memory.provider import Configured, Providers
 from holdfast.runtime.app import DATABASE

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.kernel.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
 from holdfast.kernel.ids import SessionId
-from holdfast.memory.naming import CallerDirectory
+from holdfast.memory.delivery import CallerDirectory
 from holdfast.sessions.history_sql import read_session
 from holdfast.turns.record_sql import record_turn
 from tests.support.driver import record

@@ -13,7 +13,7 @@ from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import OperationId, Principal
-from holdfast.memory.naming import NOWHERE
+from holdfast.memory.delivery import NOWHERE
 from holdfast.sessions.history_sql import find_mailbox, list_entries, read_session, trace_message
 from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns.context_sql import read_context

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from holdfast.kernel.errors import InvalidInput
-from holdfast.memory.naming import NOWHERE, CallerDirectory
+from holdfast.memory.delivery import NOWHERE, CallerDirectory
 
 PATH_CHARS_MAX = 4_096
 MARK = ".git"  # a directory, or a file in a worktree

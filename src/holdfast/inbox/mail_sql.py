@@ -5,7 +5,7 @@ from holdfast.inbox.mailbox import Claim, Mail, SessionHead
 from holdfast.inbox.message import Inbound, MessageKind, MessageState
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import Instant, MessageId, Principal, SessionId
-from holdfast.memory.naming import CallerDirectory
+from holdfast.memory.delivery import CallerDirectory
 from holdfast.store.script import Query, Row, Script, together, verb
 from holdfast.turns.fence_sql import stands
 from holdfast.turns.read_turn_sql import read_turn

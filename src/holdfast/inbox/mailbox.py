@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from holdfast.inbox.agent_chain import Chain
 from holdfast.inbox.message import Inbound, MessageKind
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, NodeId, Principal, SessionId
-from holdfast.memory.naming import CallerDirectory
+from holdfast.memory.delivery import CallerDirectory
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.turn import Turn
 

@@ -24,7 +24,7 @@ from holdfast.kernel.errors import (
     RateLimited,
 )
 from holdfast.kernel.ids import Instant, MailboxId, MessageId, Principal, ReplyId, SessionId
-from holdfast.memory.naming import NOWHERE, CallerDirectory
+from holdfast.memory.delivery import NOWHERE, CallerDirectory
 from holdfast.sessions.command import Command, meant_by, parse_command
 from holdfast.sessions.command_rights import Rank
 from holdfast.turns.journal import UserSaid

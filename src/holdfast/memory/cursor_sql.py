@@ -9,8 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
-from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
-from holdfast.memory.naming import NamingInputs, PerAddress
+from holdfast.memory.delivery import DeliveryPolicy, NamingInputs, PerAddress, TurnSpan, Unit, due_units
 from holdfast.store.script import Columns, Query, Row, Script, many, one, rows, run, verb
 from holdfast.turns.journal import Entry, Undone
 from holdfast.turns.journal_sql import chain, undos

@@ -1,4 +1,4 @@
-"""Deliveries: the units that are due for a provider, the parcels it gets, and the outcomes of an attempt.
+"""Deliveries: the units that are due for a provider, their places there, the parcels it gets, and the outcomes.
 
 Rule 1: a unit is a range of a stream, never a copy. It never spans a change of place or principal (D18).
 Rule 2: scheduling moves `scheduled_seq` by compare-and-set; entries beyond it are pending by definition, so there is
@@ -6,17 +6,18 @@ Rule 2: scheduling moves `scheduled_seq` by compare-and-set; entries beyond it a
 Rule 3: scheduling skips an undone turn; a boundary schedules all pending turns.
 Rule 4: the settled mark moves when the provider acknowledges. A delivery that may have landed is uncertain, and the
         provider is asked before anything is resent (D20). Unreachable never parks; refused parks at once (D21).
+Rule 5: a place is a pure function of inputs that are stored with the turn, so it never depends on later events (D18).
+        Inputs that must stay separate never get equal names (R17).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
-from holdfast.memory.naming import Naming, NamingInputs, PerSession
 
 
 class Op(Enum):
@@ -45,6 +46,65 @@ def delivery_state(text: str | None) -> str | None:
     if text is not None and text not in known:
         raise InvalidInput(f"there is no delivery state {text[:40]!r}; there are {', '.join(known)}", state=text[:40])
     return text
+
+
+# --- naming --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CallerDirectory:
+    """The working directory of a message's sender: absolute paths, or empty without one."""
+
+    directory: str = ""
+    repo: str = ""  # the repository that contains the directory
+
+
+NOWHERE = CallerDirectory()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamingInputs:
+    """All inputs of a name, as of the commit of the turn."""
+
+    agent: AgentName
+    session: SessionId
+    principal: Principal
+    address: str = ""  # the mailbox's first address; empty for writers without a mailbox
+    parent: SessionId | None = None
+    title: str | None = None
+    directory: str = ""  # the sender's working directory, if a terminal or a program sent it
+    repo: str = ""
+
+
+class Naming(Protocol):
+    """The naming of one configured provider. Implementations are frozen values with value equality."""
+
+    def place(self, inputs: NamingInputs) -> str:
+        """The lane of a conversation's turns: the provider-side object whose order is visible (D17)."""
+        ...
+
+    def memory_place(self, agent: AgentName, subject: str) -> str:
+        """The lane of an agent's notes about one subject, which is empty for the agent itself."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PerSession:
+    """One place per session, for providers that separate sessions and show no names."""
+
+    def place(self, inputs: NamingInputs) -> str:
+        return inputs.session
+
+    def memory_place(self, agent: AgentName, subject: str) -> str:
+        return f"memory:{agent}:{subject}"
+
+
+@dataclass(frozen=True, slots=True)
+class PerAddress(PerSession):
+    """One place per chat across its sessions (R18); one per session for writers without a mailbox."""
+
+    def place(self, inputs: NamingInputs) -> str:
+        return inputs.address or inputs.session
 
 
 # --- scheduling ------------------------------------------------------------------------------------

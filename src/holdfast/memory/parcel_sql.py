@@ -8,9 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.memory.delivery import Erasure, MemoryNote, Op, Parcel, SaidTurn, SpokenLine
+from holdfast.memory.delivery import Erasure, MemoryNote, NamingInputs, Op, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import MEMORY
 from holdfast.memory.notes_sql import memory_notes, notes_held
 from holdfast.memory.visibility import holder_of

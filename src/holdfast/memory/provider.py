@@ -24,9 +24,8 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.retry import CircuitBreaker
 from holdfast.kernel.tasks import Tasks
-from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, DeliveryView, Landing, Outcome, Parcel
+from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, DeliveryView, Landing, Naming, Outcome, Parcel
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.naming import Naming
 from holdfast.memory.notes import NotesPort
 from holdfast.memory.recall import RecallQuery, Recollection
 

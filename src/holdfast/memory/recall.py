@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
-from holdfast.memory.naming import CallerDirectory, NamingInputs
+from holdfast.memory.delivery import CallerDirectory, NamingInputs
 from holdfast.memory.visibility import Audience, is_agent
 from holdfast.turns.framing import label, quoted
 

@@ -13,8 +13,7 @@ from typing import TypeAlias
 
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import Instant
-from holdfast.memory.delivery import Delivered, Landing, Refused
-from holdfast.memory.naming import Naming, PerSession
+from holdfast.memory.delivery import Delivered, Landing, Naming, PerSession, Refused
 from holdfast.memory.provider import Provider
 from holdfast.testing.provider_guest import (
     ABOARD,

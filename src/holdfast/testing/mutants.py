@@ -14,8 +14,7 @@ from holdfast.inbox.mailbox import Claim
 from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival
 from holdfast.kernel.ids import MailboxId, SessionId
 from holdfast.memory import cursor_sql
-from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import DeliveryPolicy, NamingInputs, TurnSpan, Unit, due_units
 from holdfast.outbox import reply_sql
 from holdfast.sessions import summary_sql
 from holdfast.sessions.compression import Operation, Summary, SummaryDraft

@@ -9,11 +9,10 @@ from typing import Any
 from holdfast.kernel.ids import DeliveryId, NodeId, Principal, SessionId
 from holdfast.memory import cursor_sql, lane, lane_sql, parcel_sql, settle_sql
 from holdfast.memory.cursor_sql import DeliveryRow
-from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
+from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, NamingInputs, Op, Parcel
 from holdfast.memory.delivery_call import ProviderDelivery
 from holdfast.memory.forget_sql import units_of
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
-from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
 from holdfast.memory.recall import RecallOutcome, RecallPolicy, RecallQuery

@@ -6,8 +6,20 @@ from typing import TypeAlias
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.memory.delivery import Delivered, Erasure, Landing, MemoryNote, Op, Outcome, Parcel, SaidTurn, SpokenLine
-from holdfast.memory.naming import Naming, NamingInputs, PerSession
+from holdfast.memory.delivery import (
+    Delivered,
+    Erasure,
+    Landing,
+    MemoryNote,
+    Naming,
+    NamingInputs,
+    Op,
+    Outcome,
+    Parcel,
+    PerSession,
+    SaidTurn,
+    SpokenLine,
+)
 from holdfast.memory.provider import Capabilities, Provider
 from holdfast.memory.recall import RecallKey, RecallQuery, Recollection
 

@@ -15,8 +15,7 @@ from holdfast.inbox.address import Address
 from holdfast.inbox.message import Limits, MessageKind, kind_of
 from holdfast.kernel.ids import AgentName, Provider
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.memory.delivery import DeliveryPolicy
-from holdfast.memory.naming import PerAddress, PerSession
+from holdfast.memory.delivery import DeliveryPolicy, PerAddress, PerSession
 from holdfast.memory.recall import RecallPolicy
 from holdfast.outbox.post import OnDoubt
 from holdfast.sessions.command import parse_command

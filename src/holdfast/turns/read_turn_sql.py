@@ -6,7 +6,7 @@ from holdfast.inbox.agent_chain import loaded
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
-from holdfast.memory.naming import CallerDirectory
+from holdfast.memory.delivery import CallerDirectory
 from holdfast.store.script import Query, Row, Script, together
 from holdfast.turns import approval_sql
 from holdfast.turns.turn import Phase, Turn

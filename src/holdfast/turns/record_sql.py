@@ -4,8 +4,7 @@ from holdfast.inbox.address import agent_name, check_part
 from holdfast.kernel.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
 from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.memory.cursor_sql import places_of, schedule
-from holdfast.memory.delivery import TurnSpan
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import NamingInputs, TurnSpan
 from holdfast.sessions.finalisation_sql import reopen
 from holdfast.sessions.session import Purpose
 from holdfast.store.script import Row, Script, one, run, verb

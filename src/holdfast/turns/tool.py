@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from holdfast.inbox.agent_chain import NOBODY, Chain
 from holdfast.inbox.channel_status import ToolServerStatus
 from holdfast.kernel.ids import AgentName, Principal, SessionId
-from holdfast.memory.naming import NOWHERE, CallerDirectory
+from holdfast.memory.delivery import NOWHERE, CallerDirectory
 from holdfast.turns.journal import Recalled
 from holdfast.turns.model import ToolSpec
 from holdfast.turns.turn import OutgoingMessage

@@ -15,8 +15,7 @@ from holdfast.inbox.agent_chain import NOBODY, Chain
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import Instant, MessageId, Principal, ReplyId, SessionId
-from holdfast.memory.delivery import DeliveryPolicy
-from holdfast.memory.naming import NOWHERE, CallerDirectory
+from holdfast.memory.delivery import NOWHERE, CallerDirectory, DeliveryPolicy
 from holdfast.turns.approval import Approval, ApprovalAsk
 from holdfast.turns.journal import AnyBody, AssistantSaid, Entry, ToolCall, ToolReturned, ToolStarted
 

@@ -10,8 +10,7 @@ from holdfast.inbox.mailbox import Claim, SessionHead
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import MessageId, Principal, SessionId
 from holdfast.memory.cursor_sql import marks_queries, places_of, schedule
-from holdfast.memory.delivery import TurnSpan
-from holdfast.memory.naming import CallerDirectory, NamingInputs
+from holdfast.memory.delivery import CallerDirectory, NamingInputs, TurnSpan
 from holdfast.outbox.reply_sql import insert_reply, send_messages
 from holdfast.sessions.command import CommandVerb
 from holdfast.sessions.command_rights import NotAllowed

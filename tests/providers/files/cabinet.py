@@ -4,9 +4,8 @@ from pathlib import Path
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Principal, Provider, SessionId
 from holdfast.kernel.machine import AsyncTasks
-from holdfast.memory.delivery import DeliveryPolicy, MemoryNote, Op, Parcel
+from holdfast.memory.delivery import DeliveryPolicy, MemoryNote, NamingInputs, Op, Parcel
 from holdfast.memory.files.disk import Disk
-from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import AgentNotes, Applied, Capacity, MemoryBatch, MemoryOutcome, Target
 from holdfast.memory.notes_sql import apply_memory, list_memory_operations, read_memory
 from holdfast.providers.files.provider import FilesProvider

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.kernel.ids import DeliveryId, Principal, Provider, SessionId
-from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Parcel, Refused, Unreachable
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import Delivered, Erasure, Landing, NamingInputs, Op, Parcel, Refused, Unreachable
 from holdfast.memory.notes import Target
 from holdfast.providers.files.provider import EditResult, folder_name
 from tests.memory.test_notes_plan import add, remove, swap

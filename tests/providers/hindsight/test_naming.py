@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.ids import AgentName, Principal, SessionId
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import NamingInputs
 from holdfast.providers.hindsight.naming import BankTemplate, bank_of
 
 TEMPLATES = ["{agent}-{user}", "{agent}{user}", "{user}2{agent}", "{user}x{agent}", "a:{user}", "{session}--{user}"]

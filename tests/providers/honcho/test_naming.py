@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.inbox.address import Address
 from holdfast.kernel.ids import AgentName, Principal, SessionId
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import NamingInputs
 from holdfast.providers.honcho.naming import NAME_CHARS_MAX, HonchoNames, Strategy, escaped
 
 ID = re.compile(r"^[a-zA-Z0-9_-]{1,512}$")

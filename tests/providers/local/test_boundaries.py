@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.kernel.ids import DeliveryId, Principal, SessionId
-from holdfast.memory.delivery import Delivered, Erasure, Op, Refused
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import Delivered, Erasure, NamingInputs, Op, Refused
 from holdfast.memory.recall import RecallKey, RecallQuery
 from holdfast.memory.visibility import chat_scope
 from holdfast.providers.local import index_writer

@@ -13,8 +13,7 @@ import pytest
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.memory.delivery import MemoryNote, Op, Parcel, SaidTurn, SpokenLine
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import MemoryNote, NamingInputs, Op, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.recall import RecallKey, RecallQuery
 from holdfast.memory.visibility import is_group
 from holdfast.providers.local import index_writer, postings, ranking, search

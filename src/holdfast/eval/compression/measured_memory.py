@@ -10,8 +10,7 @@ from holdfast.eval.compression.conversation import DialogueTurn
 from holdfast.eval.local_provider import LOCAL
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.memory.delivery import Delivered, Op, Parcel, SaidTurn, SpokenLine
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import Delivered, NamingInputs, Op, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.provider import Configured
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, choose
 

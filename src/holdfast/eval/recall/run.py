@@ -21,8 +21,7 @@ from holdfast.eval.recall.haystack import haystack
 from holdfast.eval.recall.transcripts import Transcript, TranscriptQuestion, TranscriptSession
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.memory.delivery import Delivered, Op, Parcel, SaidTurn, SpokenLine
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import Delivered, NamingInputs, Op, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.provider import Provider
 from holdfast.memory.recall import RecallKey, RecallQuery
 

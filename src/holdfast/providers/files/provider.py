@@ -27,10 +27,9 @@ from holdfast.kernel.folders import make_private_folder
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.settings_table import read_table
 from holdfast.kernel.tasks import Tasks
-from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Outcome, Parcel, Refused, Unreachable
+from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Outcome, Parcel, PerSession, Refused, Unreachable
 from holdfast.memory.files.disk import Disk, FileFault
 from holdfast.memory.files.projection import Projection, load_state
-from holdfast.memory.naming import PerSession
 from holdfast.memory.notes import Capacity, NotesPort, Target
 from holdfast.memory.notes_text import FILE_NAMES
 from holdfast.memory.provider import Capabilities, Configured, ProviderSetup

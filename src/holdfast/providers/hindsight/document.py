@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.memory.delivery import MemoryNote, Parcel, SaidTurn, SpokenLine
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import MemoryNote, NamingInputs, Parcel, SaidTurn, SpokenLine
 from holdfast.memory.notes import Target
 from holdfast.memory.visibility import SHARED, is_agent, is_group, person_of
 from holdfast.providers.hindsight.naming import bank_of, escaped, fitted

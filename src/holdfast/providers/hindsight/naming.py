@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.ids import AgentName
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import NamingInputs
 from holdfast.memory.visibility import person_of
 
 BANK_BYTES_MAX = 192

@@ -19,7 +19,7 @@ from pathlib import PurePath
 from holdfast.inbox.address import Address, parse
 from holdfast.kernel.errors import InvalidAddress
 from holdfast.kernel.ids import AgentName, Principal
-from holdfast.memory.naming import NamingInputs
+from holdfast.memory.delivery import NamingInputs
 from holdfast.memory.visibility import person_of
 
 ID = re.compile(r"[a-zA-Z0-9_-]{1,512}\Z")  # valid for a workspace, session or peer

@@ -25,8 +25,7 @@ from msgspec import Meta, Struct
 
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.settings_table import read_table
-from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel, Uncertain, Unreachable
-from holdfast.memory.naming import PerSession
+from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel, PerSession, Uncertain, Unreachable
 from holdfast.memory.provider import Capabilities, Configured, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.local import index_file
