@@ -14,10 +14,10 @@ from typing import Any, TypeAlias, TypeVar
 from holdfast.inbox.channels import Channels
 from holdfast.inbox.message import Arrival, Limits
 from holdfast.inbox.message_trace import MessageTrace
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import AgentName, MessageId, Principal, SessionId
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.kernel.notifier import Event
+from holdfast.kernel.ports import Clock
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble

@@ -14,7 +14,7 @@ from holdfast.api.auth.guard import Names
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.api.server import HttpServer, bind, url_of
 from holdfast.inbox.channel import Webhooks
-from holdfast.kernel.clock import Clock
+from holdfast.kernel.ports import Clock
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.runtime.runtime import Runtime

@@ -5,11 +5,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.kernel.notifier import Notifier
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Clock, Entropy, Tasks
 from holdfast.store.database import Database
 from holdfast.store.ports import Ports
 from holdfast.store.script import Call, Verb

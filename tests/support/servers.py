@@ -29,7 +29,7 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.kernel.clock import Clock
+from holdfast.kernel.ports import Clock
 from holdfast.store.database import Database
 from holdfast.store.postgres import Migration, PostgresDatabase
 from holdfast.store.script import Call, R, Script, run

@@ -32,8 +32,8 @@ from holdfast.audit.action import FOR_PROGRAMS
 from holdfast.audit.actor import acting_as
 from holdfast.inbox.channel import Webhooks
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import HoldfastError, RobotRefused
+from holdfast.kernel.ports import Clock
 from holdfast.runtime.runtime import Runtime
 
 HEALTH, READY = "/healthz", "/readyz"

@@ -28,7 +28,7 @@ from holdfast.api.app import HttpApp
 from holdfast.api.errors import InvalidHttp, PortInUse, PublicBindRefused
 from holdfast.api.limits.connections import Connections
 from holdfast.api.shapes.shapes import error_view
-from holdfast.kernel.clock import Clock
+from holdfast.kernel.ports import Clock
 
 BACKLOG = 2_048  # connections that the operating system queues until they are accepted
 ACCEPTED_AT_ONCE = 64  # connections that one iteration of the event loop accepts

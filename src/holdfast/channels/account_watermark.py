@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping
 
 from holdfast.inbox.channel import Intake
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Clock, Tasks
 
 WHOLE = "*"  # the key, in place of a conversation
 EVERY_MS = 60_000

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.ports import Task, Tasks
 
 STEPS_MAX = 100
 STEP_MS = 20

@@ -17,10 +17,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from holdfast.inbox.address import Address
 from holdfast.inbox.chat_message import ChatMessage
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.ids import AgentName
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Clock, Entropy, Tasks
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 from holdfast.outbox.post import Post, SendOutcome
 from holdfast.sessions.command_rights import Rank

@@ -7,13 +7,11 @@ from holdfast.inbox.channel import Channel, HeadCheckedWebhook, Intake, WebhookA
 from holdfast.inbox.channel_status import ChannelStatus, ConnectionState
 from holdfast.inbox.channels import Channels
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ChannelFailed
 from holdfast.kernel.ids import AgentName, Instant
 from holdfast.kernel.loop import Loop
+from holdfast.kernel.ports import Clock, Entropy, Tasks
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.tasks import Tasks
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 
 RETRY = RetryPolicy(delay_ms_base=1_000, delay_ms_max=300_000)

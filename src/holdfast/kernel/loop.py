@@ -20,11 +20,10 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.kernel import log
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.notifier import Notifier, Topic
+from holdfast.kernel.ports import Entropy, Task, Tasks
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.tasks import Task, Tasks
 
 PAUSE_MS_MAX = 5_000  # bounds the delay after an outage of the store, however long it was
 

@@ -17,13 +17,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import AgentNotFound
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.ports import Clock, Entropy, Tasks
 from holdfast.kernel.retry import CircuitBreaker
-from holdfast.kernel.tasks import Tasks
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, DeliveryView, Landing, Naming, Outcome, Parcel
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.notes import NotesPort

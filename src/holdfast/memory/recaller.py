@@ -20,14 +20,12 @@ from typing import TypeAlias
 from holdfast.inbox.identity_sql import linked_principals
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.notifier import is_set_within
+from holdfast.kernel.ports import Clock, Entropy, Task, Tasks
 from holdfast.kernel.spans import RECALL, span
-from holdfast.kernel.tasks import Task, Tasks
 from holdfast.memory import recall
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.provider import Provider, Providers

@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 
 from holdfast.kernel.errors import ConfigInvalid, ModelFailed
+from holdfast.kernel.ports import Tasks
 from holdfast.kernel.settings_table import check_key_url
-from holdfast.kernel.tasks import Tasks
 from holdfast.kernel.urls import fault_of_url, has_credentials, wrong_url
 from holdfast.models.fallback import Fallback
 from holdfast.models.lazy_model import LazyModel

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Tasks
 from holdfast.models.prices import has_price
 from holdfast.models.settings import ModelSettings
 from holdfast.turns.model import Connected, ModelEvent, ModelRequest

@@ -9,12 +9,12 @@ from holdfast.audit.actor import acting
 from holdfast.inbox.channels import Channels
 from holdfast.kernel import log
 from holdfast.kernel.disk_space import unwritable
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ConfigInvalid, InvalidInput, StoreBroken, StoreOwned, StorePathInvalid
 from holdfast.kernel.hardening import umask_before, variables
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.kernel.notifier import Notifier
+from holdfast.kernel.ports import Entropy
 from holdfast.models.choose import make_models
 from holdfast.models.detect import detect_model
 from holdfast.models.settings import ModelSettings

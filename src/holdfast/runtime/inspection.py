@@ -26,11 +26,10 @@ from holdfast.config.secrets import (
     secret_tables,
 )
 from holdfast.inbox.channel import Channel, Identifiable
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import ChannelFailed, ConfigInvalid, HoldfastError, Remedy
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Clock, Tasks
 from holdfast.memory.provider import Inspectable, Provider
 from holdfast.memory.visibility import AGENTS
 from holdfast.models.choose import make_models, models_in

@@ -18,13 +18,11 @@ from holdfast.inbox.address import agent_name
 from holdfast.inbox.channel import GROUP as CHANNELS
 from holdfast.inbox.channel import Channel, ChannelFactory, ChannelSetup
 from holdfast.inbox.channels import Channels
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.hardening import variables
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Clock, Entropy, Tasks
 from holdfast.memory.provider import GROUP as PROVIDERS
 from holdfast.memory.provider import Configured, Factory, Providers, ProviderSetup
 from holdfast.turns.agents import Agents

@@ -7,7 +7,7 @@ from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, NodeLost
 from holdfast.kernel.loop import ClaimLoop, Loop
 from holdfast.kernel.notifier import Notifier, Topic
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.ports import Task, Tasks
 from holdfast.store.membership import RENEW_EVERY_MS, Member
 from holdfast.store.node_sql import renew_node
 from holdfast.store.ports import Ports

@@ -5,11 +5,9 @@ The simulator builds the same components with its own ports.
 
 from dataclasses import dataclass
 
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.ids import make_id
 from holdfast.kernel.notifier import Notifier
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Clock, Entropy, Tasks
 from holdfast.store.database import Database
 
 ID_BITS = 80

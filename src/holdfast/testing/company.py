@@ -9,9 +9,8 @@ import apsw
 
 from holdfast.inbox.channel import Channel
 from holdfast.inbox.channels import Channels
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import AgentName
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Clock, Tasks
 from holdfast.testing import agent_messages, stream_platform
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.chats import ABLE, Chats

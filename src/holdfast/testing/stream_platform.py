@@ -23,10 +23,9 @@ from holdfast.inbox.address import Address
 from holdfast.inbox.addressing import hash_of
 from holdfast.inbox.channel import ChannelCapabilities, Intake, IntakeOutcome
 from holdfast.inbox.chat_message import Attachment, ChatMessage
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import ChannelFailed, HoldfastError
 from holdfast.kernel.ids import AgentName
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Clock, Tasks
 from holdfast.outbox.post import NotSent, Post, SendOutcome
 from holdfast.sessions.command_rights import Rank
 from holdfast.testing.chats import ChatServer, FakeChat

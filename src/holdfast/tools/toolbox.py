@@ -13,7 +13,7 @@ from holdfast.inbox.address import agent_name
 from holdfast.kernel import log
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import AgentName
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Tasks
 from holdfast.turns.journal import storable
 from holdfast.turns.model import ToolSpec
 from holdfast.turns.tool import ToolContext, ToolOutcome, Tools, no_such_tool, origin_of, outages_of

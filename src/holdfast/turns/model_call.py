@@ -14,10 +14,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from holdfast.kernel import log
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ModelFailed, StoreBroken, StoreFull, StoreReadOnly, StoreUnavailable
+from holdfast.kernel.ports import Entropy, Tasks
 from holdfast.kernel.spans import MODEL, provider_and_model, span
-from holdfast.kernel.tasks import Tasks
 from holdfast.turns.journal import ToolCall, is_storable
 from holdfast.turns.model import AnswerRestarted, Model, ModelAnswer, ModelRequest, TextDelta, listen
 from holdfast.turns.policy import TurnPolicy

@@ -12,9 +12,9 @@ from holdfast.channels.discord import DiscordChannel, make_discord
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelFactory, ChannelSetup, IntakeOutcome
 from holdfast.inbox.chat_message import ChatMessage, conversation_of
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import AgentName, MessageId, ReplyId
 from holdfast.kernel.machine import SystemClock, SystemEntropy
+from holdfast.kernel.ports import Clock
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 from holdfast.outbox.post import Post
 from tests.platforms.discord import FakeDiscord

@@ -15,9 +15,9 @@ from holdfast.api.auth.access_token_sql import find_token, get_token
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.errors import AuthRequired, TokenExpired
 from holdfast.inbox.address import check_part
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import ScopeRequired, TokenNotFound
 from holdfast.kernel.ids import Instant, Principal, TokenId
+from holdfast.kernel.ports import Clock
 from holdfast.store.database import Database
 
 BELIEVED_MS = 1_000

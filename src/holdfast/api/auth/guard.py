@@ -23,8 +23,8 @@ from holdfast.api.auth.caller import OPERATOR, Caller, Keyring
 from holdfast.api.auth.logins import CSRF_HEADER, Logins, cookie_name, read_cookie
 from holdfast.api.limits.usage import Allowance
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import ConfigInvalid, StoreUnavailable
+from holdfast.kernel.ports import Clock
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z|\[[0-9A-Fa-f:.]{2,45}\]\Z")

@@ -39,10 +39,9 @@ from holdfast.api.auth.login import (
 from holdfast.api.auth.login_sql import add_login, end_login, find_login, see_login
 from holdfast.api.errors import CsrfTokenMissing, LoginEnded, LoginExpired
 from holdfast.audit.actor import acting
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import StoreFull, StoreUnavailable
 from holdfast.kernel.ids import Instant, LoginId, make_id
+from holdfast.kernel.ports import Clock, Entropy
 from holdfast.store.database import Database
 
 CSRF_HEADER = b"x-holdfast-csrf"

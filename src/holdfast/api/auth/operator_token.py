@@ -9,8 +9,8 @@ from pathlib import Path
 
 from holdfast.api.errors import TokenTooShort, TokenTooWeak
 from holdfast.kernel.disk_space import unwritable
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.ports import Entropy
 
 FILE = "token"
 VARIABLE = "HOLDFAST_TOKEN"

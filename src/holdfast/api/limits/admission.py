@@ -17,7 +17,7 @@ from holdfast.api.errors import ByteRateExceeded, TooManyChats, TooManyConnectio
 from holdfast.api.limits.connections import client_key
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.api.limits.usage import Allowance, BodyMemory
-from holdfast.kernel.clock import Clock
+from holdfast.kernel.ports import Clock
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 CHATS_KNOWN_MAX = 10_000

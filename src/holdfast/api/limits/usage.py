@@ -10,8 +10,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
 from holdfast.api.errors import BodyMemoryFull, TooManyBytes
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import Instant
+from holdfast.kernel.ports import Clock
 
 WAIT_MS = 5_000
 

@@ -16,7 +16,7 @@ from holdfast.api.endpoint import EVENTS, PRIVATE
 from holdfast.api.errors import SlowReader
 from holdfast.api.shapes.shapes import error_view
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.ports import Task, Tasks
 
 AHEAD_MAX = 64  # pieces that wait for the reader
 HEARTBEAT_MS = 15_000

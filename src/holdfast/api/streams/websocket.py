@@ -38,7 +38,7 @@ from holdfast.api.streams.send_buffer import (
 from holdfast.audit.actor import acting_as
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, InvalidUnicode, StoreUnavailable
-from holdfast.kernel.tasks import Task
+from holdfast.kernel.ports import Task
 
 PATH = "/v1/ws"
 SOCKETS_MAX = 500

@@ -31,8 +31,8 @@ from holdfast.inbox.channel import ChannelSetup, Intake
 from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ports import Task
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.tasks import Task
 
 QUEUE_MAX = 256  # queued events of one channel; further messages are fetched later
 STREAMS_MAX = 10_000

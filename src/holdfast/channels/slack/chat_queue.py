@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from holdfast.channels.cancellation import cancel_all
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.ports import Task, Tasks
 
 Job: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 

@@ -42,8 +42,8 @@ from holdfast.inbox.channel import ChannelSetup, Intake
 from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ports import Task
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.tasks import Task
 
 RETRY = RetryPolicy(delay_ms_base=250, delay_ms_max=30_000)
 WAITING_MAX = 1_000

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from holdfast.channels.slack.message import mapping, string
 from holdfast.channels.slack.web import SlackFailure, SlackWebApi
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import Instant
+from holdfast.kernel.ports import Clock
 from holdfast.sessions.command_rights import Rank
 
 NAMES_MAX = 2_000

@@ -28,11 +28,10 @@ from holdfast.channels.telegram.wire import BotAccount, BotApiError, BotApiError
 from holdfast.inbox.channel import Intake
 from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ChatMessage
 from holdfast.kernel import log
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ChannelFailed, HoldfastError, Remedy
 from holdfast.kernel.ids import Instant
+from holdfast.kernel.ports import Entropy, Tasks
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.tasks import Tasks
 
 if TYPE_CHECKING:
     from holdfast.channels.telegram.bot_api import BotApi

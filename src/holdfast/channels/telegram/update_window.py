@@ -17,7 +17,7 @@ from typing import TypeAlias
 from holdfast.channels.cancellation import cancel_all
 from holdfast.channels.telegram.reading import IncomingUpdate
 from holdfast.kernel.errors import InvariantBroken
-from holdfast.kernel.tasks import Task, Tasks
+from holdfast.kernel.ports import Task, Tasks
 
 TEXTS_MAX = 16  # updates without a file that are taken at once
 FILES_MAX = 4  # updates with a file; each may occupy 20 MB

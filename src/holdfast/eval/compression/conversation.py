@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from holdfast.eval.compression.facts import Fact, ValueSource, make_facts
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import InvalidInput
+from holdfast.kernel.ports import Entropy
 from holdfast.turns.journal import estimate_tokens
 
 TURNS_MIN_PER_COMPRESSION = 4

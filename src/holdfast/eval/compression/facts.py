@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.ports import Entropy
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from typing import NoReturn
 import msgspec
 
 from holdfast.kernel.ids import AgentName
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Tasks
 from holdfast.memory.files.disk import Content, Disk, FileFault, Signature, previous_of
 from holdfast.memory.notes import AgentNotes, Capacity, MemoryBatch, NotApplied, NotesPort, Target
 from holdfast.memory.notes_text import (

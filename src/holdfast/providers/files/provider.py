@@ -25,8 +25,8 @@ from holdfast.kernel.disk_space import why_unusable
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.folders import make_private_folder
 from holdfast.kernel.ids import AgentName
+from holdfast.kernel.ports import Tasks
 from holdfast.kernel.settings_table import read_table
-from holdfast.kernel.tasks import Tasks
 from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Outcome, Parcel, PerSession, Refused, Unreachable
 from holdfast.memory.files.disk import Disk, FileFault
 from holdfast.memory.files.projection import Projection, load_state

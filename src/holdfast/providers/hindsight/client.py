@@ -17,7 +17,7 @@ from hindsight_client_api.models.operation_response import OperationResponse
 from hindsight_client_api.models.recall_result import RecallResult
 from pydantic import ValidationError
 
-from holdfast.kernel.clock import Clock
+from holdfast.kernel.ports import Clock
 from holdfast.memory.delivery import Unreachable
 from holdfast.providers.hindsight.document import MODE, Document
 from holdfast.providers.hindsight.factory import HindsightSettings

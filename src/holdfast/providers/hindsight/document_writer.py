@@ -26,9 +26,8 @@ from itertools import count
 
 from hindsight_client_api.models.document_response import DocumentResponse
 
-from holdfast.kernel.clock import Clock
+from holdfast.kernel.ports import Clock, Tasks
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.tasks import Tasks
 from holdfast.memory.delivery import Delivered, Erasure, Landing, Outcome, Refused, Uncertain, Unreachable
 from holdfast.providers.hindsight.client import UNFINISHED, HindsightClient, OperationStatus
 from holdfast.providers.hindsight.document import (

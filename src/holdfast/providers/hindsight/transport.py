@@ -24,8 +24,8 @@ import msgspec
 from hindsight_client_api.rest import RESTResponse
 from yarl import URL
 
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import Instant
+from holdfast.kernel.ports import Clock
 from holdfast.kernel.status_table import Meaning, answer_to
 from holdfast.kernel.vendor_error import BODY_CHARS_MAX, texts_in, vendor_error
 from holdfast.memory.delivery import Refused, Uncertain, Unreachable

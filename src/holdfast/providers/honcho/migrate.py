@@ -19,7 +19,7 @@ from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
 
 from holdfast.kernel.errors import StoreCorrupt
 from holdfast.kernel.ids import AgentName, Instant
-from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.ports import Tasks
 from holdfast.memory.delivery import Delivered, Outcome, Refused, Uncertain
 from holdfast.memory.files.disk import Disk
 from holdfast.providers.honcho.client import HonchoClient

@@ -20,7 +20,6 @@ import apsw
 
 from holdfast.audit.action import Act
 from holdfast.kernel.disk_space import unwritable
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import (
     EncryptionUnavailable,
     EncryptionUnfinished,
@@ -30,6 +29,7 @@ from holdfast.kernel.errors import (
     StoreOwned,
 )
 from holdfast.kernel.folders import sync_folder
+from holdfast.kernel.ports import Entropy
 from holdfast.store.encryption.databases import address_of, can_encrypt, unlock
 from holdfast.store.encryption.key import SALT_BYTES, EncryptionKey
 from holdfast.store.encryption.log_lines import LineCipher, translated

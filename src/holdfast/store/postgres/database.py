@@ -24,8 +24,8 @@ from typing import Any, Generic, Self
 import psycopg
 from psycopg.pq.abc import PGresult
 
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import InvariantBroken, StoreUnavailable
+from holdfast.kernel.ports import Entropy
 from holdfast.store.postgres.connection import PipelineConnection
 from holdfast.store.postgres.dialect import translate
 from holdfast.store.postgres.faults import RACES, STALE, translated

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import apsw
 
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ports import Clock
 from holdfast.store.script import Call, Group, Many, Query, Row
 from holdfast.store.sqlite.faults import STORAGE_FAULTS, broken_by, translate
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import apsw
 
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import StoreBroken, StoreUnavailable
+from holdfast.kernel.ports import Clock
 from holdfast.store.script import Call, R
 from holdfast.store.sqlite.batch import Probe, run_batch, run_read
 from holdfast.store.sqlite.connection import close_untouched

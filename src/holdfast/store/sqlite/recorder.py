@@ -6,7 +6,7 @@ import apsw
 
 from holdfast.audit import action_sql
 from holdfast.audit.action import Act, By
-from holdfast.kernel.clock import Clock
+from holdfast.kernel.ports import Clock
 from holdfast.store.script import Call
 from holdfast.store.sqlite.batch import run_batch
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import apsw
 
-from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import InvariantBroken, StoreBroken, StoreUnavailable
+from holdfast.kernel.ports import Clock
 from holdfast.store.script import Call, R, Script, rows
 from holdfast.store.sqlite.batch import Outcome, roll_back, run_batch, run_read
 from holdfast.store.sqlite.checkpointer import Checkpointer

@@ -21,13 +21,11 @@ import msgspec
 
 from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel import log
-from holdfast.kernel.clock import Clock
-from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.notifier import is_set_within
+from holdfast.kernel.ports import Clock, Entropy, Task, Tasks
 from holdfast.kernel.redaction import redacted
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.kernel.tasks import Task, Tasks
 from holdfast.tools.mcp.settings import McpSettings
 from holdfast.turns.journal import storable
 from holdfast.turns.model import ToolSpec
