@@ -13,9 +13,9 @@ import holdfast
 from holdfast.cli.commands import app
 from holdfast.kernel.errors import ConfigInvalid, InvalidInput
 from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, PerSession, Refused
+from holdfast.memory.lane_sql import settle_lanes
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.recall import RecallQuery, Recollection
-from holdfast.memory.settle_sql import settle_lanes
 from holdfast.runtime.runtime import Runtime
 from holdfast.turns.policy import AgentPolicy
 from tests.support.fakes import soon

@@ -42,13 +42,12 @@ from holdfast.kernel.ids import (
     Principal,
     TokenId,
 )
-from holdfast.memory.backfill_sql import backfill_sessions
 from holdfast.memory.delivery import DeliveryState
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.memory.notes import MemoryBatch, MemoryUndo, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory, undo_memory
-from holdfast.memory.settle_sql import replay_delivery
+from holdfast.memory.replay_sql import backfill_sessions, replay_delivery
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply_sql import resend_reply
 from holdfast.sessions.command_rights import Rank

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from holdfast.kernel.ids import AgentName
 from holdfast.memory import cursor_sql
-from holdfast.memory.backfill_sql import backfill_sessions
 from holdfast.memory.cursor_sql import next_overdue, schedule_overdue
 from holdfast.memory.delivery import CallerDirectory
+from holdfast.memory.replay_sql import backfill_sessions
 from holdfast.store.script import Call, run
 from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn_sql import commit_turn

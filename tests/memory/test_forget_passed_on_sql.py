@@ -12,8 +12,7 @@ from holdfast.kernel.ids import AgentName, MailboxId, MessageId, Principal, Prov
 from holdfast.memory.delivery import DeliveryState, Op
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.memory.lane import LaneKey, Settlement
-from holdfast.memory.lane_sql import claim_lanes
-from holdfast.memory.settle_sql import settle_lanes
+from holdfast.memory.lane_sql import claim_lanes, settle_lanes
 from holdfast.sessions.command_rights import Rank
 from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.store.script import Call, rows

@@ -22,11 +22,11 @@ from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting, find_newest_forgetting, read_forgetting, sweep_forgotten
 from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.lane import LaneKey, Settlement
-from holdfast.memory.lane_sql import claim_lanes
+from holdfast.memory.lane_sql import claim_lanes, settle_lanes
 from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory, read_memory
 from holdfast.memory.provenance_sql import RECORDED
-from holdfast.memory.settle_sql import replay_delivery, settle_lanes
+from holdfast.memory.replay_sql import replay_delivery
 from holdfast.sessions.command_rights import Rank
 from holdfast.sessions.compression_audit import Audit
 from holdfast.sessions.extraction_sql import read_excerpt

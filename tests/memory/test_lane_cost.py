@@ -11,8 +11,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.delivery import DeliveryState
 from holdfast.memory.lane import LaneKey, Settlement
-from holdfast.memory.lane_sql import claim_lanes
-from holdfast.memory.settle_sql import settle_lanes
+from holdfast.memory.lane_sql import claim_lanes, settle_lanes
 from holdfast.store.node_sql import register_node
 from holdfast.store.script import Call, many, rows, run
 from holdfast.store.sqlite import InlineDatabase

@@ -11,14 +11,13 @@ import pytest
 
 from holdfast.kernel.errors import DeliveryNotFound, InvalidInput, LaneLost
 from holdfast.kernel.ids import AgentName, DeliveryId, NodeId, Provider
-from holdfast.memory.backfill_sql import list_delivered_parcels
 from holdfast.memory.cursor_sql import schedule_overdue
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op
 from holdfast.memory.lane import LaneClaim, LaneKey, Settlement
-from holdfast.memory.lane_sql import claim_lanes, hurry_lanes, list_lane_keys, next_due
+from holdfast.memory.lane_sql import claim_lanes, hurry_lanes, list_lane_keys, next_due, settle_lanes
 from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
-from holdfast.memory.settle_sql import replay_delivery, settle_lanes
+from holdfast.memory.replay_sql import list_delivered_parcels, replay_delivery
 from holdfast.sessions.history_sql import list_deliveries, trace_message
 from holdfast.store.node_sql import reap_nodes, register_node, retire_node
 from holdfast.turns.record_sql import record_turn

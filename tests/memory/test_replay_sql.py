@@ -2,7 +2,7 @@
 
 from holdfast.kernel.ids import DeliveryId
 from holdfast.memory.delivery import DeliveryState
-from holdfast.memory.settle_sql import replay_delivery
+from holdfast.memory.replay_sql import replay_delivery
 from tests.memory.test_lane_sql import marks, said, settle, states, take
 from tests.support.driver import retain
 

@@ -30,12 +30,12 @@ from holdfast.kernel.ids import (
     ReplyId,
     SessionId,
 )
-from holdfast.memory import backfill_sql, cursor_sql, forget_sql, lane_sql, notes_sql, settle_sql
+from holdfast.memory import cursor_sql, forget_sql, lane_sql, notes_sql, replay_sql
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, PerAddress
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.lane import LaneKey, Settlement
+from holdfast.memory.lane_sql import settle_lanes
 from holdfast.memory.notes import MemoryBatch, MemoryUndo, MemoryVerb, NoteChange, Target
-from holdfast.memory.settle_sql import settle_lanes
 from holdfast.outbox import draft_sql, reply_sql
 from holdfast.outbox.draft import DraftIntent, DraftState
 from holdfast.outbox.post import OnDoubt, ReplyState
@@ -116,7 +116,7 @@ def whole(id_: str, session: SessionId) -> Party:
 
 def backfilled(*arguments: Any, **options: Any) -> Any:
     """How many units were made; whether a session was looked at in vain does not matter."""
-    return (yield from backfill_sql.backfill_sessions(*arguments, **options))[1]
+    return (yield from replay_sql.backfill_sessions(*arguments, **options))[1]
 
 
 def _ended(wish: Ending) -> Any:
@@ -131,7 +131,7 @@ def scheduled() -> Any:
 
 
 def settled(claim: Any, state: DeliveryState = DeliveryState.DELIVERED) -> Party:
-    return party(settle_sql.settle_lanes, [(claim, [Settlement(n=one.n, state=state) for one in claim.packages])])
+    return party(lane_sql.settle_lanes, [(claim, [Settlement(n=one.n, state=state) for one in claim.packages])])
 
 
 def claim_lanes(node: NodeId, name: str) -> Party:
@@ -618,8 +618,8 @@ async def parked(driver: Driver) -> Verbs:
     [lane] = await driver.db.write(lane_sql.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1"))
     driver.clock.advance(5)
     return {
-        "replay": party(settle_sql.replay_delivery, delivery),
-        "replay too": party(settle_sql.replay_delivery, delivery),
+        "replay": party(replay_sql.replay_delivery, delivery),
+        "replay too": party(replay_sql.replay_delivery, delivery),
         "undo": party(command_sql.run_command, claim, undo),
         "settle": settled(lane),
     }

@@ -6,10 +6,10 @@ from holdfast.api.auth.login import LASTS_MS, Login, LoginEnd
 from holdfast.inbox import accept_sql
 from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.ids import DeliveryId, Instant, LoginId, NodeId, TokenId
-from holdfast.memory import settle_sql
+from holdfast.memory import replay_sql
 from holdfast.memory.delivery import DeliveryState
 from holdfast.memory.lane_sql import claim_lanes
-from holdfast.memory.settle_sql import replay_delivery
+from holdfast.memory.replay_sql import replay_delivery
 from holdfast.outbox.post import OnDoubt
 from holdfast.store.node_sql import register_node, retire_node
 from holdfast.store.script import Call
@@ -89,7 +89,7 @@ async def replayed(driver: Driver) -> Verbs:
     await driver.db.write(replay_delivery(delivery))
     [again] = await driver.db.write(claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1"))
     driver.clock.advance(5)
-    return {"replay": party(settle_sql.replay_delivery, delivery), "settle": settled(again)}
+    return {"replay": party(replay_sql.replay_delivery, delivery), "settle": settled(again)}
 
 
 async def parked_and_undone(driver: Driver) -> Verbs:
@@ -102,7 +102,7 @@ async def parked_and_undone(driver: Driver) -> Verbs:
     await driver.command("/undo")
     [back] = await driver.db.write(claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1"))
     assert [package.parcel.op.value for package in back.packages] == ["retract"]
-    return {"settle": settled(back), "replay": party(settle_sql.replay_delivery, delivery)}
+    return {"settle": settled(back), "replay": party(replay_sql.replay_delivery, delivery)}
 
 
 async def doubtful(driver: Driver) -> Verbs:

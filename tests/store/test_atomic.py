@@ -8,12 +8,11 @@ from holdfast.inbox.accept_sql import accept_message
 from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import AgentName, DeliveryId, Provider, SessionId
-from holdfast.memory.backfill_sql import backfill_sessions
 from holdfast.memory.cursor_sql import schedule_overdue
 from holdfast.memory.delivery import DeliveryState
 from holdfast.memory.lane import LaneKey, Settlement
-from holdfast.memory.lane_sql import claim_lanes
-from holdfast.memory.settle_sql import replay_delivery, settle_lanes
+from holdfast.memory.lane_sql import claim_lanes, settle_lanes
+from holdfast.memory.replay_sql import backfill_sessions, replay_delivery
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.summary_sql import commit_summary
 from holdfast.store.node_sql import reap_nodes

@@ -10,8 +10,8 @@ from holdfast.kernel.log import JsonLines
 from holdfast.memory.delivery import Parcel
 from holdfast.memory.delivery_call import ProviderDelivery
 from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey, Package, Settlement
+from holdfast.memory.lane_sql import _params as settled_columns
 from holdfast.memory.provider import Provider as ProviderPort
-from holdfast.memory.settle_sql import _params as settled_columns
 from holdfast.outbox.post import OnDoubt, Post
 from holdfast.outbox.reply import Kept, ReplyClaim, ReplySettlement, SendPolicy
 from holdfast.outbox.reply_sender import AccountSender

@@ -20,9 +20,8 @@ from holdfast.kernel.spans import DELIVER, span
 from holdfast.memory import lane
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
 from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey, Package, Settlement, Tally, Wellness
-from holdfast.memory.lane_sql import hurry_lanes
+from holdfast.memory.lane_sql import hurry_lanes, settle_lanes
 from holdfast.memory.provider import Provider
-from holdfast.memory.settle_sql import settle_lanes
 from holdfast.store.ports import Ports
 from holdfast.turns.model_call import is_cancelled_from_outside
 

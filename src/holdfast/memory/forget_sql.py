@@ -265,7 +265,7 @@ def read_forgetting(id_: ForgetId) -> Script[Forgetting]:
 # --- erasure at the providers -----------------------------------------------------------------------
 
 UNITS = f"select {UNIT} from delivery where stream = :stream order by n"
-# A unit in state sending or uncertain loses its hash when it is settled, before its erasure (settle_sql.py).
+# A unit in state sending or uncertain loses its hash when it is settled, before its erasure (lane_sql.py).
 UNHASH = """
 update delivery set payload_hash = null
  where n = :n and payload_hash is not null and state not in ('sending', 'uncertain')"""

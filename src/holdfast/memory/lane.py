@@ -84,10 +84,6 @@ class Settlement:
     vendor: VendorError = NO_ANSWER
 
     @property
-    def kept_reason(self) -> str | None:
-        return self.vendor.kept(self.reason)
-
-    @property
     def leaves_doubt(self) -> bool:
         """Whether a request of the attempt may still take effect."""
         return self.failing or self.again or self.doubtful or self.state is DeliveryState.UNCERTAIN

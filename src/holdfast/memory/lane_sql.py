@@ -1,5 +1,7 @@
 """Lanes: one dispatcher claims a whole lane, under the lane's fence, and delivers from its head (D17 to D21).
 
+A settlement stores the outcomes of a call under the same fence, frees the lane, and moves the settled mark (R5).
+
 Deliveries are never claimed singly: two dispatchers could then hold one lane. A delivery that a claim finds `sending`
 was left by a dispatcher that died; it may have landed, so it becomes uncertain.
 
@@ -8,13 +10,15 @@ notes that depend on it: the claim skips it, and the lane is due as soon as one 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from holdfast.kernel.errors import LaneLost
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
-from holdfast.memory.delivery import Op, Parcel
-from holdfast.memory.lane import LaneClaim, LaneKey, Package, may_pass
+from holdfast.memory.cursor_sql import MARK
+from holdfast.memory.delivery import DeliveryState, Op, Parcel
+from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, may_pass
 from holdfast.memory.parcel_sql import ITEM, ITEMS, parcel_of, payload_hash
-from holdfast.store.script import Params, Row, Script, claim_name, many, one, rows, run, verb
+from holdfast.store.script import Params, Row, Script, claim_name, many, one, plain, rows, run, verb
 
 HELD = """
 select place, fence, cast(:now as int8) - doubted_at from lane
@@ -110,81 +114,68 @@ def claim_lanes(
     passing: bool = False,
 ) -> Script[tuple[LaneClaim, ...]]:
     """Claim free lanes whose heads are due, each with up to `units` rendered deliveries from its head."""
-    loading = Loading(node=node, key=key, units=units, renderer=renderer, passing=passing)
+
+    def lane(place: str, fence: int, doubted_for_ms: int | None) -> LaneClaim:
+        return LaneClaim(
+            key=key,
+            place=place,
+            fence=fence,
+            node=node,
+            packages=(),
+            passing=passing,
+            doubted_for_ms=doubted_for_ms,
+        )
+
     again = (yield from rows(HELD, node=node, name=name, agent=key.agent, provider=key.provider)) if name else []
     if again:
-        return tuple((yield from _load(loading, again, repeated=True)))
+        return tuple((yield from _load([lane(*row) for row in sorted(again)], units, renderer, repeated=True)))
     claims: list[LaneClaim] = []
     for _ in range(ROUNDS_MAX):
         limit = lanes - len(claims)
         found = yield from rows(FREE, agent=key.agent, provider=key.provider, node=node, limit=limit)
-        taken = [(place, fence + 1, doubted_for_ms) for place, fence, doubted_for_ms in sorted(found)]
-        yield from many(TAKE, [{"node": node, "name": name, **_marks(key, place)} for place, _, _ in taken])
-        claims += yield from _load(loading, taken, repeated=False)
+        taken = [lane(place, fence + 1, doubted_for_ms) for place, fence, doubted_for_ms in sorted(found)]
+        yield from many(TAKE, [{"node": node, "name": name, **_marks(one_)} for one_ in taken])
+        claims += yield from _load(taken, units, renderer, repeated=False)
         if len(found) < limit or len(claims) == lanes:
             break
     return tuple(claims)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loading:
-    """How the deliveries of claimed lanes are rendered."""
-
-    node: NodeId
-    key: LaneKey
-    units: int
-    renderer: str
-    passing: bool
-
-
-def _load(loading: Loading, lanes: Sequence[Row], *, repeated: bool) -> Script[list[LaneClaim]]:
+def _load(lanes: Sequence[LaneClaim], units: int, renderer: str, *, repeated: bool) -> Script[list[LaneClaim]]:
     """Render the deliveries of claimed lanes. Lanes of which nothing can be sent now are freed."""
     claims: list[LaneClaim] = []
     sends: list[Params] = []
-    for place, fence, doubted_for_ms in sorted(lanes):
-        lane = LaneClaim(
-            key=loading.key,
-            place=place,
-            fence=fence,
-            node=loading.node,
-            packages=(),
-            passing=loading.passing,
-            doubted_for_ms=doubted_for_ms,
-        )
-        claim = yield from _loaded(lane, loading, sends, repeated=repeated)
-        if claim.packages:
-            claims.append(claim)
+    for lane in lanes:
+        packages = yield from _packages(lane, units, renderer, sends, repeated=repeated)
+        if packages:
+            claims.append(replace(lane, packages=tuple(packages)))
         else:
-            yield from _free_idle(lane)
+            (now,) = (yield from one(NOW)) or (0,)
+            yield from free_lane(lane, after=now)
     yield from many(SEND, sends)
     return claims
 
 
-def _marks(key: LaneKey, place: str) -> Params:
-    return {"agent": key.agent, "provider": key.provider, "place": place}
+def _marks(lane: LaneClaim) -> Params:
+    return {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place}
 
 
-def free_lane(lane: LaneClaim, *, delivered: bool, doubted: bool) -> Script[int | None]:
+def free_lane(lane: LaneClaim, *, delivered: bool = False, doubted: bool = False, after: int = 0) -> Script[int | None]:
     """Free a lane. It is due again with its head, or if notes may overtake, with one of its first deliveries.
 
-    Returns the milliseconds until then; None without work.
+    `after` leaves out due times up to it: those of deliveries that cannot be sent now. Returns the milliseconds until
+    the lane is due; None without work.
     """
-    marks, look = _marks(lane.key, lane.place), PASSED_MAX if lane.passing else 0
-    row = yield from one(FREED, look=look, after=0, delivered=int(delivered), doubted=int(doubted), **marks)
+    look, marks = PASSED_MAX if lane.passing else 0, _marks(lane)
+    row = yield from one(FREED, look=look, after=after, delivered=int(delivered), doubted=int(doubted), **marks)
     return None if row is None else row[0]
 
 
-def _free_idle(lane: LaneClaim) -> Script[None]:
-    """Free a lane of which nothing can be sent now; it is due again at the next future due time."""
-    marks, look = _marks(lane.key, lane.place), PASSED_MAX if lane.passing else 0
-    (now,) = (yield from one(NOW)) or (0,)
-    yield from run(FREED, delivered=0, doubted=0, look=look, after=now, **marks)
-
-
-def _loaded(lane: LaneClaim, loading: Loading, sends: list[Params], *, repeated: bool) -> Script[LaneClaim]:
-    units = loading.units
+def _packages(
+    lane: LaneClaim, units: int, renderer: str, sends: list[Params], *, repeated: bool
+) -> Script[list[Package]]:
     limit = max(units, PASSED_MAX) if lane.passing else units
-    found = yield from rows(HEAD, agent=lane.key.agent, provider=lane.key.provider, place=lane.place, limit=limit)
+    found = yield from rows(HEAD, limit=limit, **_marks(lane))
     is_sending = repeated and any(row[1] == "sending" for row in found)
     packages: list[Package] = []
     passed: list[Parcel] = []
@@ -200,11 +191,11 @@ def _loaded(lane: LaneClaim, loading: Loading, sends: list[Params], *, repeated:
                 break
         if not packages and not row[4] and not repeated:
             break  # the head is not due
-        package = yield from _package(lane, row, loading.renderer, sends, repeated=repeated, joins=bool(packages))
+        package = yield from _package(lane, row, renderer, sends, repeated=repeated, joins=bool(packages))
         if package is None:
             break
         packages.append(package)
-    return replace(lane, packages=tuple(packages))
+    return packages
 
 
 def _waits(row: Row, *, is_sending: bool) -> bool:
@@ -215,8 +206,8 @@ def _waits(row: Row, *, is_sending: bool) -> bool:
 def _may_join(last: Package, row: Row, *, repeated: bool) -> bool:
     """Whether a delivery may join the call of the previous one."""
     wanted = "sending" if repeated else "scheduled"
-    plain = {Op.RETAIN.value, Op.REMEMBER.value}
-    return not last.ask and bool(row[4]) and row[1] == wanted and row[15] in plain and last.parcel.op.value in plain
+    ops = {Op.RETAIN.value, Op.REMEMBER.value}
+    return not last.ask and bool(row[4]) and row[1] == wanted and row[15] in ops and last.parcel.op.value in ops
 
 
 def _package(
@@ -237,7 +228,7 @@ def _package(
     ask = not fresh or (changed and not repeated)
     if joins and ask:
         return None
-    marks = {"fence": lane.fence, "n": n, **_marks(lane.key, lane.place)}
+    marks = {"fence": lane.fence, "n": n, **_marks(lane)}
     if ask and state != "uncertain":
         reason = RENDERED_OTHERWISE if fresh else INTERRUPTED
         yield from run(DOUBT, reason=reason, **marks)
@@ -253,6 +244,107 @@ def _package(
         others_taken=bool(row[-1]),
         late=bool(row[8]),
     )
+
+
+# --- settlement --------------------------------------------------------------------------------------
+
+LOCK_CURSOR = "select scheduled_seq from cursor where provider = :provider and stream = :stream /*lock*/"
+HOLD = """
+select fence, owner from lane where agent = :agent and provider = :provider and place = :place /*lock*/"""
+SETTLE = """
+update delivery
+   set state = :state, attempt = attempt - :untried,
+       due_at = cast(:now as int8) + cast(:delay_ms as int8),
+       receipt = coalesce(cast(:receipt as text), receipt), reason = cast(:reason as text),
+       suspect = suspect + case when :suspect = 1 and (select max(delivered_at) from lane
+                    where lane.agent = delivery.agent and lane.provider = delivery.provider
+                      and lane.place <> delivery.place) > suspected_at then 1 else 0 end,
+       suspected_at = case when :suspect = 1 then cast(:now as int8) else suspected_at end,
+       failing_at = case when :failing = 1 then coalesce(failing_at, cast(:now as int8))
+                         when :settled = 0 then failing_at end,
+       uncertain_at = case when cast(:state as text) = 'uncertain' or :doubtful = 1
+                           then coalesce(uncertain_at, cast(:now as int8))
+                           when cast(:state as text) = 'parked' then uncertain_at end,
+       settled_at = case when :settled = 1 then cast(:now as int8) end,
+       payload_hash = case when :settled = 0 and :again = 0 and (:untried = 0 or attempt <> 1) then payload_hash end,
+       fence = :fence,
+       lease_fence = (select lane.fence from lane where lane.agent = delivery.agent
+                         and lane.provider = delivery.provider and lane.place = delivery.place)
+ where n = :n"""
+# The unit of a retraction that covers all its turns.
+TAKEN_BACK = """
+update delivery set state = 'retracted'
+ where op = 'retain' and state = 'delivered'
+   and (stream, provider, from_seq, from_turn) = (
+       select stream, provider, from_seq, from_turn from delivery as back where n = :n and back.op like 'retract:%')"""
+FINAL = frozenset({DeliveryState.DELIVERED, DeliveryState.PARKED, DeliveryState.DROPPED})
+
+
+@verb
+def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> Script[int | None]:
+    """Store the outcomes of one call and free its lanes. Raises `LaneLost`; then nothing is changed.
+
+    Returns the milliseconds until the first of the lanes is due again; None if none of them has work left.
+    """
+    ordered = sorted(settled, key=lambda pair: (pair[0].key, pair[0].place))
+    streams = sorted({split_id(package.parcel.id) for claim, _ in ordered for package in claim.packages})
+    for provider, stream in streams:  # lock the cursors that may move, before any lane (D5)
+        yield from run(LOCK_CURSOR, provider=provider, stream=stream)
+    due_in_ms: list[int | None] = []
+    for claim, settlements in ordered:
+        if (yield from _is_settled(claim)):
+            due_in_ms.append(0)  # the answer of the first settlement was lost: the lane may be due
+            continue
+        yield from many(SETTLE, [_params(claim, one_) for one_ in settlements])
+        delivered = {done.n for done in settlements if done.state is DeliveryState.DELIVERED}
+        retracted = [one_.n for one_ in claim.packages if one_.parcel.op is Op.RETRACT and one_.n in delivered]
+        yield from many(TAKEN_BACK, [{"n": n} for n in retracted])
+        doubted = _is_doubted(claim, settlements)
+        due_in_ms.append((yield from free_lane(claim, delivered=bool(delivered), doubted=doubted)))
+    yield from many(MARK, [{"provider": provider, "stream": stream} for provider, stream in streams])
+    return min((wait_ms for wait_ms in due_in_ms if wait_ms is not None), default=None)
+
+
+def split_id(delivery: str) -> tuple[str, str]:
+    """The provider and the stream of a delivery id: `provider:stream:from_seq[:retract:turn]`."""
+    base = delivery.rsplit(":retract:", 1)[0]
+    provider, _, rest = base.partition(":")
+    return provider, rest.rpartition(":")[0]
+
+
+def _is_settled(claim: LaneClaim) -> Script[bool]:
+    """Check the claim under lock; True if this settlement was already committed and its answer was lost."""
+    row = yield from one(HOLD, **_marks(claim))
+    if row is None or row[0] != claim.fence or row[1] not in (None, claim.node):
+        raise LaneLost(f"fence {claim.fence} is behind {row and row[0]}", place=claim.place)
+    return row[1] is None
+
+
+def _is_doubted(claim: LaneClaim, settlements: Sequence[Settlement]) -> bool:
+    """Whether a write of the claim may still arrive after this settlement."""
+    writes = {package.n for package in claim.packages if package.parcel.turns or package.parcel.note is not None}
+    known = {done.n: done.leaves_doubt for done in settlements}
+    return any(known.get(n, True) for n in writes)
+
+
+def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
+    return {
+        "n": settlement.n,
+        "fence": claim.fence,
+        "state": settlement.state.value,
+        "delay_ms": settlement.delay_ms,
+        "receipt": plain(settlement.receipt),
+        "reason": plain(settlement.vendor.kept(settlement.reason)),
+        "suspect": int(settlement.suspect),
+        "failing": int(settlement.failing),
+        "again": int(settlement.again),
+        "untried": int(settlement.untried),
+        "doubtful": int(settlement.doubtful),
+        "settled": int(settlement.state in FINAL),
+    }
+
+
+# --- waiting lanes -----------------------------------------------------------------------------------
 
 
 @verb

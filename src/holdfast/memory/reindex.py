@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 from holdfast.audit.actor import acting
 from holdfast.kernel.errors import HoldfastError, InvalidInput, ProviderFailed
-from holdfast.memory.backfill_sql import backfill_sessions, list_delivered_parcels
 from holdfast.memory.delivery import DeliveryPolicy, Landing, Parcel
 from holdfast.memory.lane import DispatchPolicy, LaneKey
 from holdfast.memory.provider import Indexed, Provider, Providers
+from holdfast.memory.replay_sql import backfill_sessions, list_delivered_parcels
 from holdfast.store.database import Database
 
 SESSIONS_PAGE = 50

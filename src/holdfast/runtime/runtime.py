@@ -39,7 +39,7 @@ from holdfast.memory.notes_service import audience_of
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects, read_memory
 from holdfast.memory.recall import RecallKey, RecallOutcome, choose, make_query
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
-from holdfast.memory.settle_sql import replay_delivery
+from holdfast.memory.replay_sql import replay_delivery
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import read_reply, resend_reply
 from holdfast.runtime.parts import Parts

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.kernel.ids import DeliveryId, NodeId, Principal, SessionId
-from holdfast.memory import cursor_sql, lane, lane_sql, parcel_sql, settle_sql
+from holdfast.memory import cursor_sql, lane, lane_sql, parcel_sql
 from holdfast.memory.cursor_sql import DeliveryRow
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, NamingInputs, Op, Parcel
 from holdfast.memory.delivery_call import ProviderDelivery
@@ -108,7 +108,7 @@ def no_lane_fence() -> Sequence[Patch]:
         yield from ()
         return False
 
-    return [(settle_sql, "_is_settled", broken)]
+    return [(lane_sql, "_is_settled", broken)]
 
 
 @mutant("I7", budget=20)

@@ -4,11 +4,11 @@ fails. Each is detected in random histories that have the area."""
 from collections.abc import AsyncIterator, Sequence
 
 from holdfast.kernel.ids import AgentName, NodeId, SessionId
-from holdfast.memory import backfill_sql, forget_sql, reindex
-from holdfast.memory.backfill_sql import list_delivered_parcels
+from holdfast.memory import forget_sql, reindex, replay_sql
 from holdfast.memory.cursor_sql import pending_turns
 from holdfast.memory.delivery import DeliveryPolicy, Parcel, TurnSpan
 from holdfast.memory.lane import LaneKey
+from holdfast.memory.replay_sql import list_delivered_parcels
 from holdfast.sessions import finalisation_sql
 from holdfast.sessions.finalisation import Ending, Finalisation, NotEnded
 from holdfast.sessions.finalisation_sql import LiveMailbox
@@ -98,13 +98,13 @@ def backfill_loses_the_first_turn() -> Sequence[Patch]:
     def broken(session: SessionId, policy: DeliveryPolicy, scheduled: int) -> Script[list[TurnSpan]]:
         return (yield from honest(session, policy, scheduled))[1:]
 
-    return [(backfill_sql, "pending_turns", broken)]
+    return [(replay_sql, "pending_turns", broken)]
 
 
 @mutant("I11", budget=80, area=Area.BACKFILL, first=558)
 def backfill_looks_at_open_sessions_only() -> Sequence[Patch]:
     """Sessions that are no longer live when the provider is added are not backfilled."""
-    return [(backfill_sql, "WITHOUT_CURSOR", backfill_sql.WITHOUT_CURSOR.replace("<> 'deleted'", "= 'open'"))]
+    return [(replay_sql, "WITHOUT_CURSOR", replay_sql.WITHOUT_CURSOR.replace("<> 'deleted'", "= 'open'"))]
 
 
 @mutant("I7", budget=BUDGET, area=Area.REBUILD)
@@ -121,9 +121,7 @@ def rebuilding_stops_after_a_page() -> Sequence[Patch]:
 @mutant("I7", budget=BUDGET, area=Area.REBUILD)
 def rebuilding_turns_the_order_round() -> Sequence[Patch]:
     """An index is rebuilt from the newest to the oldest."""
-    return [
-        (backfill_sql, "DELIVERED", backfill_sql.DELIVERED.replace("order by delivery.n", "order by delivery.n desc"))
-    ]
+    return [(replay_sql, "DELIVERED", replay_sql.DELIVERED.replace("order by delivery.n", "order by delivery.n desc"))]
 
 
 # --- spending ------------------------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ import pytest
 from holdfast.inbox.directory import locate
 from holdfast.inbox.message import accepted_message
 from holdfast.kernel.ids import AgentName, Provider
-from holdfast.memory.backfill_sql import list_delivered_parcels
 from holdfast.memory.delivery import NOWHERE
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.recall import RecallPolicy
+from holdfast.memory.replay_sql import list_delivered_parcels
 from holdfast.providers.honcho.naming import HonchoNames, Strategy
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AgentPolicy, Arrivals, TurnPolicy

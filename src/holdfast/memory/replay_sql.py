@@ -1,11 +1,14 @@
-"""Backfill: sessions from before a provider was configured (D22), and all delivered parcels for a lost index."""
+"""Deliveries that an operator requests: sessions from before a provider was configured (D22), a parked delivery again,
+and all delivered parcels for a lost index."""
 
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
-from holdfast.kernel.ids import AgentName, SessionId
-from holdfast.memory.cursor_sql import BEGIN, add_units, pending_turns
+from holdfast.kernel.errors import DeliveryNotFound, InvalidInput
+from holdfast.kernel.ids import AgentName, DeliveryId, SessionId
+from holdfast.memory.cursor_sql import BEGIN, DROP, SHORTEN, STANDING, UNIT, add_units, pending_turns
 from holdfast.memory.delivery import DeliveryPolicy, Parcel, due_units
 from holdfast.memory.lane import LaneKey
+from holdfast.memory.lane_sql import HOLD, split_id
 from holdfast.memory.parcel_sql import ITEM, ITEMS, parcel_of
 from holdfast.store.script import Script, one, rows, run, verb
 
@@ -70,3 +73,62 @@ def list_delivered_parcels(key: LaneKey, *, after: int = 0, limit: int = 200) ->
     for n, place, *item in found:
         parcels.append((n, (yield from parcel_of(key, place, ITEM.value(tuple(item))))))
     return tuple(parcels)
+
+
+# --- replay ------------------------------------------------------------------------------------------
+
+FIND = f"""
+select {UNIT} from delivery
+ where stream = :stream and provider = :provider and id = :id"""
+# The first undone turn of a unit.
+UNDONE = """
+select min(back.from_turn) from delivery as back, delivery as unit
+ where unit.n = :n and unit.op = 'retain' and back.stream = unit.stream and back.provider = unit.provider
+   and back.from_seq = unit.from_seq and back.op like 'retract:%'"""
+# A delivery that was parked in doubt stays in doubt: the provider is asked before it is resent.
+REPLAY = """
+update delivery
+   set state = case when uncertain_at is null then 'scheduled' else 'uncertain' end, late = 1, due_at = :now,
+       reason = null, suspect = 0, suspected_at = null, failing_at = null, settled_at = null, payload_hash = null
+ where n = :n and state = 'parked' returning state"""
+WAKE = (
+    "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place and owner is null"
+)
+
+
+@verb
+def replay_delivery(delivery: DeliveryId, by: By = PROGRAM) -> Script[str]:
+    """Reschedule a parked delivery, marked as late, in its old position on the lane. Returns its new state."""
+    provider, stream = split_id(delivery)
+    unit = yield from UNIT.one(FIND, stream=stream, provider=provider, id=delivery)
+    if unit is None:
+        raise DeliveryNotFound(f"there is no delivery {delivery!r}", delivery=delivery)
+    lane = {"agent": unit.agent, "provider": unit.provider, "place": unit.place}
+    yield from run(HOLD, **lane)
+    state, _ = (yield from one(STANDING, n=unit.n)) or ("gone", 0)
+    if state == "parked" and (yield from _is_undone(unit.n, stream, unit.from_turn)):
+        yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=unit.agent, state="dropped")
+        return "dropped"
+    replayed = yield from one(REPLAY, n=unit.n)
+    if replayed is None:
+        if state in {"scheduled", "sending", "uncertain"}:
+            return str(state)  # already replayed
+        raise InvalidInput(f"delivery {delivery} is {state}; only a parked one can be replayed", delivery=delivery)
+    yield from run(WAKE, **lane)
+    yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=unit.agent)
+    return str(replayed[0])
+
+
+def _is_undone(n: int, stream: str, first: int) -> Script[bool]:
+    """Remove the turns undone since from a parked unit; True if none is left.
+
+    Their retraction may be settled already, so a replay would restore them for good.
+    """
+    undone = yield from one(UNDONE, n=n)
+    if undone is None or undone[0] is None:
+        return False
+    if undone[0] > first:
+        yield from run(SHORTEN, n=n, stream=stream, through=undone[0] - 1)
+        return False
+    yield from run(DROP, n=n)
+    return True
