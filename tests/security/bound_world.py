@@ -11,8 +11,7 @@ from holdfast.inbox.address import Address
 from holdfast.inbox.message import Arrival, Enclosure
 from holdfast.kernel.ids import AgentName, Principal, SessionId, TokenId
 from holdfast.sessions.compression import Thresholds
-from holdfast.sessions.conversation_sql import read_conversation
-from holdfast.sessions.history_sql import list_operations, read_session
+from holdfast.sessions.history_sql import list_operations, read_conversation, read_session
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.support.fakes import ScriptedModel, calls, happened, says, soon
 

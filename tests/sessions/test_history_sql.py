@@ -10,7 +10,6 @@ import pytest
 
 from holdfast.kernel.errors import MessageNotFound, SessionNotFound
 from holdfast.kernel.ids import MessageId, SessionId
-from holdfast.sessions.conversation_sql import read_conversation
 from holdfast.sessions.history_sql import (
     find_mailbox,
     list_entries,
@@ -18,6 +17,7 @@ from holdfast.sessions.history_sql import (
     list_session_facts,
     list_sessions,
     list_summaries,
+    read_conversation,
     read_session,
     read_snapshot,
     trace_message,

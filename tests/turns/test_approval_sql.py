@@ -12,8 +12,7 @@ from holdfast.inbox.identity_sql import link_principals
 from holdfast.inbox.mail_sql import read_mail
 from holdfast.kernel.errors import ApprovalNotFound, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, NodeId, OperationId, Principal, ReplyId
-from holdfast.sessions.conversation_sql import read_conversation
-from holdfast.sessions.history_sql import find_mailbox, trace_message
+from holdfast.sessions.history_sql import find_mailbox, read_conversation, trace_message
 from holdfast.store.node_sql import claim_mailbox, register_node, release_claim
 from holdfast.turns.approval import ApprovalAsk, Decision
 from holdfast.turns.approval_sql import decide_approval, is_waiting_at

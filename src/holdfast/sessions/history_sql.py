@@ -1,9 +1,10 @@
-"""Read verbs for messages, sessions, entries and operations. They return pages, never whole tables."""
+"""Read verbs for messages, chats, sessions, entries and operations. They return pages, never whole tables."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from holdfast.inbox.address import parse
 from holdfast.inbox.attachment_sql import list_attachments
 from holdfast.inbox.mailbox import MailboxView
 from holdfast.inbox.message import UNFINISHED
@@ -13,12 +14,12 @@ from holdfast.kernel.ids import ApprovalId, Instant, MessageId, SessionId
 from holdfast.memory.delivery import DeliveryView
 from holdfast.sessions.compression import Operation, Summary
 from holdfast.sessions.compression_audit import SessionFacts
-from holdfast.sessions.session import Session, no_place_after
+from holdfast.sessions.session import ChatLine, Session, no_place_after
 from holdfast.sessions.summary_sql import BY_NUMBER, OPERATION, SUMMARY
 from holdfast.store.script import Columns, Script, one, utf8, verb
 from holdfast.turns.approval import OpenQuestion
 from holdfast.turns.approval_sql import released_by, waited_for
-from holdfast.turns.journal import EntryView, is_undone
+from holdfast.turns.journal import EntryView, Undone, is_undone
 from holdfast.turns.journal_sql import NO_LIMIT, chain, entries, undos
 
 
@@ -149,12 +150,16 @@ def trace_message(wanted: MessageId) -> Script[MessageTrace]:
     is_open = trace.state in UNFINISHED
     (behind,) = ((yield from one(BEHIND, mailbox=queue.mailbox, seq=queue.seq)) if is_open else None) or (0,)
     waits = is_open and queue.waits_until is not None
-    deliveries = (yield from _deliveries(trace.session, trace.turn)) if trace.turn is not None else ()
+    deliveries: list[DeliveryView] = []
+    if trace.turn is not None:  # its deliveries, and the cursors for which it is still pending
+        of_turn = {"session": trace.session, "turn": trace.turn}
+        deliveries += yield from DELIVERY.rows(DELIVERIES, **of_turn)
+        deliveries += yield from PENDING_DELIVERY.rows(PENDING, **of_turn)
     return replace(
         trace,
         queued_behind=behind,
         reply=(yield from _reply(wanted, trace.session, None if is_open else trace.turn)),
-        deliveries=deliveries,
+        deliveries=tuple(deliveries),
         enclosures=tuple((yield from list_attachments(wanted))) if queue.enclosures else (),
         awaiting=(yield from _question(queue.mailbox)) if waits else None,
         released=(yield from released_by(queue.signal, queue.mailbox, trace.principal)) if queue.signal else None,
@@ -177,12 +182,6 @@ def _question(mailbox: str) -> Script[OpenQuestion | None]:
 def find_unanswered(address: str, request: str) -> Script[MessageId | None]:
     row = yield from one(UNANSWERED, address=address, request=request)
     return MessageId(row[0]) if row else None
-
-
-def _deliveries(session: SessionId | None, turn: int) -> Script[tuple[DeliveryView, ...]]:
-    """The deliveries of a turn, and the cursors for which it is still pending."""
-    found = yield from DELIVERY.rows(DELIVERIES, session=session, turn=turn)
-    return (*found, *(yield from PENDING_DELIVERY.rows(PENDING, session=session, turn=turn)))
 
 
 def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[ReplyView | None]:
@@ -277,3 +276,73 @@ def list_session_facts(*, after: str = "", limit: int = 100) -> Script[Sequence[
             )
         )
     return result
+
+
+# --- a chat as its participants saw it --------------------------------------------------------------------------------
+# The journal is the model's view: it has no commands, no questions to a human and no refused messages. The inbound and
+# reply rows are read instead. A page is a number of messages with all their replies; pruned and forgotten messages are
+# absent.
+
+
+def _shown(body: bytes) -> str:
+    return bytes(body).decode("utf-8", "replace")
+
+
+MAILBOX_ID = "select mailbox_id from address where address = :address"
+SAID_LINE = Columns(ChatLine, without=("approval", "undone"), id="message", text=("body", _shown))
+SAID = f"""
+select {SAID_LINE} from inbound
+ where account = :account and conversation = :conversation and mailbox = :mailbox and seq < :before
+   and length(body) > 0 order by seq desc limit :limit"""
+REPLY_LINE = Columns(
+    ChatLine,
+    "reply",
+    without=("approval", "undone"),
+    event_id="''",
+    principal="null",
+    text=("reply.body", _shown),
+    seq="inbound.seq",
+)
+REPLIES = f"""
+select {REPLY_LINE}
+  from inbound join reply on reply.message = inbound.message
+ where inbound.account = :account and inbound.conversation = :conversation and inbound.mailbox = :mailbox
+   and inbound.seq between :first and :last and reply.channel <> 'agent' and length(reply.body) > 0
+ order by reply.n"""
+
+
+@verb
+def read_conversation(address: str, *, before: int, limit: int) -> Script[Sequence[ChatLine]]:
+    """The newest messages before a position, with their replies, oldest first."""
+    at = parse(address)  # over HTTP, the account is the agent and the conversation is the chat (D38)
+    place = {"account": at.agent, "conversation": at.chat}
+    (mailbox,) = (yield from one(MAILBOX_ID, address=address)) or ("",)
+    said = yield from SAID_LINE.rows(SAID, mailbox=mailbox, before=before, limit=limit, **place)
+    if not said:
+        return []
+    replied = yield from REPLY_LINE.rows(REPLIES, mailbox=mailbox, first=said[-1].seq, last=said[0].seq, **place)
+    asked, approval = yield from _asking(mailbox, replied)
+    replies = [replace(line, approval=approval) if line.id == asked else line for line in replied]
+    # At the same time a message precedes a reply; the sort keeps the order of equals.
+    return (yield from _with_undone(sorted((*reversed(said), *replies), key=lambda line: (line.at, line.is_reply))))
+
+
+def _asking(mailbox: str, replied: Sequence[ChatLine]) -> Script[tuple[str | None, ApprovalId | None]]:
+    """The reply that asks for the open turn's approval, and the approval."""
+    row = yield from waited_for(mailbox)
+    if row is None:
+        return None, None
+    approval, _, _, session, turn, _ = row
+    last = yield from one(TURN_LAST, session=session, turn=turn)
+    asking = [reply.id for reply in replied if last is not None and reply.message == last[0]]
+    return (asking[-1], ApprovalId(approval)) if asking else (None, None)
+
+
+def _with_undone(lines: Sequence[ChatLine]) -> Script[Sequence[ChatLine]]:
+    """Mark undone messages. Turn numbers are never reused within a session."""
+    gone: set[tuple[SessionId, int]] = set()
+    for session in {line.session for line in lines if line.session is not None}:
+        for entry in (yield from undos((yield from chain(session)))):
+            if isinstance(entry.body, Undone):
+                gone |= {(session, n) for n in range(entry.body.first_turn, entry.body.last_turn + 1)}
+    return [replace(line, undone=True) if (line.session, line.turn) in gone else line for line in lines]

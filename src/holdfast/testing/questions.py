@@ -20,13 +20,13 @@ from holdfast.memory.notes_sql import list_memory_subjects
 from holdfast.outbox.reply_sql import list_replies, read_reply
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression_audit import Audit
-from holdfast.sessions.conversation_sql import read_conversation
 from holdfast.sessions.finalisation_sql import list_finalisations
 from holdfast.sessions.history_sql import (
     find_mailbox,
     list_operations,
     list_session_facts,
     list_summaries,
+    read_conversation,
     read_snapshot,
 )
 from holdfast.store.gauges_sql import read_gauges

@@ -36,8 +36,14 @@ from holdfast.memory.recall import RecallOutcome
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.views import Health, Prompt
 from holdfast.sessions.compression import Operation, Summary
-from holdfast.sessions.conversation_sql import read_conversation
-from holdfast.sessions.history_sql import find_mailbox, list_operations, read_session, read_snapshot, trace_message
+from holdfast.sessions.history_sql import (
+    find_mailbox,
+    list_operations,
+    read_conversation,
+    read_session,
+    read_snapshot,
+    trace_message,
+)
 from holdfast.sessions.session import ChatLine, Session, no_place_after
 from holdfast.turns.approval import ApprovalView, Decision
 from holdfast.turns.journal import AssistantSaid, EntryView, Recalled, ToolReturned, ToolStarted
