@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 
 from holdfast.kernel.ids import SessionId
 from holdfast.sessions.compression import (
-    Pressure,
     Thresholds,
     choose_cut,
     fault_of,
-    pressure,
     snapshot_name,
     summary_tokens_max,
 )
@@ -98,31 +96,6 @@ def test_a_journal_of_mere_talk_keeps_its_newest_entry():
     said: list[tuple[int, AnyBody]] = [(0, Observed(text="hm", principal="bob"))] * 4
     assert choose_cut(line(*said), Thresholds()) == 3
     assert choose_cut(line(*said[:1]), Thresholds()) is None
-
-
-# --- pressure ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("used", "expected"),
-    [
-        (0, Pressure.NONE),
-        (59.9, Pressure.NONE),
-        (60, Pressure.SOFT),
-        (84.9, Pressure.SOFT),
-        (85, Pressure.HARD),
-        (1_000, Pressure.HARD),
-    ],
-)
-def test_pressure_changes_exactly_at_the_thresholds(used, expected):
-    assert pressure(used, Thresholds(context_tokens=100)) is expected
-
-
-@given(st.floats(0, 500), st.floats(0, 500))
-def test_pressure_never_falls_as_a_context_grows(used, more):
-    order = list(Pressure)
-    before, after = (pressure(tokens, Thresholds(context_tokens=100)) for tokens in (used, used + more))
-    assert order.index(before) <= order.index(after)
 
 
 # --- what counts as a summary ------------------------------------------------------------------------------------

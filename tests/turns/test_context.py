@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.sessions.compression import Thresholds
+from holdfast.sessions.compression import Pressure, Thresholds
 from holdfast.turns.context import (
     LISTED,
     Context,
@@ -344,3 +344,28 @@ def test_notes_that_a_turn_listed_are_not_shown_to_the_next_speaker():
 def test_what_the_tool_changed_is_still_told_afterwards():
     done = '{"ok":true,"target":"user","changed":["added as version 4"],"used":"16 of 2200"}'
     assert [one.content for one in render_entries(line((1, listing(done))), open_turn=2)] == [done]
+
+
+# --- pressure ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("used", "expected"),
+    [
+        (0, Pressure.NONE),
+        (59.9, Pressure.NONE),
+        (60, Pressure.SOFT),
+        (84.9, Pressure.SOFT),
+        (85, Pressure.HARD),
+        (1_000, Pressure.HARD),
+    ],
+)
+def test_pressure_changes_exactly_at_the_thresholds(used, expected):
+    assert context([]).pressure(Thresholds(context_tokens=100), "", used) is expected
+
+
+@given(st.floats(0, 500), st.floats(0, 500))
+def test_pressure_never_falls_as_a_context_grows(used, more):
+    order = list(Pressure)
+    before, after = (context([]).pressure(Thresholds(context_tokens=100), "", tokens) for tokens in (used, used + more))
+    assert order.index(before) <= order.index(after)

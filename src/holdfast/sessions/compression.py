@@ -86,13 +86,6 @@ def snapshot_name(session: SessionId, n: int) -> str:
     return f"{session}.snapshot.{n}"
 
 
-def pressure(used_tokens: float, thresholds: Thresholds) -> Pressure:
-    share = used_tokens / thresholds.context_tokens
-    if share >= thresholds.hard:
-        return Pressure.HARD
-    return Pressure.SOFT if share >= thresholds.soft else Pressure.NONE
-
-
 def choose_cut(
     tail: Sequence[Entry], thresholds: Thresholds, *, ratio: float = 1.0, forced: bool = False, in_turn: bool = False
 ) -> int | None:

@@ -164,8 +164,8 @@ class Compressor(Loop):
     async def _is_worth_it(self, request: CompressionRequest) -> bool:
         """Whether there is anything to compress; an operation that has just ended may have left nothing to cover."""
         context, agent = await self._contexts.read(request.session), self._agents.get(request.agent)
-        used = context.used_tokens(agent.policy.instructions)
-        if not request.forced and compression.pressure(used, agent.policy.thresholds) is Pressure.NONE:
+        policy = agent.policy
+        if not request.forced and context.pressure(policy.thresholds, policy.instructions) is Pressure.NONE:
             return False
         return self._cut(context, agent, forced=request.forced) is not None
 

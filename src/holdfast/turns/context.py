@@ -19,7 +19,7 @@ from functools import partial
 
 from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.memory.visibility import is_group
-from holdfast.sessions.compression import Summary, Thresholds, snapshot_name
+from holdfast.sessions.compression import Pressure, Summary, Thresholds, snapshot_name
 from holdfast.turns.context_memo import ContextMemo
 from holdfast.turns.framing import framed, quoted
 from holdfast.turns.journal import (
@@ -91,6 +91,14 @@ class Context:
     def used_tokens(self, instructions: str = "") -> float:
         """The token estimate, corrected by the usage that the model reported for this session."""
         return self.estimated_tokens(instructions) * self.token_ratio
+
+    def pressure(self, thresholds: Thresholds, instructions: str, added_tokens: float = 0) -> Pressure:
+        """How full the model's window is. `added_tokens` are those of entries that the context does not have yet."""
+        used = self.used_tokens(instructions) + added_tokens * self.token_ratio
+        share = used / thresholds.context_tokens
+        if share >= thresholds.hard:
+            return Pressure.HARD
+        return Pressure.SOFT if share >= thresholds.soft else Pressure.NONE
 
 
 def is_named(context: Context, address: str) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.kernel import log
-from holdfast.sessions.compression import Pressure, Thresholds, pressure
+from holdfast.sessions.compression import Pressure, Thresholds
 from holdfast.sessions.compressor import Compressed, Compressor
 from holdfast.store.ports import Ports
 from holdfast.turns.context import Context, fit
@@ -32,7 +32,7 @@ class ContextFitter:
         for forced in (False, True):
             result = await self._compress(context, thresholds, forced=forced)
             context = await self._contexts.read(context.session)
-            if pressure(context.used_tokens(instructions), thresholds) is not Pressure.HARD:
+            if context.pressure(thresholds, instructions) is not Pressure.HARD:
                 return context
             if result.outcome == "failed":
                 break

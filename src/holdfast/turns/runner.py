@@ -22,7 +22,7 @@ from holdfast.memory.notes_service import Brief, Briefing, audience_of
 from holdfast.memory.recaller import Recaller, query_of, shown_of
 from holdfast.outbox.reply_sender import wake_sender
 from holdfast.sessions import system_messages
-from holdfast.sessions.compression import Pressure, pressure
+from holdfast.sessions.compression import Pressure
 from holdfast.sessions.compressor import Compressor
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
@@ -180,7 +180,7 @@ class TurnRunner:
         if run.steps > run.agent.policy.turn.steps_max:
             await self._fail(run, f"The model asked for tools {run.steps - 1} times without answering.")
             return True
-        if self._pressure(run, context) is Pressure.HARD:
+        if context.pressure(run.agent.policy.thresholds, run.brief.text) is Pressure.HARD:
             fitted = await self._steps.raced(
                 run, self._fitter.make(context, run.agent.policy.thresholds, run.brief.text)
             )
@@ -351,12 +351,8 @@ class TurnRunner:
         if query.text.strip():
             self._recaller.prefetch(query, run.agent.policy.recall, as_of=run.context.withdrawals)
         added = sum(body_tokens(body) for body in entries)
-        if self._pressure(run, run.context, added) is not Pressure.NONE:
+        if run.context.pressure(run.agent.policy.thresholds, run.brief.text, added) is not Pressure.NONE:
             self._compressor.want(run.turn.session, run.claim.agent)
-
-    def _pressure(self, run: TurnRun, context: Context, added_tokens: int = 0) -> Pressure:
-        used = context.used_tokens(run.brief.text) + added_tokens * context.token_ratio
-        return pressure(used, run.agent.policy.thresholds)
 
 
 def _entries_of(turn: Turn, context: Context) -> list[Entry]:
