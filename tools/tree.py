@@ -17,7 +17,7 @@ ACTING = {
     *("inbox/receiver.py", "inbox/router.py"),
     *("kernel/folders.py", "kernel/hardening.py", "kernel/keyed_lock.py", "kernel/log.py", "kernel/loop.py"),
     *("kernel/machine.py", "kernel/notifier.py", "kernel/spans.py", "kernel/time_zones.py"),
-    *("memory/delivery_call.py", "memory/dispatcher.py", "memory/edit_reader.py", "memory/files/*.py"),
+    *("memory/delivery_call.py", "memory/dispatcher.py", "memory/files/*.py"),
     *("memory/forgetter.py", "memory/notes_service.py", "memory/provider.py", "memory/recaller.py"),
     *("memory/reindex.py",),
     *("outbox/drafter.py", "outbox/reply_sender.py", "outbox/typing_indicator.py"),

@@ -5,7 +5,7 @@ import ssl
 import httpx
 import pytest
 
-from holdfast.memory import dispatcher, edit_reader, forgetter
+from holdfast.memory import dispatcher, forgetter, notes_service
 from tests.support.honcho_server import HonchoServer
 from tests.support.memory_world import World
 
@@ -27,7 +27,7 @@ def hours(monkeypatch):
     """
     monkeypatch.setattr(forgetter, "POLL_MS", 60_000)
     monkeypatch.setattr(dispatcher, "POLL_MS", 5_000)
-    monkeypatch.setattr(edit_reader, "LOOK_EVERY_MS", 60_000)
+    monkeypatch.setattr(notes_service, "LOOK_EVERY_MS", 60_000)
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from holdfast.kernel.ids import ForgetId
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
 from holdfast.memory import forget_sql
-from holdfast.memory.notes_service import Briefing
 from holdfast.memory.recaller import Recaller
 from holdfast.store.database import Database
 from holdfast.store.ports import Ports
+from holdfast.turns.context_cache import Briefing
 
 POLL_MS = 15_000  # another process may have received a request or delivered the last erasure
 QUIET_MS = 10_000  # a recall that ran during the last erasure is journaled within this time, or never

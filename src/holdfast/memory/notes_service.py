@@ -1,11 +1,11 @@
 """The notes service: reading and changing an agent's notes, for its tool, its files, its instructions and commands.
 
 All changes go through this module: on return a change is durable, and its delivery to every provider is scheduled.
+The edit reader turns people's edits of the memory files into changes.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from holdfast.audit.actor import acting
 from holdfast.inbox.access_sql import is_admitted
@@ -13,6 +13,8 @@ from holdfast.inbox.identity_sql import linked_principals
 from holdfast.kernel import log
 from holdfast.kernel.errors import InvalidInput, ProviderFailed, StoreUnavailable
 from holdfast.kernel.ids import AgentName, Principal
+from holdfast.kernel.loop import Loop
+from holdfast.kernel.notifier import Topic
 from holdfast.memory import notes_review
 from holdfast.memory.delivery import Outcome
 from holdfast.memory.notes import (
@@ -27,16 +29,23 @@ from holdfast.memory.notes import (
     Target,
 )
 from holdfast.memory.notes_plan import entry_named
-from holdfast.memory.notes_prompt import notes_block, soul_text
 from holdfast.memory.notes_review import NoteForReview, Revoked
-from holdfast.memory.notes_sql import apply_memory, list_memory_subjects, read_memory, read_shown_notes, undo_memory
+from holdfast.memory.notes_sql import (
+    apply_memory,
+    list_all_subjects,
+    list_memory_subjects,
+    read_memory,
+    read_shown_notes,
+    undo_memory,
+)
 from holdfast.memory.provider import Providers
-from holdfast.memory.visibility import Audience, ShownNotes, chat_scope, holder_of, is_group
+from holdfast.memory.visibility import Audience, ShownNotes, chat_scope, holder_of
 from holdfast.store.database import Database
-from holdfast.turns.context import Context
-from holdfast.turns.policy import AccessPolicy, AgentPolicy
+from holdfast.store.ports import Ports
+from holdfast.turns.policy import AccessPolicy
 
-BRIEFINGS_KEPT = 1_024
+LOOK_EVERY_MS = 3_000
+SUBJECTS_EVERY_MS = 60_000  # another process may have made notes about a new person
 REVOCATIONS_MAX = 20  # attempts, if the notes keep changing during a revocation
 
 
@@ -177,65 +186,45 @@ class NotesService:
         return moved
 
 
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """The beginning of a context: the operator's text, and the notes as data."""
+class EditReader(Loop):
+    """Turns edits of the memory files into changes of the notes.
 
-    instructions: str = ""
-    notes: str = ""
-    text: str = field(init=False)  # both, for counting tokens
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "text", f"{self.instructions}{self.notes}")
-
-
-class Briefing:
-    """Reads the beginning of a context: the operator's instructions, and the notes that the audience may see.
-
-    The notes are those at the start of a session or at its last compression, so that the prefix of its contexts stays
-    the same bytes in between. The cache key includes the store's count of withdrawals, so that forgotten notes, and
-    notes of an unlinked account, are in no later context of any process.
+    The people and chats that have notes are read when notes of this process changed, and else rarely: files are looked
+    at every few seconds without a question to the store.
     """
 
-    def __init__(self, notes: NotesService) -> None:
-        self._notes = notes
-        self._cache: OrderedDict[tuple[Audience, int, int], Brief] = OrderedDict()
-        self._clearings = 0
+    name = "edits"
 
-    async def read(self, policy: AgentPolicy, context: Context, audience: Audience) -> Brief:
-        key = (audience, context.summaries, context.withdrawals)
-        while key not in self._cache:  # repeated only if the cache was cleared during the read
-            clearings = self._clearings
-            brief = await self._brief(policy, audience)
-            if clearings == self._clearings:
-                self._cache[key] = brief
-        self._cache.move_to_end(key)
-        while len(self._cache) > BRIEFINGS_KEPT:
-            self._cache.popitem(last=False)
-        return self._cache[key]
+    def __init__(self, ports: Ports, providers: Providers) -> None:
+        super().__init__(ports.tasks, ports.entropy)
+        self._ports = ports
+        self._providers = providers
+        self._subjects: Mapping[AgentName, Collection[str]] = {}
+        self._read_at = -SUBJECTS_EVERY_MS
 
-    def clear(self) -> None:
-        """Drop all cached notes, because some were forgotten."""
-        self._clearings += 1
-        self._cache.clear()
+    async def step(self) -> bool:
+        found = [
+            (key.agent, getattr(self._providers.get(key), "notice_edits", None)) for key in self._providers.lane_keys()
+        ]
+        readers = [(agent, notice) for agent, notice in found if notice is not None]
+        if readers:
+            await self._refresh()
+        for agent, notice in readers:
+            for noticed in await notice(agent, self._subjects.get(agent, ())):
+                log.info("memory.edited", agent=agent, file=noticed.file, fault=noticed.fault)
+        return False
 
-    async def _brief(self, policy: AgentPolicy, audience: Audience) -> Brief:
-        shown = await self._notes.shown(audience)
-        speakers = {entry.principal for entry in (*shown.own.entries, *(one.entry for one in shown.others))}
-        strangers = await self._notes.strangers(audience.agent, policy.access, speakers)
-        soul = soul_text(await self._notes.soul(audience.agent))
-        instructions = "\n\n".join(part for part in (policy.instructions, soul) if part)
-        return Brief(instructions, notes_block(shown, policy.notes.capacity, strangers))
+    async def _refresh(self) -> None:
+        now = self._ports.clock.now()
+        if self._ports.notifier.take(Topic.NOTES).anything or not 0 <= now - self._read_at < SUBJECTS_EVERY_MS:
+            self._read_at = -SUBJECTS_EVERY_MS  # until the read succeeds
+            found: dict[AgentName, list[str]] = {}
+            last = AgentName(""), ""
+            while page := await self._ports.db.read(list_all_subjects(after=last)):
+                for agent, subject in page:
+                    found.setdefault(agent, []).append(subject)
+                last = page[-1]
+            self._subjects, self._read_at = found, now
 
-
-def audience_of(policy: AgentPolicy, context: Context, principal: Principal, address: str) -> Audience:
-    """The readers of a session's contexts: its speaker, or in a shared chat all of its members."""
-    return Audience(
-        agent=context.agent,
-        principal=principal,
-        address=address,
-        session=context.session,
-        is_group=context.shared or is_group(address),
-        private_in_groups=policy.recall.private_in_groups,
-        shares_all=policy.recall.shares_all,
-    )
+    async def rest(self) -> None:
+        await self._ports.tasks.sleep(LOOK_EVERY_MS)

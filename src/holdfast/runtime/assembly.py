@@ -14,10 +14,9 @@ from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Notifier, Topic
 from holdfast.memory.dispatcher import Dispatcher
-from holdfast.memory.edit_reader import EditReader
 from holdfast.memory.forgetter import Forgetter
 from holdfast.memory.lane import DispatchPolicy
-from holdfast.memory.notes_service import Briefing, NotesService
+from holdfast.memory.notes_service import EditReader, NotesService
 from holdfast.memory.provider import Providers
 from holdfast.memory.recaller import Recaller
 from holdfast.memory.reindex import refill
@@ -34,7 +33,7 @@ from holdfast.sessions.finisher import Finisher
 from holdfast.store.membership import LEASE_MS, Member, PrunePolicy, Reaper
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
-from holdfast.turns.context_cache import ContextCache
+from holdfast.turns.context_cache import Briefing, ContextCache
 from holdfast.turns.mailbox_processor import MailboxProcessor
 from holdfast.turns.runner import TurnRunner
 from holdfast.turns.spend_recorder import metered

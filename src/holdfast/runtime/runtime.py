@@ -35,7 +35,6 @@ from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.notes import AgentNotes, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
 from holdfast.memory.notes_review import NoteForReview, Revoked
-from holdfast.memory.notes_service import audience_of
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects, read_memory
 from holdfast.memory.recall import RecallKey, RecallOutcome, choose, make_query
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
@@ -61,6 +60,7 @@ from holdfast.store.page_check import PageCheck
 from holdfast.store.upkeep_sql import prove_write
 from holdfast.turns.approvals import Approvals
 from holdfast.turns.context import Context, is_named, render
+from holdfast.turns.context_cache import audience_of
 from holdfast.turns.journal import EntryView
 from holdfast.turns.record_sql import record_turn
 from holdfast.turns.tool import Attached

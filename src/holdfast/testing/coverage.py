@@ -44,7 +44,6 @@ LOOPS = (  # the modules that act
     "kernel.time_zones",
     "memory.delivery_call",
     "memory.dispatcher",
-    "memory.edit_reader",
     "memory.forgetter",
     "memory.notes_service",
     "memory.provider",

@@ -84,7 +84,7 @@ LEFT_OUT: dict[str, str] = {
     "store.refuse_action": "refusals come from surfaces, which are not simulated; the contract suite refuses",
     "audit.action_log": "used by the command line and the HTTP API, which are not simulated",
     # Notes and folders.
-    "memory.edit_reader.EditReader._refresh": "no simulated provider keeps notes in files that people edit",
+    "memory.notes_service.EditReader._refresh": "no simulated provider keeps notes in files that people edit",
     "memory.notes_service.all_subjects": "no operator of a history reviews or revokes notes; tests/memory does",
     "store.list_all_subjects": "no simulated provider keeps notes in files that people edit",
     "memory.notes_service.NotesService.memory": NO_MOVES,

@@ -1,18 +1,24 @@
-"""The context cache: an LRU cache of contexts, so that a read fetches only new entries.
+"""The context cache: an LRU cache of contexts, so that a read fetches only new entries, and one of their beginnings.
 
-The cache may be lost at any time. Its size limit counts bytes, because contexts differ widely in length.
+The caches may be lost at any time. The size limit of contexts counts bytes, because they differ widely in length.
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass
 
-from holdfast.kernel.ids import SessionId
+from holdfast.kernel.ids import Principal, SessionId
+from holdfast.memory.notes_prompt import notes_block, soul_text
+from holdfast.memory.notes_service import NotesService
+from holdfast.memory.visibility import Audience, is_group
 from holdfast.store.database import Database
 from holdfast.turns.context import Context
 from holdfast.turns.context_sql import read_context
+from holdfast.turns.policy import AgentPolicy
 
 BYTES_MAX = 96_000_000  # all contexts together, with their rendered messages
 EACH_BYTES_MAX = BYTES_MAX // 4  # a larger context is not cached: it would replace those of all other sessions
 CONTEXT_BYTES = 2_000  # a context without its entries
+BRIEFINGS_KEPT = 1_024
 
 
 class ContextCache:
@@ -51,3 +57,71 @@ class ContextCache:
 
 def _bytes(context: Context) -> int:
     return CONTEXT_BYTES + context.memo.bytes(context.entries)
+
+
+# --- the beginning of a context ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """The beginning of a context: the operator's text, and the notes as data."""
+
+    instructions: str = ""
+    notes: str = ""
+
+    @property
+    def text(self) -> str:
+        """Both, for counting tokens."""
+        return f"{self.instructions}{self.notes}"
+
+
+class Briefing:
+    """Reads the beginning of a context: the operator's instructions, and the notes that the audience may see.
+
+    The notes are those at the start of a session or at its last compression, so that the prefix of its contexts stays
+    the same bytes in between. The cache key includes the store's count of withdrawals, so that forgotten notes, and
+    notes of an unlinked account, are in no later context of any process.
+    """
+
+    def __init__(self, notes: NotesService) -> None:
+        self._notes = notes
+        self._cache: OrderedDict[tuple[Audience, int, int], Brief] = OrderedDict()
+        self._clearings = 0
+
+    async def read(self, policy: AgentPolicy, context: Context, audience: Audience) -> Brief:
+        key = (audience, context.summaries, context.withdrawals)
+        while key not in self._cache:  # repeated only if the cache was cleared during the read
+            clearings = self._clearings
+            brief = await self._brief(policy, audience)
+            if clearings == self._clearings:
+                self._cache[key] = brief
+        self._cache.move_to_end(key)
+        while len(self._cache) > BRIEFINGS_KEPT:
+            self._cache.popitem(last=False)
+        return self._cache[key]
+
+    def clear(self) -> None:
+        """Drop all cached notes, because some were forgotten."""
+        self._clearings += 1
+        self._cache.clear()
+
+    async def _brief(self, policy: AgentPolicy, audience: Audience) -> Brief:
+        shown = await self._notes.shown(audience)
+        speakers = {entry.principal for entry in (*shown.own.entries, *(one.entry for one in shown.others))}
+        strangers = await self._notes.strangers(audience.agent, policy.access, speakers)
+        soul = soul_text(await self._notes.soul(audience.agent))
+        instructions = "\n\n".join(part for part in (policy.instructions, soul) if part)
+        return Brief(instructions, notes_block(shown, policy.notes.capacity, strangers))
+
+
+def audience_of(policy: AgentPolicy, context: Context, principal: Principal, address: str) -> Audience:
+    """The readers of a session's contexts: its speaker, or in a shared chat all of its members."""
+    return Audience(
+        agent=context.agent,
+        principal=principal,
+        address=address,
+        session=context.session,
+        is_group=context.shared or is_group(address),
+        private_in_groups=policy.recall.private_in_groups,
+        shares_all=policy.recall.shares_all,
+    )

@@ -18,7 +18,6 @@ from holdfast.kernel.errors import ClaimLost, InvariantBroken, ModelFailed
 from holdfast.kernel.ids import SessionId
 from holdfast.kernel.notifier import DELTA, Topic
 from holdfast.kernel.spans import TURN, span
-from holdfast.memory.notes_service import Brief, Briefing, audience_of
 from holdfast.memory.recaller import Recaller, query_of, shown_of
 from holdfast.outbox.reply_sender import wake_sender
 from holdfast.sessions import system_messages
@@ -28,7 +27,7 @@ from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 from holdfast.turns.chained_tools import acting
 from holdfast.turns.context import Context, is_named, render
-from holdfast.turns.context_cache import ContextCache
+from holdfast.turns.context_cache import Brief, Briefing, ContextCache, audience_of
 from holdfast.turns.context_window import ContextFitter
 from holdfast.turns.interruption import Interruption
 from holdfast.turns.journal import (

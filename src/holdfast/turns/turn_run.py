@@ -8,12 +8,11 @@ from holdfast.inbox.mailbox import Claim
 from holdfast.kernel import log
 from holdfast.kernel.ids import ReplyId
 from holdfast.kernel.notifier import Event, Topic
-from holdfast.memory.notes_service import Brief
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agent
 from holdfast.turns.approval import asked_text
 from holdfast.turns.context import Context
-from holdfast.turns.context_cache import ContextCache
+from holdfast.turns.context_cache import Brief, ContextCache
 from holdfast.turns.interruption import MailboxWatch
 from holdfast.turns.model_call import Patience
 from holdfast.turns.policy import Arrivals

@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.kernel.ids import AgentName, Instant, Principal, SessionId
 from holdfast.memory.notes import AgentNotes, MemoryEntry, Target
-from holdfast.memory.notes_service import Briefing
 from holdfast.memory.visibility import Audience, ShownNotes
 from holdfast.turns.context import Context
+from holdfast.turns.context_cache import Briefing
 from holdfast.turns.policy import AgentPolicy
 
 FERN, ADA = AgentName("fern"), Principal("ada")
