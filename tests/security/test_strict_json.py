@@ -8,8 +8,7 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 
 from holdfast.kernel.errors import DuplicateKey, HoldfastError, InvalidJson, InvalidUnicode, UnsupportedMediaType
-from holdfast.kernel.json_check import DEPTH_MAX, check_json
-from holdfast.kernel.media_type import check_json_type
+from holdfast.kernel.json_body import DEPTH_MAX, check_json, check_json_type
 from tests.support.live import TOKEN, code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

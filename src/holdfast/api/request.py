@@ -25,8 +25,7 @@ from holdfast.api.limits.admission import OpenRequest
 from holdfast.inbox.address import PART_CHARS_MAX, agent_name, check_part
 from holdfast.inbox.message import Origin
 from holdfast.kernel.errors import InvalidInput, InvalidJson, InvalidUnicode, MessageTooLarge
-from holdfast.kernel.json_check import check_json
-from holdfast.kernel.media_type import check_json_type
+from holdfast.kernel.json_body import check_json, check_json_type
 from holdfast.sessions.command_rights import Rank
 
 BODY_WAIT_MS = 30_000

@@ -13,8 +13,8 @@ from holdfast.cli.command import Invocation, command
 from holdfast.cli.options import Config, Data, Json
 from holdfast.cli.output import Output
 from holdfast.config import FILE, TEMPLATE
-from holdfast.kernel.disk_space import is_out_of_space, unwritable
 from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.files import is_out_of_space, unwritable
 
 
 class InitAudience(Enum):

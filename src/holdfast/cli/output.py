@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from holdfast.api.shapes.shapes import Delivery, error_view
-from holdfast.kernel.disk_space import is_out_of_space, unwritable
 from holdfast.kernel.errors import HoldfastError, InvalidInput
+from holdfast.kernel.files import is_out_of_space, unwritable
 from holdfast.kernel.ids import Instant
 
 UTF_8 = frozenset({"utf-8", "utf8"})

@@ -8,8 +8,8 @@ from typing import Any
 from holdfast.audit.actor import acting
 from holdfast.inbox.channels import Channels
 from holdfast.kernel import log
-from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.errors import ConfigInvalid, InvalidInput, StoreBroken, StoreOwned, StorePathInvalid
+from holdfast.kernel.files import unwritable
 from holdfast.kernel.hardening import umask_before, variables
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy

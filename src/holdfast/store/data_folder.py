@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.errors import DataFolderForeign, DataFolderUnsafe
+from holdfast.kernel.files import unwritable
 
 OTHERS = 0o077
 KNOWN_BY = {"holdfast.db", "holdfast.toml"}  # either file identifies a folder of Holdfast

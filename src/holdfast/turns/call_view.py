@@ -16,7 +16,7 @@ import json
 import re
 
 from holdfast.kernel.errors import DuplicateKey, InvalidJson
-from holdfast.kernel.json_check import DEPTH_MAX, check_json
+from holdfast.kernel.json_body import DEPTH_MAX, check_json
 from holdfast.memory.notes_safety import without_hidden
 from holdfast.turns.journal import ToolCall, is_storable
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.api.errors import TokenTooShort, TokenTooWeak
-from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.files import unwritable
 from holdfast.kernel.ports import Entropy
 
 FILE = "token"

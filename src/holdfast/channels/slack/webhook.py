@@ -18,8 +18,7 @@ from holdfast.channels.slack.signature import check_signature, check_signed_head
 from holdfast.channels.slack.web import SlackFailure, SlackFailureKind
 from holdfast.inbox.channel import ChannelSetup, Intake, WebhookAnswer, WebhookRequest
 from holdfast.kernel.errors import ChannelFailed, HoldfastError, InvalidInput
-from holdfast.kernel.json_check import check_json
-from holdfast.kernel.media_type import JSON_TYPE, check_json_type
+from holdfast.kernel.json_body import JSON_TYPE, check_json, check_json_type
 from holdfast.kernel.retry import RetryPolicy
 
 READ_BACK_MS = 1_800_000

@@ -24,8 +24,7 @@ from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake, We
 from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import BadSignature, ChannelFailed, HoldfastError, InvalidInput
-from holdfast.kernel.json_check import check_json
-from holdfast.kernel.media_type import JSON_TYPE, check_json_type
+from holdfast.kernel.json_body import JSON_TYPE, check_json, check_json_type
 from holdfast.outbox.post import NotSent, Post, SendOutcome
 from holdfast.sessions.command_rights import Rank
 

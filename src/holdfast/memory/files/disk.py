@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from holdfast.kernel.disk_space import why_unusable
-from holdfast.kernel.folders import make_private_folder, sync_folder, write_synced
+from holdfast.kernel.files import make_private_folder, sync_folder, why_unusable, write_synced
 from holdfast.memory.notes_text import digest
 
 FILE_BYTES_MAX = 1 << 20

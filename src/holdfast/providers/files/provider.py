@@ -21,9 +21,8 @@ from typing import Annotated
 from filelock import FileLock, Timeout
 from msgspec import Meta, Struct
 
-from holdfast.kernel.disk_space import why_unusable
 from holdfast.kernel.errors import ProviderFailed
-from holdfast.kernel.folders import make_private_folder
+from holdfast.kernel.files import make_private_folder, why_unusable
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ports import Tasks
 from holdfast.kernel.settings_table import read_table

@@ -20,8 +20,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.kernel.disk_space import FULL, NO_SPACE, is_out_of_space
-from holdfast.kernel.folders import make_private_folder
+from holdfast.kernel.files import FULL, NO_SPACE, is_out_of_space, make_private_folder
 from holdfast.providers.local.index_writer import index_fresh
 from holdfast.store.encryption.databases import unlock
 

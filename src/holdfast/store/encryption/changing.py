@@ -19,7 +19,6 @@ from pathlib import Path
 import apsw
 
 from holdfast.audit.action import Act
-from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.errors import (
     EncryptionUnavailable,
     EncryptionUnfinished,
@@ -28,7 +27,7 @@ from holdfast.kernel.errors import (
     StoreFull,
     StoreOwned,
 )
-from holdfast.kernel.folders import sync_folder
+from holdfast.kernel.files import sync_folder, unwritable
 from holdfast.kernel.ports import Entropy
 from holdfast.store.encryption.databases import address_of, can_encrypt, unlock
 from holdfast.store.encryption.key import SALT_BYTES, EncryptionKey

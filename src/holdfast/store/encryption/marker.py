@@ -12,9 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.errors import ConfigInvalid, EncryptionKeyWrong, EncryptionUnfinished
-from holdfast.kernel.folders import sync_folder, write_synced
+from holdfast.kernel.files import sync_folder, unwritable, write_synced
 from holdfast.store.encryption.key import EncryptionKey, make_key
 from holdfast.store.encryption.source import FILE_VARIABLE, KeySource, key_path, read_key
 

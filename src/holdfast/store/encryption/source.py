@@ -7,9 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.errors import ConfigInvalid, EncryptionKeyMissing, EncryptionUnavailable
-from holdfast.kernel.folders import write_synced
+from holdfast.kernel.files import unwritable, write_synced
 from holdfast.kernel.hardening import variables
 
 KINDS = ("file", "command", "keyring")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.kernel.disk_space import FULL, NO_SPACE
 from holdfast.kernel.errors import (
     HoldfastError,
     InvariantBroken,
@@ -23,6 +22,7 @@ from holdfast.kernel.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from holdfast.kernel.files import FULL, NO_SPACE
 from holdfast.store.sqlite.path import has_space
 
 STORAGE_FAULTS = (

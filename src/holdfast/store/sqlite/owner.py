@@ -9,8 +9,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from holdfast.kernel.disk_space import unwritable
 from holdfast.kernel.errors import StoreOwned
+from holdfast.kernel.files import unwritable
 
 LOCK_NAME = "holdfast.lock"
 PID_NAME = "holdfast.pid"

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from holdfast.kernel.disk_space import is_out_of_space, unwritable
 from holdfast.kernel.errors import StorePathInvalid, StoreReadOnly
+from holdfast.kernel.files import is_out_of_space, unwritable
 
 MOUNTS = Path("/proc/mounts")  # Linux only; elsewhere the check passes
 PROBE_BYTES = 64 * 1024  # the WAL index of an empty WAL has 32 KiB

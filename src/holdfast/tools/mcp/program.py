@@ -19,7 +19,7 @@ from pathlib import Path
 
 from mcp import StdioServerParameters
 
-from holdfast.kernel.folders import make_private_folder
+from holdfast.kernel.files import make_private_folder
 from holdfast.tools.mcp import launcher
 from holdfast.tools.mcp.confinement import Confine, wrapped
 from holdfast.tools.mcp.settings import McpSettings

@@ -12,7 +12,6 @@ import pytest
 
 from holdfast.api.auth.operator_token import load_token
 from holdfast.cli import init
-from holdfast.kernel.disk_space import is_out_of_space, unwritable, why_unusable
 from holdfast.kernel.errors import (
     HoldfastError,
     StoreBroken,
@@ -21,6 +20,7 @@ from holdfast.kernel.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from holdfast.kernel.files import is_out_of_space, unwritable, why_unusable
 from holdfast.providers.local import index_file as index
 from holdfast.runtime.app import data_folder
 from holdfast.store.sqlite import faults, opening, path
