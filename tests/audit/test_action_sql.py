@@ -54,7 +54,7 @@ from holdfast.sessions.command_rights import Rank
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.finalisation import FinishEvent
 from holdfast.sessions.finalisation_sql import record_finalisation, retry_finalisation
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.store.script import Call, run
 from holdfast.turns.approval import Decision
 from holdfast.turns.approval_sql import decide_approval

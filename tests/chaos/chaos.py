@@ -17,7 +17,7 @@ from pathlib import Path
 from holdfast.api.shapes.monitoring import ON_ITS_WAY
 from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import open_runtime
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from tests.chaos.fleet import Fleet
 from tests.chaos.weather import Weather
 from tests.support.patience import within

@@ -19,7 +19,7 @@ from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import open_runtime
 from holdfast.sessions.history_sql import list_entries, list_sessions, list_summaries, trace_message
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.turns.journal import EntryView, Observed, UserSaid
 from tests.chaos.fleet import MARK, Chat, Fleet
 

@@ -14,8 +14,8 @@ from holdfast.memory.lane_sql import claim_lanes
 from holdfast.outbox.reply_sql import claim_replies
 from holdfast.sessions.finalisation import Ending
 from holdfast.sessions.finalisation_sql import begin_finalisation, claim_finalisation
-from holdfast.store.database import Database
 from holdfast.store.node_sql import claim_mailbox, claim_mailboxes, register_node, release_claim
+from holdfast.store.ports import Database
 from holdfast.store.script import Call, run
 from holdfast.testing import ManualClock
 from holdfast.turns.turn_sql import commit_turn

@@ -19,7 +19,7 @@ from holdfast.api.errors import AuthRequired
 from holdfast.kernel.errors import MessageNotFound, ScopeRequired, TokenBound
 from holdfast.kernel.ids import TokenId
 from holdfast.runtime.runtime import Runtime
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 
 SHOWS_NO_DATA = {"token", "logged_in", "health", "new_message", "linked"}
 CHECKS_AGENTS_AND_CHATS = {

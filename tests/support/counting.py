@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from holdfast.kernel.machine import AsyncTasks
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.store.script import Call, Change, Group, Many, R, Script
 from holdfast.testing import ManualClock
 

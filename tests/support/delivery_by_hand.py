@@ -16,8 +16,8 @@ from holdfast.memory.notes import Applied, Capacity, MemoryBatch, MemoryVerb, No
 from holdfast.memory.notes_sql import apply_memory
 from holdfast.memory.provider import Configured, Providers
 from holdfast.sessions.history_sql import list_deliveries
-from holdfast.store.database import Database
 from holdfast.store.node_sql import register_node
+from holdfast.store.ports import Database
 from holdfast.testing import ManualClock, SeededEntropy
 from tests.support.ports import make_ports
 

@@ -27,8 +27,8 @@ from holdfast.sessions.compression import COMPRESS, Operation, Summary, SummaryD
 from holdfast.sessions.history_sql import read_session, trace_message
 from holdfast.sessions.session import CommandDone, CommandRun
 from holdfast.sessions.summary_sql import begin_operation, commit_summary
-from holdfast.store.database import Database
 from holdfast.store.node_sql import claim_mailbox, release_claim
+from holdfast.store.ports import Database
 from holdfast.store.script import Call, Row, rows
 from holdfast.testing import ManualClock
 from holdfast.turns.context_sql import read_context

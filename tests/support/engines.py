@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.store.postgres import PostgresDatabase
 from holdfast.store.script import Call, R, Script, rows, run
 from holdfast.store.sqlite import InlineDatabase, ThreadedDatabase

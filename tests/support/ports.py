@@ -8,8 +8,7 @@ import pytest
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.kernel.notifier import Notifier
 from holdfast.kernel.ports import Clock, Entropy, Tasks
-from holdfast.store.database import Database
-from holdfast.store.ports import Ports
+from holdfast.store.ports import Database, Ports
 from holdfast.store.script import Call, Verb
 from holdfast.testing import ManualClock, SeededEntropy
 

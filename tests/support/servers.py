@@ -30,7 +30,7 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from holdfast.kernel.ports import Clock
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.store.postgres import Migration, PostgresDatabase
 from holdfast.store.script import Call, R, Script, run
 from tests.support.patience import HANGS_S

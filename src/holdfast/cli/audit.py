@@ -22,7 +22,7 @@ from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import Instant
 from holdfast.sessions.compression_audit import Audit, SessionFacts
 from holdfast.sessions.history_sql import list_operations, list_session_facts
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 
 audit_app = typer.Typer(name="audit", invoke_without_command=True, rich_markup_mode=None, add_completion=False)
 SESSIONS_PAGE = 50

@@ -11,7 +11,7 @@ from holdfast.kernel.notifier import Topic
 from holdfast.memory import forget_sql
 from holdfast.memory.recaller import Recaller
 from holdfast.store.database import Database
-from holdfast.store.ports import Ports
+from holdfast.store.ports import Database, Ports
 from holdfast.turns.context_cache import Briefing
 
 POLL_MS = 15_000  # another process may have received a request or delivered the last erasure

@@ -31,7 +31,7 @@ from holdfast.memory.lane import LaneKey
 from holdfast.memory.provider import Provider, Providers
 from holdfast.memory.recall import RecallKey, RecallOutcome, RecallPolicy, RecallQuery, Recollection
 from holdfast.memory.visibility import is_chat_alone
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.turns.context import Context
 from holdfast.turns.journal import Entry, Recalled, UserSaid, storable
 from holdfast.turns.turn import Turn

@@ -24,12 +24,11 @@ from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.tool_factory import make_memory, silent_notes, with_servers
 from holdfast.store.damage import WatchedDatabase
 from holdfast.store.data_folder import check_owner, make_private
-from holdfast.store.database import Database
 from holdfast.store.encryption.changing import Changed, change_key
 from holdfast.store.encryption.marker import key_files, key_of
 from holdfast.store.encryption.source import KeySource, write_new_key
 from holdfast.store.location import postgres_address
-from holdfast.store.ports import Ports
+from holdfast.store.ports import Database, Ports
 from holdfast.store.sqlite.migrate import is_migrated
 from holdfast.store.sqlite.owner import OwnerLock
 from holdfast.store.sqlite.recorder import recorder

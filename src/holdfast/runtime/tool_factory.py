@@ -22,7 +22,7 @@ from holdfast.memory.recaller import Recaller, shown_of
 from holdfast.memory.visibility import is_chat_alone
 from holdfast.providers.files.provider import FilesProvider
 from holdfast.runtime.plugins import Environment, make_providers
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.tools import history, recall, send_message
 from holdfast.tools.mcp.server import Connect, McpServer
 from holdfast.tools.mcp.settings import read_settings

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import StoreCorrupt
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.store.script import Call, R
 
 

@@ -23,8 +23,8 @@ from holdfast.sessions.compression import COMPRESS, Busy, Operation, SummaryDraf
 from holdfast.sessions.history_sql import list_entries, list_summaries, read_session, trace_message
 from holdfast.sessions.session import CommandDone, CommandRun
 from holdfast.sessions.summary_sql import begin_operation, commit_summary
-from holdfast.store.database import Database
 from holdfast.store.node_sql import claim_mailbox, register_node, release_claim, renew_node, retire_node
+from holdfast.store.ports import Database
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import AssistantSaid, UserSaid
 from holdfast.turns.record_sql import record_turn

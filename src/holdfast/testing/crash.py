@@ -15,7 +15,7 @@ from contextlib import aclosing
 from functools import wraps
 from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.store.script import Call, R
 from holdfast.testing.node import NEVER, NODE, Crash, die, is_dead
 

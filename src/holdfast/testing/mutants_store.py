@@ -13,7 +13,7 @@ from holdfast.sessions import finalisation_sql
 from holdfast.sessions.finalisation import Ending, Finalisation, NotEnded
 from holdfast.sessions.finalisation_sql import LiveMailbox
 from holdfast.store import upkeep_sql
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.store.script import Script, run
 from holdfast.testing.areas import Area
 from holdfast.testing.mutant import Patch, mutant

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from holdfast.inbox.mailbox import Claim
 from holdfast.memory.lane import LaneClaim
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.store.script import Call, R
 
 

@@ -12,7 +12,7 @@ from holdfast.kernel.errors import SessionNotFound
 from holdfast.kernel.ids import SessionId
 from holdfast.sessions.history_sql import find_mailbox, list_entries, list_sessions, read_session
 from holdfast.sessions.session import Session
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.turns.journal import AssistantSaid, Entry, EntryView, Recalled, UserSaid, indented, storable
 from holdfast.turns.tool import ToolContext, ToolOutcome
 

@@ -9,7 +9,7 @@ from holdfast.memory.files.disk import Disk
 from holdfast.memory.notes import AgentNotes, Applied, Capacity, MemoryBatch, MemoryOutcome, Target
 from holdfast.memory.notes_sql import apply_memory, list_memory_operations, read_memory
 from holdfast.providers.files.provider import FilesProvider
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing import ManualClock
 

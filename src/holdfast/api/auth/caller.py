@@ -18,7 +18,7 @@ from holdfast.inbox.address import check_part
 from holdfast.kernel.errors import ScopeRequired, TokenNotFound
 from holdfast.kernel.ids import Instant, Principal, TokenId
 from holdfast.kernel.ports import Clock
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 
 BELIEVED_MS = 1_000
 KEPT_MAX = 1_000

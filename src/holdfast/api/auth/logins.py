@@ -42,7 +42,7 @@ from holdfast.audit.actor import acting
 from holdfast.kernel.errors import StoreFull, StoreUnavailable
 from holdfast.kernel.ids import Instant, LoginId, make_id
 from holdfast.kernel.ports import Clock, Entropy
-from holdfast.store.database import Database
+from holdfast.store.ports import Database
 
 CSRF_HEADER = b"x-holdfast-csrf"
 CODE_LASTS_MS = 10 * 60 * 1_000
