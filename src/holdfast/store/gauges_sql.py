@@ -1,7 +1,9 @@
 """Gauges: the current amounts of waiting work. A partial index over open rows answers each query."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from holdfast.kernel.ids import Instant
-from holdfast.store.gauges import Gauges
 from holdfast.store.script import Script, one, rows, verb
 
 WAITING = """
@@ -15,6 +17,17 @@ select provider, state, count(*) from delivery
  where state in ('scheduled', 'sending', 'uncertain') group by provider, state"""
 PARKED = "select provider, state, count(*) from delivery where state = 'parked' group by provider, state"
 REPLIES = "select channel, state, count(*) from reply where state <> 'delivered' group by channel, state"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """Counts of waiting work, at the store's own time."""
+
+    at: Instant
+    messages_waiting: Mapping[str, int]  # by agent, including those of an open turn
+    oldest_ready_at: Instant | None  # when the longest-waiting mailbox became ready
+    deliveries: Mapping[tuple[str, str], int]  # by provider and state, without delivered ones
+    replies: Mapping[tuple[str, str], int]  # by channel and state, without delivered ones
 
 
 @verb
