@@ -83,19 +83,12 @@ class Verb(Generic[P, R]):
     def __init__(self, script: Callable[P, Script[R]], lock: Callable[..., str] | None = None) -> None:
         self.script = script
         self.name = script.__name__
-        self._lock = lock
+        self.lock = lock
         update_wrapper(self, script)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        lock = "" if self._lock is None else self._lock(*args, **kwargs)
-        return Call(self.name, partial(self._make, *args, **kwargs), lock)
-
-    @property
-    def is_locked(self) -> bool:
-        return self._lock is not None
-
-    def _make(self, *args: P.args, **kwargs: P.kwargs) -> Script[R]:
-        return self.script(*args, **kwargs)
+        lock = "" if self.lock is None else self.lock(*args, **kwargs)
+        return Call(self.name, partial(self.script, *args, **kwargs), lock)
 
 
 @overload
