@@ -88,8 +88,7 @@ MAY_ALSO_IMPORT = {
     "config/tables.py": {"api"},  # the limits of the server are a table of holdfast.toml
     "eval/compression/run.py": {"testing"},  # a conversation in virtual time
     "eval/local_provider.py": {"providers"},  # measures the local provider itself, outside any runtime
-    "store/node_sql.py": {"inbox", "outbox"},  # a node that ends gives back what each subject let it claim
-    "store/upcoming_sql.py": {"memory", "outbox"},  # a node learns what is due for every subject
+    "store/node_sql.py": {"memory", "outbox"},  # a node learns what is due for every subject, and gives claims back
     "store/upkeep_sql.py": {"inbox", "memory"},  # pruning drops attachments and keeps tombstones
 }
 

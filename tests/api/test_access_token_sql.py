@@ -7,11 +7,11 @@ import pytest
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token, find_token, get_token, list_tokens, revoke_token
 from holdfast.api.auth.token_binding import UNSAID, Binding
+from holdfast.inbox.mailbox_sql import release_claim
 from holdfast.kernel.errors import TokenNotFound
 from holdfast.kernel.ids import TokenId
 from holdfast.sessions.history_sql import trace_message
 from holdfast.store.gauges_sql import read_gauges
-from holdfast.store.node_sql import release_claim
 from tests.support.ports import verb_on
 
 SECRET = spell_token(7)

@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from holdfast.inbox.accept_sql import accept_message, was_accepted
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.inbox.message import Accepted, Conflict, Duplicate, Limits, MailboxFull, MessageState, TooMany
 from holdfast.memory.delivery import NOWHERE, CallerDirectory
 from holdfast.sessions.history_sql import find_mailbox, trace_message
-from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.store.upkeep_sql import load_secret, prune_messages
 from tests.support.driver import SECRET, address_of
 

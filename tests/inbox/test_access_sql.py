@@ -11,12 +11,12 @@ from holdfast.inbox.access_sql import ask_pairing, decide_pairing, is_admitted, 
 from holdfast.inbox.address import Address
 from holdfast.inbox.identity import LinkRequest
 from holdfast.inbox.identity_sql import link_principals, unlink_principal
+from holdfast.inbox.mailbox_sql import claim_mailbox
 from holdfast.kernel.errors import PairingNotFound
 from holdfast.kernel.ids import AgentName, ForgetId, MailboxId, OperationId, Principal, ReplyId
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.sessions.history_sql import find_mailbox, list_operations
-from holdfast.store.node_sql import claim_mailbox
 from holdfast.turns.policy import DAY_MS
 
 FERN = AgentName("fern")

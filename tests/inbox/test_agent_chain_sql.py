@@ -8,10 +8,9 @@ from holdfast.inbox.address import Address
 from holdfast.inbox.agent_chain import UNKNOWN, chain_of_turn, extended, loaded, reachable, stored
 from holdfast.inbox.identity import LinkRequest
 from holdfast.inbox.identity_sql import link_principals
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.kernel.ids import AgentName, OperationId, Principal, ReplyId
 from holdfast.outbox.reply_sql import claim_replies
-from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns.turn import OutgoingMessage
 from holdfast.turns.turn_sql import append_step, open_turn, resume_turn
 from tests.support.driver import returned, tool_step

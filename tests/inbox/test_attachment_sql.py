@@ -15,13 +15,12 @@ from holdfast.inbox.attachment_sql import (
     read_attachment,
     read_positions,
 )
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import read_mail, release_claim
 from holdfast.inbox.message import Accepted, Conflict, Duplicate, Enclosure, Limits, MailboxFull
 from holdfast.kernel.ids import AgentName, ForgetId, Principal
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.sessions.history_sql import trace_message
-from holdfast.store.node_sql import release_claim
 from holdfast.store.upkeep_sql import prune_messages
 from tests.support.driver import SECRET
 

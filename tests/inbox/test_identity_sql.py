@@ -20,7 +20,7 @@ from holdfast.inbox.identity_sql import (
     move_chat,
     unlink_principal,
 )
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail
 from holdfast.inbox.message import Conflict, Duplicate
 from holdfast.kernel.errors import AddressNotFound, AddressTaken, IdentityConflict, InvalidInput, InvalidName
 from holdfast.kernel.ids import AgentName, ForgetId, OperationId, Principal
@@ -28,7 +28,6 @@ from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.history_sql import find_mailbox, list_entries, list_operations, list_sessions
-from holdfast.store.node_sql import claim_mailbox
 from tests.inbox.test_access_sql import CODE, ask
 from tests.memory.test_forget_sql import found_in
 from tests.support.ports import verb_on

@@ -5,7 +5,7 @@ answer, and the turn that the answer causes, across all agents, including messag
 import pytest
 
 from holdfast.inbox.address import Address, parse
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.inbox.message import Accepted, Arrival, Duplicate, MessageKind, Unfit
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import AgentName, MailboxId, MessageId, Principal, Provider, ReplyId
@@ -14,7 +14,6 @@ from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.memory.lane import LaneKey, Settlement
 from holdfast.memory.lane_sql import claim_lanes, settle_lanes
 from holdfast.sessions.command_rights import Rank
-from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.store.script import Call, rows
 from holdfast.store.upkeep_sql import prune_messages
 from holdfast.turns.journal import AssistantSaid, ToolCall, ToolReturned, UserSaid, decode_body

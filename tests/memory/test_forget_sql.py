@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import read_mail, release_claim
 from holdfast.inbox.message import Duplicate
 from holdfast.kernel.errors import (
     ClaimLost,
@@ -34,7 +34,6 @@ from holdfast.sessions.finalisation import Ending, FinishEvent
 from holdfast.sessions.finalisation_sql import begin_finalisation, claim_finalisation, record_finalisation
 from holdfast.sessions.history_sql import list_session_facts, trace_message
 from holdfast.sessions.summary_sql import commit_summary
-from holdfast.store.node_sql import release_claim
 from holdfast.store.upkeep_sql import prune_messages
 from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.context_sql import read_context

@@ -4,12 +4,12 @@ words. An answer that repeats none stays, and so does every word that a person t
 
 import pytest
 
+from holdfast.inbox.mailbox_sql import claim_mailbox, release_claim
 from holdfast.kernel.ids import Principal
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NotApplied, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
 from holdfast.sessions.command_rights import Rank
-from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns.journal import AssistantSaid, Recalled, ToolCall, ToolReturned
 from holdfast.turns.turn import Step, TurnEvent
 from holdfast.turns.turn_sql import append_step

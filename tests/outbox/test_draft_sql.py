@@ -9,6 +9,7 @@ import pytest
 from holdfast.inbox.address import Address
 from holdfast.inbox.identity import ChatMove
 from holdfast.inbox.identity_sql import move_chat
+from holdfast.inbox.mailbox_sql import claim_mailbox, release_claim
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import AgentName, DraftId, ForgetId, OperationId, ReplyId
 from holdfast.memory.forget import ForgetRequest
@@ -18,7 +19,7 @@ from holdfast.outbox.draft_sql import drop_draft, intend_draft, note_draft, rele
 from holdfast.outbox.post import OnDoubt, ReplyState
 from holdfast.outbox.reply import Kept, ReplySettlement
 from holdfast.outbox.reply_sql import claim_replies, list_replies, read_reply, resend_reply, settle_reply
-from holdfast.store.node_sql import claim_mailbox, register_node, release_claim, retire_node
+from holdfast.store.node_sql import register_node, retire_node
 from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent
 from holdfast.turns.turn_sql import append_step, commit_turn, resume_turn
 from tests.support.driver import returned, tool_step

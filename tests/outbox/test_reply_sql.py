@@ -10,7 +10,7 @@ from holdfast.inbox.accept_sql import accept_message, was_accepted
 from holdfast.inbox.attachment_sql import read_positions
 from holdfast.inbox.identity import ChatMove
 from holdfast.inbox.identity_sql import move_chat
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.inbox.message import Duplicate, Limits, MailboxFull, MessageState, TooMany, Unfit
 from holdfast.kernel.errors import InvalidInput, ReplyNotFound
 from holdfast.kernel.ids import AgentName, NodeId, OperationId, ReplyId
@@ -19,7 +19,7 @@ from holdfast.outbox.reply import NOBODY_KNOWS, POSSIBLE_DUPLICATE, Kept, ReplyS
 from holdfast.outbox.reply_sql import claim_replies, list_replies, next_reply_due, resend_reply, settle_reply
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.history_sql import find_mailbox, list_sessions, trace_message
-from holdfast.store.node_sql import claim_mailbox, reap_nodes, register_node, release_claim, retire_node
+from holdfast.store.node_sql import reap_nodes, register_node, retire_node
 from holdfast.store.upkeep_sql import prune_messages
 from holdfast.turns.turn_sql import commit_turn
 from tests.support.driver import SECRET

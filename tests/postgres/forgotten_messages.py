@@ -4,13 +4,12 @@ from dataclasses import replace
 
 from holdfast.inbox import accept_sql
 from holdfast.inbox.address import Address, parse
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.inbox.message import Arrival
 from holdfast.kernel.ids import AgentName, Principal, ReplyId
 from holdfast.memory import notes_sql
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
-from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns import turn_sql
 from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent
 from holdfast.turns.turn_sql import append_step

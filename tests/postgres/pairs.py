@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from holdfast.inbox import accept_sql, access_sql, attachment_sql, identity_sql
+from holdfast.inbox import accept_sql, access_sql, attachment_sql, identity_sql, mailbox_sql
 from holdfast.inbox.access import PairingAsk, PairingDecision, PairingPolicy
 from holdfast.inbox.address import Address, parse
 from holdfast.inbox.addressing import hash_of
 from holdfast.inbox.identity import ChatMove, LinkRequest
+from holdfast.inbox.mailbox_sql import claim_mailbox, release_claim
 from holdfast.inbox.message import Enclosure
 from holdfast.kernel.ids import (
     AgentName,
@@ -47,7 +48,7 @@ from holdfast.sessions.finalisation import Ending, FinishEvent, NotEnded
 from holdfast.sessions.finalisation_sql import begin_finalisation, claim_finalisation
 from holdfast.sessions.summary_sql import end_operation
 from holdfast.store import node_sql, upkeep_sql
-from holdfast.store.node_sql import claim_mailbox, register_node, release_claim, retire_node
+from holdfast.store.node_sql import register_node, retire_node
 from holdfast.store.script import Call
 from holdfast.turns import approval_sql, record_sql, turn_sql, work_sql
 from holdfast.turns.approval import ApprovalAsk, Decision
@@ -73,8 +74,8 @@ PAY = ToolCall(id="c1", name="pay", arguments="{}")
 
 
 PASSED = {
-    node_sql.claim_mailbox: "None",
-    node_sql.claim_mailboxes: "()",
+    mailbox_sql.claim_mailbox: "None",
+    mailbox_sql.claim_mailboxes: "()",
     work_sql.claim_work: "()",
     finalisation_sql.claim_finalisation: "None",
     lane_sql.claim_lanes: "()",
@@ -159,10 +160,10 @@ async def mail(driver: Driver) -> Verbs:
         "accept at a new place": party(accept_sql.accept_message, new, LIMITS, SECRET),
         "accept there too": party(accept_sql.accept_message, newer, LIMITS, SECRET),
         "accept a picture": party(accept_sql.accept_message, replace(first, enclosures=(picture,)), LIMITS, SECRET),
-        "claim": party(node_sql.claim_mailbox, driver.node),
-        "claim elsewhere": party(node_sql.claim_mailbox, OTHER),
-        "claim by name": party(node_sql.claim_mailbox, driver.node, name="n"),
-        "claim by name again": party(node_sql.claim_mailbox, driver.node, name="n"),
+        "claim": party(mailbox_sql.claim_mailbox, driver.node),
+        "claim elsewhere": party(mailbox_sql.claim_mailbox, OTHER),
+        "claim by name": party(mailbox_sql.claim_mailbox, driver.node, name="n"),
+        "claim by name again": party(mailbox_sql.claim_mailbox, driver.node, name="n"),
     }
 
 
@@ -172,12 +173,12 @@ async def claims(driver: Driver) -> Verbs:
     await driver.say("hello")
     await driver.say("hello", chat="there")
     return {
-        "claim": party(node_sql.claim_mailbox, driver.node),
-        "claim elsewhere": party(node_sql.claim_mailbox, OTHER),
-        "claim by name": party(node_sql.claim_mailbox, driver.node, name="n"),
-        "claim by name again": party(node_sql.claim_mailbox, driver.node, name="n"),
-        "claim several": party(node_sql.claim_mailboxes, driver.node, limit=1, name="m"),
-        "claim several again": party(node_sql.claim_mailboxes, driver.node, limit=1, name="m"),
+        "claim": party(mailbox_sql.claim_mailbox, driver.node),
+        "claim elsewhere": party(mailbox_sql.claim_mailbox, OTHER),
+        "claim by name": party(mailbox_sql.claim_mailbox, driver.node, name="n"),
+        "claim by name again": party(mailbox_sql.claim_mailbox, driver.node, name="n"),
+        "claim several": party(mailbox_sql.claim_mailboxes, driver.node, limit=1, name="m"),
+        "claim several again": party(mailbox_sql.claim_mailboxes, driver.node, limit=1, name="m"),
         "claim work": party(work_sql.claim_work, driver.node, PlainPlanner(), unknown, limit=1, name="w"),
         "claim work again": party(work_sql.claim_work, driver.node, PlainPlanner(), unknown, limit=1, name="w"),
         "retire": party(node_sql.retire_node, driver.node),
@@ -196,7 +197,7 @@ async def nodes_at_their_end(driver: Driver) -> Verbs:
     return {
         "reap": party(node_sql.reap_nodes, lease_ms=LEASE_MS),
         "renew": party(node_sql.renew_node, driver.node),
-        "release": party(node_sql.release_claim, claim, retry_in_ms=0),
+        "release": party(mailbox_sql.release_claim, claim, retry_in_ms=0),
         "retire": party(node_sql.retire_node, driver.node),
         "register alone": party(node_sql.register_node, OTHER, "b", sole=True),
     }
@@ -210,8 +211,8 @@ async def a_lost_claim(driver: Driver) -> Verbs:
     await driver.db.write(register_node(OTHER, "b", sole=False))
     held = await driver.claim(node=OTHER)
     return {
-        "release the lost": party(node_sql.release_claim, lost, retry_in_ms=5),
-        "release": party(node_sql.release_claim, held, retry_in_ms=0),
+        "release the lost": party(mailbox_sql.release_claim, lost, retry_in_ms=5),
+        "release": party(mailbox_sql.release_claim, held, retry_in_ms=0),
         "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
     }
 
@@ -241,7 +242,7 @@ async def an_open_turn(driver: Driver) -> Verbs:
         "resume": party(turn_sql.resume_turn, claim, turn),
         "accept": party(accept_sql.accept_message, message, LIMITS, SECRET),
         "stop": party(accept_sql.accept_message, stop, LIMITS, SECRET),
-        "release": party(node_sql.release_claim, claim, retry_in_ms=0),
+        "release": party(mailbox_sql.release_claim, claim, retry_in_ms=0),
         "retire": party(node_sql.retire_node, driver.node),
         "forget the person": person("forget_1"),
         "forget the session": whole("forget_2", turn.session),
@@ -769,7 +770,7 @@ async def asked(driver: Driver) -> Verbs:
         "deny": party(approval_sql.decide_approval, id_, Decision.DENIED, named="op2", reason=""),
         "approve here": party(accept_sql.accept_message, driver.arrival("/approve K7M2QX"), LIMITS, SECRET),
         "stop": party(accept_sql.accept_message, driver.arrival("/stop"), LIMITS, SECRET),
-        "release": party(node_sql.release_claim, claim, retry_in_ms=0),
+        "release": party(mailbox_sql.release_claim, claim, retry_in_ms=0),
         "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("no", event=TurnEvent.INTERRUPTED)),
         "forget the person": person("forget_1"),
     }

@@ -10,6 +10,7 @@ from holdfast.inbox import accept_sql, access_sql
 from holdfast.inbox.access import PairingAsk, PairingPolicy
 from holdfast.inbox.address import Address
 from holdfast.inbox.addressing import hash_of
+from holdfast.inbox.mailbox_sql import release_claim
 from holdfast.inbox.message import Arrival, Enclosure
 from holdfast.kernel.ids import ForgetId, MailboxId, Principal, ReplyId, SessionId
 from holdfast.memory import forget_sql, notes_sql
@@ -17,7 +18,6 @@ from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.notes import MemoryUndo
 from holdfast.sessions import command_sql, summary_sql
 from holdfast.store import upkeep_sql
-from holdfast.store.node_sql import release_claim
 from holdfast.turns import record_sql
 from holdfast.turns.record_sql import record_turn
 from tests.postgres.pairs import (

@@ -4,7 +4,7 @@ from holdfast.api.auth import access_token_sql, login_sql
 from holdfast.api.auth.access_token import AccessToken, Scope
 from holdfast.api.auth.login import LASTS_MS, Login, LoginEnd
 from holdfast.inbox import accept_sql
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.kernel.ids import DeliveryId, Instant, LoginId, NodeId, TokenId
 from holdfast.memory import replay_sql
 from holdfast.memory.delivery import DeliveryState

@@ -8,13 +8,14 @@ from typing import cast
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
+from holdfast.inbox.mailbox_sql import claim_mailbox, claim_mailboxes, release_claim
 from holdfast.kernel.ids import AgentName, Instant, Provider
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.lane_sql import claim_lanes
 from holdfast.outbox.reply_sql import claim_replies
 from holdfast.sessions.finalisation import Ending
 from holdfast.sessions.finalisation_sql import begin_finalisation, claim_finalisation
-from holdfast.store.node_sql import claim_mailbox, claim_mailboxes, register_node, release_claim
+from holdfast.store.node_sql import register_node
 from holdfast.store.ports import Database
 from holdfast.store.script import Call, run
 from holdfast.testing import ManualClock

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.inbox.mailbox_sql import release_claim
 from holdfast.kernel.errors import StoreFull, StoreOwned, StoreUnavailable
 from holdfast.kernel.ids import MessageId
 from holdfast.kernel.machine import AsyncTasks
@@ -18,7 +19,7 @@ from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS, TemporaryLease
 from holdfast.sessions.history_sql import list_operations
 from holdfast.store.membership import LOOK_EVERY_MS, Member
-from holdfast.store.node_sql import register_node, release_claim, retire_node
+from holdfast.store.node_sql import register_node, retire_node
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.store.upkeep_sql import prove_write
 from holdfast.testing import ManualClock, SeededEntropy, SimClock, SimLoop, SimNode, SimTasks

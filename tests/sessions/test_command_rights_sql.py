@@ -9,12 +9,11 @@ import pytest
 from holdfast.audit.action import ActionOutcome
 from holdfast.audit.action_sql import list_actions
 from holdfast.inbox.identity_sql import link_principals, unlink_principal
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import read_mail, release_claim
 from holdfast.kernel.ids import OperationId, Principal
 from holdfast.sessions.command_rights import NotAllowed, Rank
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.history_sql import read_session
-from holdfast.store.node_sql import release_claim
 from holdfast.turns.turn import Turn
 from holdfast.turns.turn_sql import open_turn
 from tests.inbox.test_identity_sql import linking

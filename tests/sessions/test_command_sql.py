@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.inbox.identity import LinkRequest
 from holdfast.inbox.identity_sql import link_principals
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.inbox.message import Duplicate
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import NodeId, OperationId, Principal
@@ -15,7 +15,6 @@ from holdfast.sessions.command_rights import Rank
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.history_sql import find_mailbox, list_entries, read_session, trace_message
 from holdfast.sessions.session import SessionState
-from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn_sql import commit_turn

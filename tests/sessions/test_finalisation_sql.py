@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.inbox.mailbox_sql import release_claim
 from holdfast.kernel.errors import ClaimLost, FinalisationNotFound, InvariantBroken
 from holdfast.kernel.ids import AgentName, Instant, NodeId
 from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
@@ -32,7 +33,7 @@ from holdfast.sessions.finisher import Finisher
 from holdfast.sessions.history_sql import find_mailbox, read_session, trace_message
 from holdfast.sessions.session import Purpose, SessionState
 from holdfast.store.membership import Member
-from holdfast.store.node_sql import reap_nodes, register_node, release_claim, renew_node, retire_node
+from holdfast.store.node_sql import reap_nodes, register_node, renew_node, retire_node
 from holdfast.store.script import Call
 from holdfast.testing import SeededEntropy
 from holdfast.tools.toolbox import ToolBox

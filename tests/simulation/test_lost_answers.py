@@ -6,8 +6,8 @@ a compression that had begun unheard of kept every later one of its session out.
 
 import pytest
 
+from holdfast.inbox.mailbox_sql import claim_mailboxes
 from holdfast.sessions.compressor import Compressor
-from holdfast.store.node_sql import claim_mailboxes
 from holdfast.testing import CrashPoint, FaultPlan
 from holdfast.testing.faults import VerbFails
 from holdfast.testing.history import run_history, scratch

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.inbox.accept_sql import accept_message
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import AgentName, DeliveryId, Provider, SessionId
 from holdfast.memory.cursor_sql import schedule_overdue

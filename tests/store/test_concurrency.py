@@ -10,12 +10,13 @@ from dataclasses import replace
 import pytest
 
 from holdfast.inbox.address import parse
+from holdfast.inbox.mailbox_sql import claim_mailbox, release_claim
 from holdfast.inbox.message import Accepted, Duplicate
 from holdfast.kernel.ids import NodeId, OperationId
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.history_sql import find_mailbox
 from holdfast.sessions.summary_sql import begin_operation
-from holdfast.store.node_sql import claim_mailbox, register_node, release_claim
+from holdfast.store.node_sql import register_node
 from holdfast.turns.turn_sql import commit_turn
 from tests.support.driver import address_of
 from tests.support.engines import ENGINES

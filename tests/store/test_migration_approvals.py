@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from holdfast.audit.action_sql import list_actions
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail
 from holdfast.kernel.errors import ApprovalChanged, ApprovalDigestNeeded, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, NodeId
-from holdfast.store.node_sql import claim_mailbox, register_node
+from holdfast.store.node_sql import register_node
 from holdfast.store.postgres.migrate import known_migrations
 from holdfast.store.script import Call, run
 from holdfast.store.sqlite import ThreadedDatabase

@@ -5,21 +5,12 @@ Rules: D4, D7.
 
 import pytest
 
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, claim_mailboxes, read_mail, release_claim
 from holdfast.kernel.errors import ClaimLost, NodeLost
 from holdfast.kernel.ids import NodeId
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.history_sql import list_operations
-from holdfast.store.node_sql import (
-    claim_mailbox,
-    claim_mailboxes,
-    reap_nodes,
-    register_node,
-    release_claim,
-    renew_node,
-    retire_node,
-)
-from holdfast.store.upcoming_sql import read_upcoming
+from holdfast.store.node_sql import read_upcoming, reap_nodes, register_node, renew_node, retire_node
 from holdfast.turns.observe_sql import observe_messages
 from holdfast.turns.turn_sql import append_step, commit_turn, open_turn, resume_turn
 from tests.support.driver import address_of, tool_step

@@ -2,8 +2,7 @@
 
 from holdfast.kernel.ids import Instant
 from holdfast.store.membership import Member, PrunePolicy, Reaper
-from holdfast.store.node_sql import Reaped
-from holdfast.store.upcoming_sql import Upcoming
+from holdfast.store.node_sql import Reaped, Upcoming
 from tests.support.ports import VerbMethods, make_ports
 
 POLICY = PrunePolicy()

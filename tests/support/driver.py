@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from holdfast.inbox.accept_sql import accept_message
 from holdfast.inbox.address import Address
-from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival, Limits, kind_of
 from holdfast.kernel.ids import (
     AgentName,
@@ -27,7 +27,6 @@ from holdfast.sessions.compression import COMPRESS, Operation, Summary, SummaryD
 from holdfast.sessions.history_sql import read_session, trace_message
 from holdfast.sessions.session import CommandDone, CommandRun
 from holdfast.sessions.summary_sql import begin_operation, commit_summary
-from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.store.ports import Database
 from holdfast.store.script import Call, Row, rows
 from holdfast.testing import ManualClock

@@ -9,12 +9,12 @@ import pytest
 
 from holdfast.audit.action import ActionOutcome
 from holdfast.audit.action_sql import list_actions
+from holdfast.inbox.mailbox_sql import release_claim
 from holdfast.kernel.errors import ApprovalChanged, ApprovalDigestNeeded, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, ForgetId, Principal, ReplyId
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.sessions.history_sql import trace_message
-from holdfast.store.node_sql import release_claim
 from holdfast.turns.approval import ApprovalAsk, Decision
 from holdfast.turns.approval_sql import decide_approval
 from holdfast.turns.approval_view_sql import find_approval

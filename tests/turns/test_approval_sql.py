@@ -9,11 +9,11 @@ import pytest
 
 from holdfast.inbox.identity import LinkRequest
 from holdfast.inbox.identity_sql import link_principals
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.kernel.errors import ApprovalNotFound, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, NodeId, OperationId, Principal, ReplyId
 from holdfast.sessions.history_sql import find_mailbox, read_conversation, trace_message
-from holdfast.store.node_sql import claim_mailbox, register_node, release_claim
+from holdfast.store.node_sql import register_node
 from holdfast.turns.approval import ApprovalAsk, Decision
 from holdfast.turns.approval_sql import decide_approval, is_waiting_at
 from holdfast.turns.approval_view_sql import list_approvals

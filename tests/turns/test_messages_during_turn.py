@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.turns import interruption
 from holdfast.turns.policy import Arrivals

@@ -9,13 +9,12 @@ import pytest
 
 from holdfast.inbox.identity import LinkRequest
 from holdfast.inbox.identity_sql import link_principals, unlink_principal
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
 from holdfast.kernel.ids import OperationId, Principal
 from holdfast.memory.delivery import NOWHERE
 from holdfast.sessions.history_sql import find_mailbox, list_entries, read_session, trace_message
-from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import UserSaid
 from holdfast.turns.observe_sql import observe_messages

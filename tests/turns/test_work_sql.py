@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.inbox.mail_sql import read_mail
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import NodeId
 from holdfast.sessions.history_sql import find_mailbox, list_entries, trace_message
-from holdfast.store.node_sql import claim_mailbox, register_node, release_claim
+from holdfast.store.node_sql import register_node
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.policy import TurnPolicy
 from holdfast.turns.turn import Phase, TurnEvent

@@ -10,7 +10,6 @@ from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
 from holdfast.memory import forget_sql
 from holdfast.memory.recaller import Recaller
-from holdfast.store.database import Database
 from holdfast.store.ports import Database, Ports
 from holdfast.turns.context_cache import Briefing
 

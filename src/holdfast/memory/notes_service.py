@@ -40,7 +40,6 @@ from holdfast.memory.notes_sql import (
 )
 from holdfast.memory.provider import Providers
 from holdfast.memory.visibility import Audience, ShownNotes, chat_scope, holder_of
-from holdfast.store.database import Database
 from holdfast.store.ports import Database, Ports
 from holdfast.turns.policy import AccessPolicy
 

@@ -9,7 +9,6 @@ from holdfast.memory.delivery import DeliveryPolicy, Landing, Parcel
 from holdfast.memory.lane import DispatchPolicy, LaneKey
 from holdfast.memory.provider import Indexed, Provider, Providers
 from holdfast.memory.replay_sql import backfill_sessions, list_delivered_parcels
-from holdfast.store.database import Database
 from holdfast.store.ports import Database
 
 SESSIONS_PAGE = 50

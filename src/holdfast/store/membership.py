@@ -14,9 +14,8 @@ from holdfast.kernel.errors import NodeLost
 from holdfast.kernel.ids import Instant, NodeId
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
-from holdfast.store.node_sql import reap_nodes, register_node, renew_node, retire_node
+from holdfast.store.node_sql import Upcoming, read_upcoming, reap_nodes, register_node, renew_node, retire_node
 from holdfast.store.ports import Ports
-from holdfast.store.upcoming_sql import Upcoming, read_upcoming
 from holdfast.store.upkeep_sql import prune_messages
 
 LEASE_MS = 15_000

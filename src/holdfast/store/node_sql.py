@@ -1,14 +1,46 @@
-"""Nodes and claims: which nodes are alive, and which node holds each mailbox."""
+"""Nodes: which are alive, what becomes of the claims of a dead one, and what is due next for the loops of one.
+
+A node reads about once a second what is due, in one statement, whatever the number of agents, providers and accounts:
+other processes make work due as well, and work becomes due with time. Each time is read from the front of an index of
+open work. Lanes and replies are indexed by their provider and account; the statement goes from one such group with open
+work to the next.
+"""
 
 from dataclasses import dataclass
 
-from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import NodeLost
-from holdfast.kernel.ids import AgentName, MailboxId, NodeId
-from holdfast.outbox.reply_sql import DOUBT_ALL_REPLIES, DOUBT_ORPHANED_REPLIES, DOUBT_REPLIES
-from holdfast.store.script import Script, claim_name, many, one, rows, run, verb
-from holdfast.store.upcoming_sql import COLUMNS, ORPHANED, Upcoming, upcoming_of
+from holdfast.kernel.ids import Instant, NodeId
+from holdfast.memory.lane_sql import WAITING_LANES
+from holdfast.outbox.reply_sql import (
+    DOUBT_ALL_REPLIES,
+    DOUBT_ORPHANED_REPLIES,
+    DOUBT_REPLIES,
+    ORPHANED_REPLY,
+    WAITING_REPLIES,
+)
+from holdfast.store.script import Script, many, one, rows, run, verb
 
+ORPHANED = f"""
+select 1
+ where exists (select 1 from mailbox
+                where owner is not null and not exists (select 1 from node where node.id = mailbox.owner))
+    or exists (select 1 from lane
+                where owner is not null and not exists (select 1 from node where node.id = lane.owner))
+    or exists (select 1 from finalisation
+               where owner is not null and not exists (select 1 from node where node.id = finalisation.owner))
+    or exists (select 1 from operation
+                where ended_at is null and not exists (select 1 from node where node.id = operation.owner))
+    or exists (select 1 from reply where {ORPHANED_REPLY})"""
+COLUMNS = f"""
+cast(:now as int8),
+(select min(ready_at) from mailbox where owner is null and ready_at is not null),
+(select min(due_at) from ({WAITING_LANES}) as lanes),
+(select min(due_at) from cursor where due_at is not null),
+(select min(due_at) from ({WAITING_REPLIES}) as replies),
+(select min(due_at) from finalisation where owner is null and ended_at is null),
+(select min(heartbeat_at) from node),
+case when exists ({ORPHANED}) then 1 else 0 end"""
+UPCOMING = f"select {COLUMNS}"
 REGISTER = """
 insert into node (id, host, started_at, heartbeat_at) values (:node, :host, :now, :now)
 on conflict (id) do update set heartbeat_at = excluded.heartbeat_at"""
@@ -40,28 +72,20 @@ END = (
     "update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner = :node returning id"
 )
 FORGET = "delete from node where id = :node"
-# Claims that the caller already holds under the same name are returned unchanged, and no others.
-CLAIM = """
-with mine as (select id from mailbox where owner = :node and claim = :name and :name <> ''),
-     free as materialized
-     (select id from mailbox
-       where owner is null and ready_at is not null and ready_at <= :now
-         and exists (select 1 from node where node.id = :node) and not exists (select 1 from mine)
-       order by ready_at, id limit :limit /*skip locked*/)
-update mailbox
-   set fence = fence + case when owner is null then 1 else 0 end,
-       claimed_at = case when owner is null then :now else claimed_at end,
-       owner = :node, claim = :name
- where id in (select id from mine union all select id from free)
-returning ready_at, id, fence, agent, address"""
-# A mailbox whose turn awaits a human sleeps until the question is decided, stopped or overdue, even with mail (D9).
-RELEASE = """
-update mailbox
-   set owner = null,
-       ready_at = case when depth <= 0 then null
-                       when waits_until > cast(:now as int8) + cast(:retry_in_ms as int8) then waits_until
-                       else cast(:now as int8) + cast(:retry_in_ms as int8) end
- where id = :mailbox and fence = :fence and owner = :node"""
+
+
+@dataclass(frozen=True, slots=True)
+class Upcoming:
+    """The next due times by the store's clock `now`; None where nothing waits."""
+
+    now: Instant
+    mail_at: Instant | None = None
+    lane_at: Instant | None = None
+    overdue_at: Instant | None = None  # pending turns that become a unit
+    reply_at: Instant | None = None
+    finish_at: Instant | None = None
+    silent_since: Instant | None = None  # the oldest heartbeat of a node
+    orphaned: int = 0  # whether a claim or an operation belongs to no node
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +108,17 @@ def register_node(node: NodeId, host: str, *, sole: bool) -> Script[None]:
 
 
 @verb
+def read_upcoming() -> Script[Upcoming]:
+    return Upcoming(*((yield from one(UPCOMING)) or (0,)))
+
+
+@verb
 def renew_node(node: NodeId) -> Script[Upcoming]:
     """Renew the lease of a node; returns what is due next."""
     row = yield from one(RENEW, node=node)
     if row is None:
         raise NodeLost(f"node {node} was taken for dead", node=node)
-    return upcoming_of(row)
+    return Upcoming(*row)
 
 
 @verb
@@ -114,24 +143,3 @@ def reap_nodes(*, lease_ms: int) -> Script[Reaped]:
     yield from run(DOUBT_ORPHANED_REPLIES)
     operations = yield from rows(END_ORPHANS)
     return Reaped(nodes=len(dead), claims=len(claims), operations=len(operations))
-
-
-@verb(lock=claim_name)
-def claim_mailbox(node: NodeId, *, name: str = "") -> Script[Claim | None]:
-    claims = yield from claim_mailboxes(node, name=name, limit=1)
-    return claims[0] if claims else None
-
-
-@verb(lock=claim_name)
-def claim_mailboxes(node: NodeId, *, name: str = "", limit: int) -> Script[tuple[Claim, ...]]:
-    """Claim the mailboxes that have been ready for longest. A repeated call of the same name gets the same claims."""
-    found = yield from rows(CLAIM, node=node, name=name, limit=limit)
-    return tuple(
-        Claim(mailbox=MailboxId(mailbox), fence=fence, node=node, agent=AgentName(agent), address=address)
-        for _, mailbox, fence, agent, address in sorted(found, key=lambda row: (row[0] or 0, row[1]))
-    )
-
-
-@verb
-def release_claim(claim: Claim, *, retry_in_ms: int = 0) -> Script[None]:
-    yield from run(RELEASE, mailbox=claim.mailbox, fence=claim.fence, node=claim.node, retry_in_ms=retry_in_ms)

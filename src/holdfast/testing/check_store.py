@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from holdfast.inbox.accept_sql import accept_message
 from holdfast.inbox.address import Address
-from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.inbox.message import Accepted, Arrival, Conflict, Duplicate, Limits, MailboxFull, kind_of
 from holdfast.kernel.errors import ClaimLost, HoldfastError, NodeLost, SessionLive, SessionMoved, SummaryStale
 from holdfast.kernel.ids import AgentName, MailboxId, MessageId, NodeId, OperationId, Principal, ReplyId, SessionId
@@ -23,7 +23,7 @@ from holdfast.sessions.compression import COMPRESS, Busy, Operation, SummaryDraf
 from holdfast.sessions.history_sql import list_entries, list_summaries, read_session, trace_message
 from holdfast.sessions.session import CommandDone, CommandRun
 from holdfast.sessions.summary_sql import begin_operation, commit_summary
-from holdfast.store.node_sql import claim_mailbox, register_node, release_claim, renew_node, retire_node
+from holdfast.store.node_sql import register_node, renew_node, retire_node
 from holdfast.store.ports import Database
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import AssistantSaid, UserSaid

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.inbox import accept_sql, mail_sql
+from holdfast.inbox import accept_sql, mailbox_sql
 from holdfast.inbox.mailbox import Claim
 from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival
 from holdfast.kernel.ids import MailboxId, SessionId
@@ -110,13 +110,13 @@ def no_fence() -> Sequence[Patch]:
     def broken(_claim: Claim, _fence: int) -> bool:
         return True
 
-    return [(fence_sql, "stands", broken), (mail_sql, "stands", broken)]
+    return [(fence_sql, "stands", broken), (mailbox_sql, "stands", broken)]
 
 
 @mutant("I14", "I15", budget=10)
 def lease_ignored() -> Sequence[Patch]:
     """A claimed mailbox can be claimed as if it were free. Workers take it from each other forever."""
-    return [(node_sql, "CLAIM", node_sql.CLAIM.replace("where owner is null and ready_at", "where ready_at"))]
+    return [(mailbox_sql, "CLAIM", mailbox_sql.CLAIM.replace("where owner is null and ready_at", "where ready_at"))]
 
 
 @mutant("I13", budget=10)
@@ -134,7 +134,7 @@ def restart_bumps_fences() -> Sequence[Patch]:
 @mutant("I3", budget=10)
 def order() -> Sequence[Patch]:
     """Messages are read newest first."""
-    return [(mail_sql, "WAITING", mail_sql.WAITING.replace("order by seq", "order by seq desc"))]
+    return [(mailbox_sql, "WAITING", mailbox_sql.WAITING.replace("order by seq", "order by seq desc"))]
 
 
 # --- turns ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.store import node_sql
+from holdfast.inbox import mailbox_sql
 from holdfast.testing.mutant import Patch, mutant
 from holdfast.turns import approval_sql, tool_calls
 from holdfast.turns.approval import Approval, Proof
@@ -28,7 +28,7 @@ def approval_ignored() -> Sequence[Patch]:
 def approval_holds_claim() -> Sequence[Patch]:
     """A turn that waits for an approval keeps its mailbox claimed, so no worker can continue after the decision."""
     kept = "owner = case when waits_until is null then null else owner end,"
-    return [(node_sql, "RELEASE", node_sql.RELEASE.replace("owner = null,", kept))]
+    return [(mailbox_sql, "RELEASE", mailbox_sql.RELEASE.replace("owner = null,", kept))]
 
 
 @mutant("I19", budget=40, first=15)

@@ -10,7 +10,6 @@ from holdfast.kernel.ids import Principal, SessionId
 from holdfast.memory.notes_prompt import notes_block, soul_text
 from holdfast.memory.notes_service import NotesService
 from holdfast.memory.visibility import Audience, is_group
-from holdfast.store.database import Database
 from holdfast.store.ports import Database
 from holdfast.turns.context import Context
 from holdfast.turns.context_sql import read_context

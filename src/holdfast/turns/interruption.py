@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine
 from enum import Enum
 from typing import Any, TypeVar
 
-from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.mailbox import Claim, plain_run
+from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.kernel.errors import InvariantBroken, StoreUnavailable
 from holdfast.kernel.notifier import Event
 from holdfast.store.ports import Ports

@@ -6,8 +6,8 @@ It chooses the session of an item when it processes the item: commands switch th
 from collections.abc import Callable
 from itertools import takewhile
 
-from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.mailbox import Claim, Mail
+from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.inbox.message import Inbound, MessageKind
 from holdfast.kernel import log
 from holdfast.kernel.errors import AgentNotFound, InvariantBroken

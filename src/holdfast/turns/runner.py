@@ -11,8 +11,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 from itertools import takewhile
 
-from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.mailbox import plain_run, source_of
+from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.kernel import log
 from holdfast.kernel.errors import ClaimLost, InvariantBroken, ModelFailed
 from holdfast.kernel.ids import SessionId

@@ -4,12 +4,11 @@ Each is one transaction. They are made of the verbs that also exist alone, and g
 another.
 """
 
-from holdfast.inbox.mail_sql import mail_of, mail_queries, read_mail
 from holdfast.inbox.mailbox import Claim, Mail
+from holdfast.inbox.mailbox_sql import claim_mailboxes, mail_of, mail_queries, read_mail, release_claim
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import NodeId
 from holdfast.sessions.command_rights import NotAllowed
-from holdfast.store.node_sql import claim_mailboxes, release_claim
 from holdfast.store.script import Script, claim_name, one, together, verb
 from holdfast.turns.context import Context
 from holdfast.turns.context_sql import context_of, context_queries, read_context

@@ -5,13 +5,13 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.mailbox_sql import release_claim
 from holdfast.kernel import log
 from holdfast.kernel.errors import ClaimLost, HoldfastError, InvariantBroken
 from holdfast.kernel.loop import Batch, ClaimLoop
 from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.store.membership import Member
-from holdfast.store.node_sql import release_claim
 from holdfast.store.ports import Ports
 from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.interruption import MailboxWatch

@@ -1,12 +1,12 @@
-"""read_mail: the contents of a claimed mailbox."""
+"""Claims of mailboxes, and the contents of a claimed one."""
 
 from holdfast.inbox.agent_chain import loaded
 from holdfast.inbox.mailbox import Claim, Mail, SessionHead
 from holdfast.inbox.message import Inbound, MessageKind, MessageState
 from holdfast.kernel.errors import ClaimLost
-from holdfast.kernel.ids import Instant, MessageId, Principal, SessionId
+from holdfast.kernel.ids import AgentName, Instant, MailboxId, MessageId, NodeId, Principal, SessionId
 from holdfast.memory.delivery import CallerDirectory
-from holdfast.store.script import Query, Row, Script, together, verb
+from holdfast.store.script import Query, Row, Script, claim_name, rows, run, together, verb
 from holdfast.turns.fence_sql import stands
 from holdfast.turns.read_turn_sql import read_turn
 
@@ -20,6 +20,49 @@ select message, seq, event_id, principal, channel, kind, human, hop, body, state
        chain
   from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'waiting' order by seq limit :limit"""
+# Claims that the caller already holds under the same name are returned unchanged, and no others.
+CLAIM = """
+with mine as (select id from mailbox where owner = :node and claim = :name and :name <> ''),
+     free as materialized
+     (select id from mailbox
+       where owner is null and ready_at is not null and ready_at <= :now
+         and exists (select 1 from node where node.id = :node) and not exists (select 1 from mine)
+       order by ready_at, id limit :limit /*skip locked*/)
+update mailbox
+   set fence = fence + case when owner is null then 1 else 0 end,
+       claimed_at = case when owner is null then :now else claimed_at end,
+       owner = :node, claim = :name
+ where id in (select id from mine union all select id from free)
+returning ready_at, id, fence, agent, address"""
+# A mailbox whose turn awaits a human sleeps until the question is decided, stopped or overdue, even with mail (D9).
+RELEASE = """
+update mailbox
+   set owner = null,
+       ready_at = case when depth <= 0 then null
+                       when waits_until > cast(:now as int8) + cast(:retry_in_ms as int8) then waits_until
+                       else cast(:now as int8) + cast(:retry_in_ms as int8) end
+ where id = :mailbox and fence = :fence and owner = :node"""
+
+
+@verb(lock=claim_name)
+def claim_mailbox(node: NodeId, *, name: str = "") -> Script[Claim | None]:
+    claims = yield from claim_mailboxes(node, name=name, limit=1)
+    return claims[0] if claims else None
+
+
+@verb(lock=claim_name)
+def claim_mailboxes(node: NodeId, *, name: str = "", limit: int) -> Script[tuple[Claim, ...]]:
+    """Claim the mailboxes that have been ready for longest. A repeated call of the same name gets the same claims."""
+    found = yield from rows(CLAIM, node=node, name=name, limit=limit)
+    return tuple(
+        Claim(mailbox=MailboxId(mailbox), fence=fence, node=node, agent=AgentName(agent), address=address)
+        for _, mailbox, fence, agent, address in sorted(found, key=lambda row: (row[0] or 0, row[1]))
+    )
+
+
+@verb
+def release_claim(claim: Claim, *, retry_in_ms: int = 0) -> Script[None]:
+    yield from run(RELEASE, mailbox=claim.mailbox, fence=claim.fence, node=claim.node, retry_in_ms=retry_in_ms)
 
 
 @verb
