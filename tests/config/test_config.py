@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.config import TEMPLATE, AgentTable, Config, ServerTable, load_config, parse_config
+from holdfast.cli.init import TEMPLATE
+from holdfast.config import AgentTable, Config, ServerTable, load_config, parse_config
 from holdfast.kernel.errors import AllowlistNotImmutable, ConfigInvalid
 from holdfast.outbox.post import OnDoubt
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy, Arrivals, Door, GroupPolicy, Sharing

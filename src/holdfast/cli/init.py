@@ -3,6 +3,7 @@
 import os
 import sys
 from enum import Enum
+from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +13,12 @@ import typer
 from holdfast.cli.command import Invocation, command
 from holdfast.cli.options import Config, Data, Json
 from holdfast.cli.output import Output
-from holdfast.config import FILE, TEMPLATE
+from holdfast.config import FILE
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.files import is_out_of_space, unwritable
+
+# Every setting, commented out except for one agent. It is valid as it is, and also with every setting uncommented.
+TEMPLATE = files("holdfast.config").joinpath("template.toml").read_text(encoding="utf-8")
 
 
 class InitAudience(Enum):

@@ -7,14 +7,12 @@ error names the file, the key, its value and the correction. The file refers to 
 from holdfast.config.reading import FILE, FILE_BYTES_MAX, Config, load_config, parse_config
 from holdfast.config.secrets import SecretFact
 from holdfast.config.tables import HOST, PORT, AgentTable, ServerTable
-from holdfast.config.template import TEMPLATE
 
 __all__ = [
     "FILE",
     "FILE_BYTES_MAX",
     "HOST",
     "PORT",
-    "TEMPLATE",
     "AgentTable",
     "Config",
     "SecretFact",
