@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from holdfast.api.shapes import access as shapes
-from holdfast.cli.command import Invocation, Runtime, command, visitor
-from holdfast.cli.options import OnlyAgent
+from holdfast.cli.command import Invocation, OnlyAgent, Runtime, command, visitor
 from holdfast.cli.output import Output, TextTable, when
 from holdfast.inbox.access import spelt
 from holdfast.inbox.access_sql import is_admitted

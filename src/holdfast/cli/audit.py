@@ -15,8 +15,7 @@ import typer
 from holdfast.api.shapes.audit import action_view, actions_view, audit_view
 from holdfast.audit.action import COLUMNS, NO_DIGEST, Action, ActionFilter, act_named, broken_link, columns_of
 from holdfast.audit.action_sql import list_actions, read_last_action
-from holdfast.cli.command import Runtime, visitor
-from holdfast.cli.options import AfterNumber, Limit
+from holdfast.cli.command import AfterNumber, Limit, Runtime, visitor
 from holdfast.cli.output import CONTRADICTION, OK, Heading, Output, Part, TextTable, when, write_new
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import Instant

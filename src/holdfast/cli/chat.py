@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.api.shapes.shapes import message_view
-from holdfast.cli.command import Invocation, Runtime, command
+from holdfast.cli.command import AgentName, Chat, Invocation, Runtime, command
 from holdfast.cli.keyboard import Keyboard
-from holdfast.cli.options import AgentName, Chat
 from holdfast.cli.output import OK, Heading, Output, print_error, print_json, visible
 from holdfast.cli.running import exit_code
 from holdfast.cli.signals import on_signal

@@ -1,4 +1,4 @@
-"""Decorators that make a command of a coroutine function.
+"""What commands share: the decorators that make a command of a coroutine function, and the common options.
 
 `command` adds the options that every command has (`--data`, `--json`, and on request `--config` and `--yes`), runs the
 coroutine, prints its `Output` and leaves with its exit code. `visitor` also opens the data folder and puts a refused
@@ -12,14 +12,14 @@ import sys
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.options import Config, Data, Json
 from holdfast.cli.output import USAGE, Output, print_error
 from holdfast.cli.running import outcome
-from holdfast.kernel.errors import ConfirmationRequired
+from holdfast.kernel.errors import ConfirmationRequired, InvalidInput
 
 if TYPE_CHECKING:
     from holdfast.cli.opening import Invocation
@@ -28,6 +28,27 @@ else:
     Invocation = Runtime = Any  # for annotations: the classes are imported when a command runs, not by `--help`
 
 __all__ = ["Invocation", "Runtime", "command", "command_group", "visitor"]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", envvar="HOLDFAST_DATA", help="The data folder.", show_default="the user's data folder"),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        envvar="HOLDFAST_CONFIG",
+        help="The configuration file.",
+        show_default="holdfast.toml in the data folder, if it exists",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+FIRST = "main, or the first configured agent"
+AgentName = Annotated[str | None, typer.Option("--agent", help="The agent.", show_default=FIRST)]
+Chat = Annotated[str, typer.Option("--chat", help="The chat.")]
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The id of the session.")]
+OnlyAgent = Annotated[str | None, typer.Option("--agent", help="Only this agent.", show_default="all agents")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="The maximum number of rows.")]
+AfterNumber = Annotated[int, typer.Option("--after", min=0, help="The value of `next` on the previous page.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Function = Callable[..., Coroutine[Any, Any, Output | int]]
 Decorator = Callable[[Function], Callable[..., None]]
@@ -130,3 +151,11 @@ def _ask(question: str, *, as_json: bool) -> None:
 
 def _can_ask() -> bool:
     return sys.stdin.isatty()
+
+
+def home_of(path: Path) -> Path:
+    """The path with `~` expanded. Raises `InvalidInput` for an unknown home folder."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise InvalidInput(f"{path}: the home folder is unknown; use an absolute path") from error

@@ -6,8 +6,7 @@ import typer
 
 from holdfast.api.shapes.memory import Replayed, deliveries_view
 from holdfast.api.shapes.monitoring import finalisation_view, finalisations_view
-from holdfast.cli.command import Runtime, visitor
-from holdfast.cli.options import AfterNumber, AgentName, Limit, OnlyAgent
+from holdfast.cli.command import AfterNumber, AgentName, Limit, OnlyAgent, Runtime, visitor
 from holdfast.cli.output import Output, TextTable, what_delivered_means, when
 from holdfast.kernel.ids import DeliveryId, SessionId
 from holdfast.memory.delivery import DeliveryState

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.command import Invocation, command
-from holdfast.cli.options import home_of
+from holdfast.cli.command import Invocation, command, home_of
 from holdfast.cli.output import Output
 from holdfast.kernel.errors import InvalidInput
 from holdfast.store.encryption.marker import read_marker

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.command import Invocation, command
-from holdfast.cli.options import Config, Data, Json
+from holdfast.cli.command import Config, Data, Invocation, Json, command
 from holdfast.cli.output import Output
 from holdfast.config import FILE
 from holdfast.kernel.errors import ConfigInvalid

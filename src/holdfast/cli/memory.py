@@ -7,8 +7,7 @@ import typer
 
 from holdfast.api.shapes.memory import memories_view
 from holdfast.cli import memory_views as views
-from holdfast.cli.command import Invocation, Runtime, command, command_group, visitor
-from holdfast.cli.options import AgentName, Limit, home_of
+from holdfast.cli.command import AgentName, Invocation, Limit, Runtime, command, command_group, home_of, visitor
 from holdfast.cli.output import OK, WRONG, Output, TextTable, when
 from holdfast.inbox.address import agent_name
 from holdfast.kernel.errors import InvalidInput, MemoryWriteBlocked

@@ -7,8 +7,7 @@ import typer
 
 from holdfast.api.shapes.monitoring import OutgoingReply, replies_view, reply_view
 from holdfast.api.shapes.shapes import Awaited, message_view
-from holdfast.cli.command import Runtime, visitor
-from holdfast.cli.options import AfterNumber, Limit, OnlyAgent
+from holdfast.cli.command import AfterNumber, Limit, OnlyAgent, Runtime, visitor
 from holdfast.cli.output import Heading, Output, Part, TextTable, facts, what_delivered_means, when, write_new
 from holdfast.inbox.address import check_part
 from holdfast.inbox.addressing import attachment_hash

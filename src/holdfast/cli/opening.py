@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from holdfast.audit.action import BY_NAME
+from holdfast.cli.command import home_of
 from holdfast.cli.logs import logging_to, to_file
-from holdfast.cli.options import home_of
 from holdfast.config import FILE, Config, load_config
 from holdfast.config.secrets import secret_files, secret_variables
 from holdfast.kernel.errors import HoldfastError, Remedy, StoreBroken, StoreOwned, StorePathInvalid

@@ -10,8 +10,7 @@ import typer
 from msgspec.structs import replace
 
 from holdfast.api.shapes.shapes import AcceptedMessage, accepted_view, message_view
-from holdfast.cli.command import Invocation, command
-from holdfast.cli.options import AgentName, Chat
+from holdfast.cli.command import AgentName, Chat, Invocation, command
 from holdfast.cli.output import AWAITING, OK, WRONG, Output
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import InvalidUnicode, MessageTooLarge

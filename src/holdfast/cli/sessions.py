@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from holdfast.api.shapes import shapes
-from holdfast.cli.command import Runtime, visitor
-from holdfast.cli.options import Limit, OnlyAgent, SessionArgument
+from holdfast.cli.command import Limit, OnlyAgent, Runtime, SessionArgument, visitor
 from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, when
 from holdfast.inbox.address import check_part
 from holdfast.kernel.ids import SessionId

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.options import Json
+from holdfast.cli.command import Json
 from holdfast.cli.output import Heading, Output, Part, TextTable, is_terminal, progress_bar
 
 if TYPE_CHECKING:

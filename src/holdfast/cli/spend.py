@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from holdfast.api.shapes.monitoring import spending_view
-from holdfast.cli.command import Runtime, visitor
-from holdfast.cli.options import OnlyAgent
+from holdfast.cli.command import OnlyAgent, Runtime, visitor
 from holdfast.cli.output import Output, TextTable
 from holdfast.inbox.address import agent_name
 from holdfast.turns.spend import dollars

@@ -5,7 +5,7 @@ import platform
 import apsw
 
 import holdfast
-from holdfast.cli.options import Json
+from holdfast.cli.command import Json
 from holdfast.cli.output import Output, facts
 from holdfast.store.encryption.databases import library_in_use
 
