@@ -30,7 +30,7 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "encrypt": Listed("encryption:encrypt", "Encrypt the data folder."),
         "rekey": Listed("encryption:rekey", "Encrypt the data folder with another key."),
         "decrypt": Listed("encryption:decrypt", "Remove the encryption of the data folder."),
-        "version": Listed("version:version", "Show the versions of Holdfast and its libraries."),
+        "version": Listed("status:version", "Show the versions of Holdfast and its libraries."),
     },
     "Talk": {
         "chat": Listed("chat:chat", "Talk with an agent in the terminal."),
@@ -51,7 +51,7 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "extractions": Listed("deliveries:extractions", "List memory extractions of ended sessions."),
         "channels": Listed("status:channels", "Show which bots are connected, and errors."),
         "tools": Listed("status:tools", "Show which MCP servers are connected, and errors."),
-        "spend": Listed("spend:spend", "Show the costs of models by agent, model and task."),
+        "spend": Listed("status:spend", "Show the costs of models by agent, model and task."),
         "health": Listed("status:health", "Test a write, and whether a process is serving."),
         "log": Listed("logs:log", "Print the log, oldest line first."),
         "audit": Listed("audit:audit_app", "Verify that compression lost nothing."),

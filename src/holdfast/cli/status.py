@@ -1,4 +1,4 @@
-"""`holdfast health`, `channels` and `tools`: the state of the running process and of its connections.
+"""`holdfast health`, `channels`, `tools`, `spend` and `version`: the state of the running process, and what it costs.
 
 `holdfast up` shows the status of its channels and MCP servers on its terminal, and keeps it in a file for the commands.
 
@@ -11,17 +11,27 @@ Rule 3: at most two lines per channel are printed: its first result, and that it
 
 import asyncio
 import os
+import platform
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
+import apsw
 import msgspec
+import typer
 
+import holdfast
+from holdfast.api.shapes.monitoring import spending_view
 from holdfast.api.shapes.shapes import health_view
-from holdfast.cli.command import Invocation, Runtime, command
-from holdfast.cli.output import OK, WRONG, Output, Part, TextTable, when
+from holdfast.cli.command import Invocation, Json, OnlyAgent, Runtime, command, visitor
+from holdfast.cli.output import OK, WRONG, Output, Part, TextTable, facts, when
+from holdfast.inbox.address import agent_name
 from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
+from holdfast.store.encryption.databases import library_in_use
+from holdfast.turns.spend import dollars
+from holdfast.turns.spend_sql import sum_spend_by_model
 
 FILE = "channels.json"
 
@@ -210,3 +220,44 @@ async def health(invocation: Invocation) -> Output:
         "servers_down": lost,
     }
     return Output(view, text, *(one.sentence for one in (*down, *lost)), code=OK if found.ok else WRONG)
+
+
+@visitor()
+async def spend(
+    runtime: Runtime,
+    agent: OnlyAgent = None,
+    days: Annotated[int, typer.Option("--days", min=1, max=366, help="The number of days up to today (UTC).")] = 1,
+) -> Output:
+    """Show the costs of models by agent, model and task.
+
+    \b
+    Examples:
+      holdfast spend
+      holdfast spend --days 30
+      holdfast spend --agent main --json
+    """
+    wanted = agent_name(agent) if agent else None
+    view = spending_view(await runtime.db.read(sum_spend_by_model(days=days, agent=wanted)), days)
+    rows = (
+        (one.agent, one.model, one.task, one.answers, one.tokens_in, one.tokens_out, dollars(one.cost_micros))
+        for one in view.lines
+    )
+    headings = ("agent", "model", "task", "answers", "tokens in", "tokens out", "cost")
+    return Output(view, TextTable(headings, rows), f"total {view.total}")
+
+
+def version(as_json: Json = False) -> None:
+    """Show the versions of Holdfast and its libraries.
+
+    \b
+    Examples:
+      holdfast version --json
+    """
+    found = {
+        "holdfast": holdfast.__version__,
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+        "library": library_in_use(),
+        "system": platform.platform(),
+    }
+    Output(found, facts(found)).print(as_json=as_json)
