@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.cli import keyboard as keyboard_module
 from holdfast.cli.chat import TerminalChat
-from holdfast.cli.keyboard import Keyboard
+from holdfast.cli.terminal import Keyboard
 from holdfast.kernel.errors import MessageTooLarge, StorePathInvalid
 from holdfast.runtime.app import make_agents, open_runtime
 from tests.cli.test_cli import POSIX, asked, environment, here, holdfast, refused

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.api.auth.access_token import Scope
+from holdfast.cli import Terminal as Output
 from holdfast.cli.commands import app
-from holdfast.cli.streams import Terminal as Output
 from holdfast.memory.delivery import DeliveryState
 from holdfast.memory.notes import Target
 from holdfast.outbox.post import ReplyState

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from holdfast.api.shapes.shapes import message_view
 from holdfast.cli.command import AgentName, Chat, Invocation, Runtime, command
-from holdfast.cli.keyboard import Keyboard
 from holdfast.cli.output import OK, Heading, Output, print_error, print_json, visible
 from holdfast.cli.running import exit_code
-from holdfast.cli.signals import on_signal
+from holdfast.cli.terminal import Keyboard, on_signal
 from holdfast.inbox.message import Accepted, accepted_message
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ids import MessageId

@@ -22,8 +22,8 @@ from holdfast.cli.command import Invocation, Runtime, command
 from holdfast.cli.configuration import explain
 from holdfast.cli.logs import FILE, logging_to, to_file
 from holdfast.cli.output import OK, print_json, print_warning, visible
-from holdfast.cli.signals import on_signal
 from holdfast.cli.status import StatusFile
+from holdfast.cli.terminal import on_signal
 from holdfast.config import HOST, PORT, ServerTable
 from holdfast.config import Config as Settings
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus

@@ -1,4 +1,4 @@
-"""Reads lines from the keyboard or a pipe without blocking the event loop.
+"""Input from the terminal without blocking the event loop: lines of the keyboard or a pipe, and signals.
 
 A dedicated daemon thread waits for input: no event loop can wait for a console on Windows, and a thread of a pool would
 keep the process alive after Ctrl-C until the user presses Enter.
@@ -6,13 +6,18 @@ keep the process alive after Ctrl-C until the user presses Enter.
 
 import asyncio
 import os
+import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from holdfast.kernel.errors import InvalidUnicode, MessageTooLarge
 
 CHUNK_BYTES = 65_536
 LINE_BYTES_MAX = 4 * 1024 * 1024
+NAMES = ("SIGINT", "SIGTERM", "SIGBREAK")  # Windows sends the last one to services
+HANGUP = "SIGHUP"  # the terminal was lost
 
 
 class Keyboard:
@@ -59,3 +64,29 @@ class Keyboard:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
         except RuntimeError:  # the loop has ended
             return
+
+
+@contextmanager
+def on_signal(act: Callable[[], None], *, hang_up: Callable[[], None] | None = None) -> Iterator[None]:
+    """Call `act` on the event loop at each signal that requests the process to end.
+
+    A lost terminal calls `hang_up`, or `act` if there is none; a process under `nohup` ignores it.
+    """
+    loop = asyncio.get_running_loop()
+    acts = {getattr(signal, name): act for name in NAMES if hasattr(signal, name)}
+    lost = getattr(signal, HANGUP, None)
+    if lost is not None and signal.getsignal(lost) is not signal.SIG_IGN:
+        acts[lost] = hang_up or act
+    before = {each: signal.getsignal(each) for each in acts}
+    for each, handle in acts.items():
+        try:
+            loop.add_signal_handler(each, handle)
+        except NotImplementedError:  # Windows
+            signal.signal(each, lambda *_, handle=handle: loop.call_soon_threadsafe(handle))
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(each)
+            signal.signal(each, handler)
