@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.cli.init import TEMPLATE
+from holdfast.cli.configuration import TEMPLATE
 from holdfast.config import AgentTable, Config, ServerTable, load_config, parse_config
 from holdfast.kernel.errors import AllowlistNotImmutable, ConfigInvalid
 from holdfast.outbox.post import OnDoubt

@@ -24,7 +24,7 @@ class Listed(NamedTuple):
 
 PANELS: Mapping[str, Mapping[str, Listed]] = {
     "Run": {
-        "init": Listed("init:init", "Write a commented holdfast.toml."),
+        "init": Listed("configuration:init", "Write a commented holdfast.toml."),
         "config": Listed("configuration:config_app", "Check the configuration."),
         "up": Listed("up:up", "Run the server: HTTP API, chat page and channels."),
         "encrypt": Listed("encryption:encrypt", "Encrypt the data folder."),
