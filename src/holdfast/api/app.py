@@ -59,7 +59,7 @@ def make_app(runtime: Runtime, setup: Setup) -> "HttpApp":
     logins = Logins(setup.token, runtime.db, clock, runtime.entropy)
     guard = Guard(Keyring(setup.token, runtime.db, clock), logins, clock, setup.names)
     metrics = Metrics(setup.version, setup.wal_bytes)
-    runtime.tap(metrics.hear, deltas=False)
+    runtime.ports.notifier.tap(metrics.hear)
     settings = Settings(
         body_bytes_max=setup.body_bytes_max,
         tasks=runtime.tasks,

@@ -37,8 +37,7 @@ async def chat(invocation: Invocation, agent: AgentName = None, chat: Chat = "te
       echo "What is my cat called?" | holdfast chat
     """
     async with invocation.serving_or_visiting() as (runtime, is_serving):
-        runtime.check_agent(agent or runtime.default_agent)
-        talk = TerminalChat(runtime, agent or runtime.default_agent, chat, as_json=invocation.as_json)
+        talk = TerminalChat(runtime, runtime.named(agent or None), chat, as_json=invocation.as_json)
         await talk.greet(is_serving=is_serving)
         with on_signal(talk.interrupt, hang_up=talk.hang_up):
             runtime.tasks.start(talk.listen(Keyboard()), name="chat")

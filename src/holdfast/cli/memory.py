@@ -9,12 +9,12 @@ from holdfast.api.shapes.memory import memories_view
 from holdfast.cli import memory_views as views
 from holdfast.cli.command import AgentName, Invocation, Limit, Runtime, command, command_group, home_of, visitor
 from holdfast.cli.output import OK, WRONG, Output, TextTable, when
-from holdfast.inbox.address import agent_name
 from holdfast.kernel.errors import InvalidInput, MemoryWriteBlocked
 from holdfast.kernel.ids import make_id
 from holdfast.memory.delivery import Delivered
 from holdfast.memory.files.hermes import import_hermes
 from holdfast.memory.notes import MemoryBatch, MemoryOutcome, MemoryUndo, MemoryVerb, NotApplied, NoteChange, Target
+from holdfast.memory.notes_service import all_subjects
 
 Shared = Annotated[
     bool, typer.Option("--shared", help="Share the note with everyone who talks to the agent (the default).")
@@ -44,7 +44,7 @@ async def show(runtime: Runtime, agent: AgentName = None, about: About = "") -> 
       holdfast memory show
       holdfast memory show --about ada --json
     """
-    held = await runtime.memory(agent_name(agent or runtime.default_agent), about)
+    held = await runtime.memory(agent or None, about)
     return Output(views.memory_view(held), *views.memory_text(held))
 
 
@@ -144,11 +144,8 @@ async def subjects(runtime: Runtime, agent: AgentName = None) -> Output:
       holdfast memory subjects
       holdfast memory subjects --json
     """
-    name = agent_name(agent or runtime.default_agent)
-    found: list[str] = []
-    while page := await runtime.memory_subjects(name, after=found[-1] if found else None):
-        found += page
-    memories = [await runtime.memory(name, subject) for subject in found]
+    name = runtime.named(agent or None)
+    memories = [await runtime.memory(name, subject) for subject in await all_subjects(runtime.db, name)]
     view = {"subjects": [{"about": one.subject, "notes": len(one.entries)} for one in memories]}
     rows = ((one.subject or "(everyone)", len(one.entries)) for one in memories)
     return Output(view, TextTable(("about", "notes"), rows))
@@ -170,7 +167,7 @@ async def history(
       holdfast memory history
       holdfast memory history --json
     """
-    found = await runtime.memory_history(agent_name(agent or runtime.default_agent), about, after=after, limit=limit)
+    found = await runtime.memory_history(agent or None, about, after=after, limit=limit)
     return Output(views.history_view(found), views.history_table(found))
 
 
@@ -189,8 +186,8 @@ async def undo(
       holdfast memory undo 12
     """
     async with invocation.visiting(act="memory.changed" if about else "memory.shared") as runtime:
-        wish = MemoryUndo(agent=agent_name(agent or runtime.default_agent), subject=about, seq=change)
-        return _shown(await runtime.undo_memory(wish))
+        wish = MemoryUndo(agent=runtime.named(agent or None), subject=about, seq=change)
+        return _shown(await runtime.apply_memory(wish))
 
 
 @memory.command(name="import")
@@ -207,7 +204,7 @@ async def import_(
     Examples:
       holdfast memory import ~/.hermes
     """
-    found = import_hermes(home_of(folder), agent_name(agent or runtime.default_agent), subject=about)
+    found = import_hermes(home_of(folder), runtime.named(agent or None), subject=about)
     done = [views.ImportedEntry.of(one.file, one.n, await runtime.apply_memory(one.batch)) for one in found]
     rows = ((one.file, one.entry, one.state, one.reason) for one in done)
     table = TextTable(("file", "entry", "state", "reason"), rows)
@@ -323,7 +320,7 @@ async def _change(
     act = "memory.changed" if (about if to is None else to) else "memory.shared"
     async with invocation.visiting(make=verb is MemoryVerb.ADD, act=act) as runtime:
         origin = make_id("cli", runtime.clock.now(), runtime.entropy.bits(80))
-        name = agent_name(agent or runtime.default_agent)
+        name = runtime.named(agent or None)
         batch = MemoryBatch(agent=name, subject=about, origin=origin, changes=(change,), by="user")
         return _shown(await (runtime.apply_memory(batch) if to is None else runtime.move_memory(batch, to)))
 

@@ -17,8 +17,8 @@ from holdfast.audit.action_sql import record_action
 from holdfast.audit.actor import acting
 from holdfast.inbox.access import PLATFORMS
 from holdfast.inbox.access_control import AccessControl
-from holdfast.inbox.address import Address, agent_name, check_part, sender_of_chat
-from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
+from holdfast.inbox.address import Address, check_part, sender_of_chat
+from holdfast.inbox.channel_status import ToolServerStatus
 from holdfast.inbox.directory import locate
 from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Arrival, Origin, accepted_message
 from holdfast.inbox.message_trace import MessageTrace
@@ -27,15 +27,15 @@ from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, InvalidInput, OperationBusy
 from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, ReplyId, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.kernel.notifier import Event, Feed, Topic
-from holdfast.memory.delivery import OPEN, DeliveryView, Outcome
+from holdfast.kernel.notifier import Feed, Topic
+from holdfast.memory.delivery import NOWHERE, OPEN, DeliveryView, Outcome
 from holdfast.memory.forget import ForgetRequest, Forgetting
 from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
 from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.notes import AgentNotes, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
+from holdfast.memory.notes import AgentNotes, MemoryBatch, MemoryOperation, MemoryOutcome, stream_of
 from holdfast.memory.notes_review import NoteForReview, Revoked
-from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects, read_memory
+from holdfast.memory.notes_sql import list_memory_operations, read_memory
 from holdfast.memory.recall import RecallKey, RecallOutcome, choose, make_query
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
 from holdfast.memory.replay_sql import replay_delivery
@@ -170,24 +170,21 @@ class Runtime:
         trusted: bool = False,
         request: str = "",
     ) -> AcceptOutcome:
-        """Make one message durable and return the outcome. `message` is an id from `new_message`, for `listen`.
+        """Make one message durable and return the outcome. `message` is an id from `gateway.new_message`.
 
         `directory` is where the message was written. A `trusted` message is exempt from the chat's rate limit.
         `request` is stored until the message is answered, so that `unanswered` recognises a repeated request.
 
         Without a `sender` the chat is the sender: two chats are two people unless they are linked.
         """
-        address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
-        event_id = id if id is not None else self.ports.new_id("ext")
-        who = sender if sender is not None else sender_of_chat(chat)
         arrival = Arrival(
-            address=address,
-            event_id=event_id,
-            principal=Principal(who),
+            address=self._address(agent, channel, chat),
+            event_id=id if id is not None else self.ports.new_id("ext"),
+            principal=Principal(sender if sender is not None else sender_of_chat(chat)),
             text=text,
             human=origin.human,
             hop=origin.hop,
-            where=locate(directory),
+            where=NOWHERE if directory is None else locate(directory),
             trusted=trusted,
             token=origin.token,
             request=request,
@@ -316,9 +313,7 @@ class Runtime:
         limit: int = 100,
     ) -> Sequence[Session]:
         """List sessions, newest first; `after` is the last session of the previous page."""
-        address = None
-        if chat is not None:
-            address = str(Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat))
+        address = None if chat is None else str(self._address(agent, channel, chat))
         return await self.db.read(list_sessions(agent=agent, address=address, after=after, limit=limit))
 
     async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
@@ -358,9 +353,9 @@ class Runtime:
         Without a sender the chat is the sender. Without both, the search covers only memories that everyone may see.
         """
         who = Principal(sender if sender is not None else sender_of_chat(chat))
-        name = self._whom(agent)
+        name = self.named(agent)
         policy = self._agents.policy(name).recall
-        address = str(Address(agent=name, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
+        address = str(self._address(name, channel, chat)) if chat else ""
         key = RecallKey(session=SessionId(""), epoch=0, head_seq=0, principal=who)
         query = make_query(key, text, policy, agent=name, address=address, where=locate(directory))
         found = await self._recaller.recall(query, policy)
@@ -422,7 +417,10 @@ class Runtime:
         return await self.db.read(list_memory_operations(self.named(agent), subject, after=after, limit=limit))
 
     async def apply_memory(self, batch: MemoryBatch) -> MemoryOutcome:
-        """Apply all changes of the batch or none. The agent's providers receive the change too."""
+        """Apply all changes of the batch or none; a `MemoryUndo` reverses one operation, at most once.
+
+        The agent's providers receive the change too.
+        """
         self._agents.get(batch.agent)
         return await self._notes.apply(batch)
 
@@ -430,10 +428,6 @@ class Runtime:
         """Move the note of the batch's one change to another scope; an empty scope shares the note with everyone."""
         self._agents.get(batch.agent)
         return await self._notes.move(batch, to)
-
-    async def memory_subjects(self, agent: str | None = None, *, after: str | None = None) -> Sequence[str]:
-        """One page of the scopes in which an agent has notes; '' is the shared scope."""
-        return await self.db.read(list_memory_subjects(self.named(agent), after=after))
 
     async def review_notes(self, agent: str | None = None) -> Sequence[NoteForReview]:
         """The notes written in a group or from a stranger's messages, newest first."""
@@ -445,11 +439,6 @@ class Runtime:
         name, origin = self.named(agent), self.ports.new_id("revoke")
         access = self._agents.policy(name).access
         return await self._notes.revoke(name, access, author=author, chat=chat, by="user", origin=origin)
-
-    async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
-        """Reverse one operation, at most once."""
-        self._agents.get(undo.agent)
-        return await self._notes.apply(undo)
 
     async def backfill(self, provider: str, *, agent: str | None = None) -> int:
         """Queue the turns that predate a provider's configuration; returns the number of queued units."""
@@ -472,16 +461,14 @@ class Runtime:
 
     def named(self, agent: str | None) -> AgentName:
         """The agent of that name, or the default agent. Raises `AgentNotFound` and `InvalidName`."""
-        name = self._whom(agent)
+        name = self._agents.first if agent is None else AgentName(agent)
         self._agents.get(name)
         return name
 
-    def _whom(self, agent: str | None) -> AgentName:
-        return self._agents.first if agent is None else AgentName(agent)
-
-    def check_agent(self, agent: str) -> None:
-        """Raises `AgentNotFound` and `InvalidName`."""
-        self._agents.policy(agent_name(agent))
+    def _address(self, agent: str | None, channel: str, chat: str) -> Address:
+        """The address of a chat with an agent, which need not exist. Raises `InvalidName`."""
+        name = self._agents.first if agent is None else AgentName(agent)
+        return Address(agent=name, channel=channel, type=CHAT_TYPE, chat=chat)
 
     def agents(self) -> Sequence[str]:
         """The configured agents; `main` if any name is an agent."""
@@ -491,10 +478,6 @@ class Runtime:
     def default_agent(self) -> str:
         """The agent for messages that name no agent: `main` if it exists, else the first configured one."""
         return self._agents.first
-
-    def channels(self) -> Sequence[ChannelStatus]:
-        """The status of every bot account of this process."""
-        return self.channel_registry.statuses()
 
     def tool_servers(self) -> Sequence[ToolServerStatus]:
         """The status of every MCP server of this process."""
@@ -510,9 +493,6 @@ class Runtime:
         named = (name for agent in self._agents.listed.values() for name in agent.policy.channels)
         return PLATFORMS.union(named, (one.channel for one in self.channel_registry.connections()))
 
-    def new_message(self) -> MessageId:
-        return self.gateway.new_message()
-
     def events(self) -> Feed:
         """Every event of this process from now on."""
         return self._notifier.subscribe()
@@ -521,15 +501,8 @@ class Runtime:
         self, chat: str, request: str, *, agent: str | None = None, channel: str = "http"
     ) -> MessageId | None:
         """The newest unfinished message of the same request, in the chat or, without a chat, in any."""
-        whom = self._whom(agent)
-        address = str(Address(agent=whom, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
+        address = str(self._address(agent, channel, chat)) if chat else ""
         return await self.db.read(find_unanswered(address, request))
-
-    def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
-        return self._notifier.subscribe(message=message, mailbox=mailbox)
-
-    def tap(self, hear: Callable[[Event], None], *, deltas: bool = True) -> None:
-        self._notifier.tap(hear, deltas=deltas)
 
     # --- operations
 

@@ -130,6 +130,6 @@ async def _keep_notes(world: "World") -> None:
         for _ in range(1 if rng.random() < 0.7 else 2):
             await client.until_heard("note", lambda node, batch=batch: node.apply_memory(batch))  # type: ignore[misc]
     undo = MemoryUndo(agent=agent, subject="", seq=1 + rng.randrange(NOTES))
-    await client.until_heard("undo note", lambda node: node.undo_memory(undo))
+    await client.until_heard("undo note", lambda node: node.apply_memory(undo))
     for (id_,) in world.observer().execute(FAILED_ENDS).fetchall():
         await client.until_heard("retry end", lambda node, id_=id_: node.retry_extraction(str(id_)))  # type: ignore[misc]

@@ -30,7 +30,7 @@ class Overview:
         self._by = f"token:{token.id}"
 
     def channels(self) -> Sequence[ChannelStatus]:
-        return [one for one in self._runtime.channels() if self._token.sees(one.agent)]
+        return [one for one in self._runtime.channel_registry.statuses() if self._token.sees(one.agent)]
 
     def tool_servers(self) -> Sequence[ToolServerStatus]:
         return [one for one in self._runtime.tool_servers() if self._token.sees(one.agent)]

@@ -130,7 +130,7 @@ class Viewer:
         return await self._runtime.db.read(linked_principals(principal))
 
     def new_message(self) -> MessageId:
-        return self._runtime.new_message()
+        return self._runtime.gateway.new_message()
 
     async def accept(self, chat: str, text: str, **how: Unpack[Sending]) -> AcceptOutcome:
         """Accept a message as the runtime does. Raises `TooManyChats` before a chat beyond the limit is created.
@@ -178,7 +178,7 @@ class Viewer:
         """Ids cannot be guessed; a caller that has one was allowed to see it."""
         if message is None and mailbox is None:
             return self.whole("events").events()
-        return self._runtime.listen(message=message, mailbox=mailbox)
+        return self._runtime.ports.notifier.subscribe(message=message, mailbox=mailbox)
 
     async def trace(self, message: MessageId) -> MessageTrace:
         """A message by its id, with its deliveries. Raises `MessageNotFound`."""
