@@ -24,8 +24,7 @@ from holdfast.outbox.drafter import Drafter
 from holdfast.outbox.reply import SendPolicy
 from holdfast.outbox.reply_sender import ReplySender
 from holdfast.outbox.typing_indicator import TypingIndicator
-from holdfast.runtime.parts import Parts
-from holdfast.runtime.runtime import Runtime
+from holdfast.runtime.runtime import Parts, Runtime
 from holdfast.runtime.supervisor import Supervisor
 from holdfast.sessions.compressor import Compressor
 from holdfast.sessions.finalisation import FinishPolicy

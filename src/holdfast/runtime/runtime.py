@@ -6,7 +6,7 @@ returns is durable; its memory holds only caches.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Unpack
@@ -20,6 +20,7 @@ from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import Address, check_part, sender_of_chat
 from holdfast.inbox.channel_status import ToolServerStatus
 from holdfast.inbox.directory import locate
+from holdfast.inbox.gateway import Gateway
 from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Arrival, Origin, accepted_message
 from holdfast.inbox.message_trace import MessageTrace
 from holdfast.inbox.receiver import ChannelRegistry
@@ -35,16 +36,19 @@ from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.notes import AgentNotes, MemoryBatch, MemoryOperation, MemoryOutcome, stream_of
 from holdfast.memory.notes_review import NoteForReview, Revoked
+from holdfast.memory.notes_service import NotesService
 from holdfast.memory.notes_sql import list_memory_operations, read_memory
+from holdfast.memory.provider import Providers
 from holdfast.memory.recall import RecallKey, RecallOutcome, choose, make_query
+from holdfast.memory.recaller import Recaller
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
 from holdfast.memory.replay_sql import replay_delivery
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import read_reply, resend_reply
-from holdfast.runtime.parts import Parts
 from holdfast.runtime.supervisor import Supervisor, TemporaryLease
 from holdfast.runtime.views import Delta, Health, Prompt, SendOptions
 from holdfast.sessions.compression import Busy, Operation
+from holdfast.sessions.compressor import Compressor
 from holdfast.sessions.finalisation import Finalisation, parse_origin
 from holdfast.sessions.finalisation_sql import retry_finalisation
 from holdfast.sessions.history_sql import (
@@ -56,11 +60,14 @@ from holdfast.sessions.history_sql import (
     trace_message,
 )
 from holdfast.sessions.session import Session
+from holdfast.store.membership import Member
 from holdfast.store.page_check import PageCheck
+from holdfast.store.ports import Ports
 from holdfast.store.upkeep_sql import prove_write
+from holdfast.turns.agents import Agents
 from holdfast.turns.approvals import Approvals
 from holdfast.turns.context import Context, is_named, render
-from holdfast.turns.context_cache import audience_of
+from holdfast.turns.context_cache import Briefing, ContextCache, audience_of
 from holdfast.turns.journal import EntryView
 from holdfast.turns.record_sql import record_turn
 from holdfast.turns.tool import Attached
@@ -72,6 +79,22 @@ ENDINGS = frozenset(one.value for one in (TurnEvent.ANSWERED, TurnEvent.FAILED, 
 CHAT_TYPE = "dm"
 PROVE_EVERY_MS = 1_000
 PROVE_WAIT_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The components of one process that its loops and the runtime share."""
+
+    ports: Ports
+    agents: Agents
+    member: Member
+    contexts: ContextCache
+    compressor: Compressor
+    providers: Providers
+    notes: NotesService
+    briefing: Briefing
+    recaller: Recaller
+    gateway: Gateway
 
 
 class Runtime:
