@@ -2,9 +2,20 @@
 
 The library's errors are translated into one of three outcomes: the server answered, the call did not reach it, or the
 outcome is unknown. A broken transport is never reported as an error of the tool, because the tool may have run.
+
+Two steps stand between Holdfast and a program: `bwrap`, if it is used, makes the view of the system (confinement.py);
+launcher.py then drops privileges permanently and executes the program.
+
+Rule 1: the program gets PATH, the language, the time zone, its own HOME and TMPDIR, and the variables of its table.
+Rule 2: it runs in its own folder and session, with no descriptor but its three streams.
+Rule 3: if the system supports it, the program cannot access the data folder, the configuration, files with secrets, or
+        processes outside. `McpSettings.confinement` names the mode.
 """
 
+import errno
+import json
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,13 +26,15 @@ from typing import Any, Protocol, TextIO
 
 import httpx2
 import mcp_types
-from mcp import Client, MCPError
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 
+from holdfast.kernel.files import make_private_folder
 from holdfast.kernel.urls import needs_no_proxy
-from holdfast.tools.mcp.program import start_parameters
+from holdfast.tools.mcp import launcher
+from holdfast.tools.mcp.confinement import Confine, wrapped
 from holdfast.tools.mcp.settings import McpSettings
 from holdfast.turns.tool import ToolOutcome
 
@@ -32,8 +45,8 @@ PAGES_MAX = 20
 ERRORS_BYTES_MAX = 1024 * 1024  # checked at each start of a program
 HTTP_TIMEOUT_S = 30.0
 HTTP_READ_TIMEOUT_S = 300.0  # in addition to the time for a call: a silent stream is not broken
-
-
+INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+TEMPORARY = "tmp"
 _unsent: ContextVar[list[str] | None] = ContextVar("holdfast_mcp_unsent", default=None)
 NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
@@ -113,7 +126,48 @@ def _program(settings: McpSettings, stack: AsyncExitStack) -> Any:  # noqa: ANN4
         home = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-mcp-")))
         if settings.user is not None and hasattr(os, "chown"):
             os.chown(home, settings.user.uid, settings.user.gid)
-    return stdio_client(start_parameters(settings, home), errlog=_errors(settings.errors_file, stack))
+    return stdio_client(_start_parameters(settings, home), errlog=_errors(settings.errors_file, stack))
+
+
+def _start_parameters(settings: McpSettings, home: Path) -> StdioServerParameters:
+    """The command line, environment and folder of the program. Raises `OSError` if the program does not exist."""
+    temporary = home / TEMPORARY
+    if settings.user is None:
+        make_private_folder(temporary)  # otherwise the launcher makes it as that user, who owns the home
+    folder = settings.folder or home
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    environment = {**inherited, "HOME": str(home), "TMPDIR": str(temporary), **settings.environment}
+    words = (_program_path(settings.command[0], environment.get("PATH")), *settings.command[1:])
+    if sys.platform != "win32":
+        words = (sys.executable, "-I", "-S", launcher.__file__, _instructions(settings, home, environment), *words)
+    if settings.confined.bwrap:
+        words = (*wrapped(settings.confined.bwrap, hidden=settings.hidden, own=home, folder=folder), *words)
+    command, *arguments = words
+    return StdioServerParameters(command=command, args=arguments, env=environment, cwd=folder)
+
+
+def _program_path(program: str, path: str | None) -> str:
+    """The absolute path of the program. A relative one starts at Holdfast's working directory."""
+    file = shutil.which(program, path=path)
+    if file is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return str(Path(file).absolute())
+
+
+def _instructions(settings: McpSettings, home: Path, environment: Mapping[str, str]) -> str:
+    """The launcher's instructions: names and paths without secrets, since other users can see a command line."""
+    return json.dumps(
+        {
+            "keep": sorted(environment),
+            "umask": settings.umask,
+            "user": None if settings.user is None else [settings.user.name, settings.user.uid, settings.user.gid],
+            "folders": [] if settings.user is None else [str(home / TEMPORARY)],
+            "confined": settings.confined.mode is not Confine.NONE,
+            "landlock": settings.confined.landlock,
+            "deny": [str(path) for path in settings.hidden],
+            "allow": [str(home)],
+        }
+    )
 
 
 def _errors(file: Path | None, stack: AsyncExitStack) -> TextIO:
