@@ -4,7 +4,7 @@
 `talks_to` lists an agent.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -17,9 +17,7 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.notes import NotesPolicy
 from holdfast.memory.notes_service import NotesService
 from holdfast.memory.provider import Providers
-from holdfast.memory.recall import RecallKey, RecallPolicy, make_query
-from holdfast.memory.recaller import Recaller, shown_of
-from holdfast.memory.visibility import is_chat_alone
+from holdfast.memory.recaller import Recaller
 from holdfast.providers.files.provider import FilesProvider
 from holdfast.runtime.plugins import Environment, make_providers
 from holdfast.store.ports import Database
@@ -31,9 +29,8 @@ from holdfast.tools.memory import make_memory_tool
 from holdfast.tools.toolbox import JoinedTools, ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.chained_tools import may_message
-from holdfast.turns.journal import Recalled
 from holdfast.turns.policy import AgentPolicy
-from holdfast.turns.tool import ToolContext, built_in
+from holdfast.turns.tool import built_in
 
 MEMORY = "memory"
 HOMES = "mcp"  # in the data folder: one home folder per MCP program
@@ -147,13 +144,11 @@ def with_tools(agents: Agents, db: Database, providers: Providers, environment: 
     def equipped(name: AgentName, agent: Agent) -> Agent:
         wanted = wanted_tools(agent.policy, name)
         box = ToolBox()
-        made: Mapping[str, Callable[[], Callable[..., Awaitable[object]]]] = {
-            recall.NAME: lambda: recall.make_recall_tool(_look_up(recaller, agent.policy.recall)),
-            history.NAME: lambda: history.make_history_tool(db),
-        }
-        for tool, make in made.items():
-            if tool in wanted:
-                box.add(make(), idempotent=True, origin=built_in(tool))
+        if recall.NAME in wanted:
+            tool = recall.make_recall_tool(recaller, agent.policy.recall)
+            box.add(tool, idempotent=True, origin=built_in(recall.NAME))
+        if history.NAME in wanted:
+            box.add(history.make_history_tool(db), idempotent=True, origin=built_in(history.NAME))
         if send_message.NAME in wanted and agent.policy.talks_to:
             sending = send_message.make_send_tool(partial(may_message, agents), hops_max=agent.policy.hops_max)
             description = described(agent.policy.talks_to)
@@ -161,18 +156,6 @@ def with_tools(agents: Agents, db: Database, providers: Providers, environment: 
         return replace(agent, tools=JoinedTools(agent.tools, box))
 
     return _each(agents, equipped)
-
-
-def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
-    async def look_up(context: ToolContext, text: str) -> Recalled | None:
-        """Search under the turn's own key and naming, so that no query reaches another person's memory."""
-        who, address = context.principal, context.address
-        key = RecallKey(session=context.session, epoch=context.epoch, head_seq=context.head_seq, principal=who)
-        group = is_chat_alone(address, who, shared=context.shared)
-        query = make_query(key, text, policy, agent=context.agent, address=address, where=context.where, group=group)
-        return shown_of(await recaller.recall(query, policy), policy, None)
-
-    return look_up
 
 
 # --- MCP servers -----------------------------------------------------------------------------------
