@@ -11,7 +11,7 @@ from holdfast.config import parse_config
 from holdfast.kernel.errors import PlainHttpRefused
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.kernel.urls import is_loopback
-from holdfast.runtime.inspection import inspect
+from holdfast.runtime.inspection import Inspector
 from holdfast.tools.mcp.connection import McpConnection
 from holdfast.tools.mcp.server import McpServer
 from holdfast.tools.mcp.settings import read_settings
@@ -51,7 +51,7 @@ def configured(tmp_path, name: str, url: str, more: str = ""):
 
 
 async def problems(tmp_path, name: str, url: str, more: str = ""):
-    return (await inspect(configured(tmp_path, name, url, more), tmp_path / "data", KEYS)).problems
+    return (await Inspector(configured(tmp_path, name, url, more), tmp_path / "data", KEYS).inspect()).problems
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -81,7 +81,7 @@ async def test_without_a_key_plain_http_is_fine(tmp_path, name):
     kept = [line for line in TABLES[name].splitlines() if "_env" not in line]
     text = "[agents.a]\n" + "\n".join(kept).format(url="http://models.example")
     config = parse_config(text.encode(), tmp_path / "holdfast.toml")
-    assert (await inspect(config, tmp_path / "data", {})).problems == ()
+    assert (await Inspector(config, tmp_path / "data", {}).inspect()).problems == ()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1.evil.example", "localhost.evil.example", "0.0.0.0", "10.0.0.1", "::", ""])
@@ -93,7 +93,7 @@ async def test_a_key_of_the_vendor_that_is_only_in_the_environment_counts_as_wel
     """The table names none: the vendor's own variable would be sent."""
     text = '[agents.a]\nmodel = { name = "openai:m", base_url = "http://models.example/v1" }'
     config = parse_config(text.encode(), tmp_path / "holdfast.toml")
-    (problem,) = (await inspect(config, tmp_path / "data", {"OPENAI_API_KEY": "canary"})).problems
+    (problem,) = (await Inspector(config, tmp_path / "data", {"OPENAI_API_KEY": "canary"}).inspect()).problems
     assert problem.code == "plain_http_refused"
 
 
@@ -116,7 +116,7 @@ async def test_an_address_that_the_environment_names_is_checked_like_one_in_the_
     """The vendors' own libraries send the key there."""
     config = parse_config(f'[agents.a]\nmodel = "{vendor}:m"'.encode(), tmp_path / "holdfast.toml")
     keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), "canary")
-    found = (await inspect(config, tmp_path / "data", {**keys, variable: url})).problems
+    found = (await Inspector(config, tmp_path / "data", {**keys, variable: url}).inspect()).problems
     assert [one.code for one in found] == ([code] if code else [])
     assert all(variable in str(one) and "canary" not in str(one) for one in found)
 
@@ -164,7 +164,7 @@ async def test_a_redirect_does_not_take_the_key_along(tmp_path, name):
     """By the vendors' own libraries, as `holdfast config check --connect` and a running process use them."""
     async with web() as elsewhere, web(elsewhere.url) as first:
         config = configured(tmp_path, name, first.url)
-        found = await soon(inspect(config, tmp_path / "data", KEYS, connect_wait_s=30.0))
+        found = await soon(Inspector(config, tmp_path / "data", KEYS, connect_wait_s=30.0).inspect())
         assert found.problems == ()
         assert not found.ok
     assert "canary" in "".join(first.heard)
@@ -193,7 +193,7 @@ async def test_no_proxy_of_the_environment_is_shown_a_key_that_goes_to_this_mach
         for variable in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(variable, raising=False)
         config = configured(tmp_path, name, server.url)
-        await soon(inspect(config, tmp_path / "data", KEYS, connect_wait_s=30.0))
+        await soon(Inspector(config, tmp_path / "data", KEYS, connect_wait_s=30.0).inspect())
     assert proxy.heard == []
     assert "canary" in "".join(server.heard)
 

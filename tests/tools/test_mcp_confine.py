@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.config import parse_config
 from holdfast.kernel.errors import ConfigInvalid
-from holdfast.runtime.inspection import inspect
+from holdfast.runtime.inspection import Inspector
 from holdfast.tools.mcp import confinement, launcher
 from holdfast.tools.mcp.settings import read_settings
 from tests.security.spying import need_landlock
@@ -258,7 +258,7 @@ async def test_config_check_says_what_is_not_confined_and_what_is_not_found_any_
         """.encode(),
         file,
     )
-    found = await inspect(config, tmp_path / "data", {})
+    found = await Inspector(config, tmp_path / "data", {}).inspect()
     unconfined, moved, weaker, secret = (note for note in found.notes)
     assert weaker.startswith("agents.a.mcp.weaker: the program is confined by landlock: bubblewrap is not used: PATH")
     assert unconfined.startswith("agents.a.mcp.open: the program is not confined")

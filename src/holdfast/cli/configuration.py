@@ -184,10 +184,10 @@ async def path(invocation: Invocation) -> Output:
 
 async def _inspected(invocation: Invocation, connect_wait_s: float | None = None) -> "Inspection":
     """The inspection of the configuration and of the operator's token, which is not part of the configuration."""
-    from holdfast.runtime.inspection import inspect
+    from holdfast.runtime.inspection import Inspector
 
     folder = invocation.folder
-    found = await inspect(invocation.settings, folder, variables(), connect_wait_s=connect_wait_s)
+    found = await Inspector(invocation.settings, folder, variables(), connect_wait_s).inspect()
     try:
         check_token(folder, variables().get(VARIABLE))
     except HoldfastError as error:

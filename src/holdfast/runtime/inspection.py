@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
 from holdfast.config import Config, SecretFact
 from holdfast.config.secrets import (
@@ -37,7 +37,7 @@ from holdfast.models.detect import detect_model
 from holdfast.models.lazy_model import LazyModel
 from holdfast.models.settings import parse_settings
 from holdfast.runtime.plugins import EMBEDDED, Environment, make_channel, make_provider
-from holdfast.runtime.tool_factory import check_talks_of, silent_notes, wanted_tools
+from holdfast.runtime.tool_factory import check_talks, silent_notes, wanted_tools
 from holdfast.tools.mcp.confinement import Confine
 from holdfast.tools.mcp.settings import McpSettings
 from holdfast.tools.mcp.settings import read_settings as read_mcp
@@ -57,13 +57,6 @@ class Attempt:
     ok: bool
     detail: str
     duration_ms: int
-
-
-@runtime_checkable
-class SlowToLoad(Protocol):
-    """A component whose libraries take seconds to load."""
-
-    async def load(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +163,10 @@ class Inspection:
 
 
 class Inspector:
-    """Creates every component once and collects the errors."""
+    """Creates every component once and collects the errors.
+
+    With `connect_wait_s`, each component also connects for real, for at most that many seconds.
+    """
 
     def __init__(
         self, config: Config, data: Path, environment: Mapping[str, str], connect_wait_s: float | None = None
@@ -191,6 +187,7 @@ class Inspector:
         )
 
     async def inspect(self) -> Inspection:
+        """Inspect the configuration. Errors in it are returned, never raised."""
         listed = self._config.agents if self._config.agents is not None else {"main": AgentPolicy()}
         plans = [await self._plan(AgentName(name), policy) for name, policy in listed.items()]
         secrets, attempts = self._secrets(listed), None
@@ -209,7 +206,7 @@ class Inspector:
 
     async def _plan(self, agent: AgentName, policy: AgentPolicy) -> AgentPlan:
         self._try(partial(wanted_tools, policy, agent))
-        self._try(partial(check_talks_of, agent, policy, self._config.agents))
+        self._try(partial(check_talks, agent, policy, self._config.agents))
         memory = EMBEDDED if policy.memory is None else policy.memory
         for name, settings in memory.items():
             made = self._try(partial(make_provider, agent, name, settings, self._made_with))
@@ -221,7 +218,7 @@ class Inspector:
         for name, settings in policy.channels.items():
             channel = self._try(partial(make_channel, agent, name, settings, self._made_with))
             if channel is not None:
-                ask, load = partial(ask_channel, channel), _load_of(channel)
+                ask, load = partial(ask_channel, channel), getattr(channel, "load", None)
                 await self._later(Attemptable(agent, "channel", name, ask, channel.close, load))
         for name, settings in policy.mcp.items():
             self._try(partial(self._mcp, f"agents.{agent}.mcp.{name}", name, settings))
@@ -250,9 +247,8 @@ class Inspector:
             partial(make_models, policy, self._environment, self._made_with.tasks, found=found, where=where)
         )
         for model in models_in(made or ()) if self._connect_wait_s is not None else ():
-            close = model.close if isinstance(model, Connected) else _nothing
-            ask = partial(ask_model, model)
-            await self._later(Attemptable(agent, "model", model.name, ask, close, _load_of(model)))
+            close, load = (model.close, model.load) if isinstance(model, Connected) else (_nothing, None)
+            await self._later(Attemptable(agent, "model", model.name, partial(ask_model, model), close, load))
         if found is not None:
             return f"{found.name} (detected)"
         try:
@@ -340,19 +336,5 @@ def _is_relative_file(word: str) -> bool:
         return False
 
 
-def _load_of(thing: object) -> Callable[[], Awaitable[None]] | None:
-    return thing.load if isinstance(thing, SlowToLoad) else None
-
-
 async def _nothing() -> None:
     """Closes a model without a connection."""
-
-
-async def inspect(
-    config: Config, data: Path, environment: Mapping[str, str], *, connect_wait_s: float | None = None
-) -> Inspection:
-    """Inspect a configuration. Errors in it are returned, never raised.
-
-    With `connect_wait_s`, each component also connects for real, for at most that many seconds.
-    """
-    return await Inspector(config, data, environment, connect_wait_s).inspect()

@@ -48,16 +48,8 @@ def wanted_tools(policy: AgentPolicy, agent: AgentName) -> frozenset[str]:
     return frozenset(policy.tools)
 
 
-def check_talks(listed: Mapping[AgentName, AgentPolicy], default: AgentPolicy | None = None) -> None:
-    """Check every `talks_to` list. Raises `ConfigInvalid`. Without a configuration every name is an agent."""
-    for agent, policy in listed.items():
-        check_talks_of(agent, policy, listed)
-    if default is not None:
-        check_talks_of(AgentName("main"), default, None)
-
-
-def check_talks_of(agent: AgentName, policy: AgentPolicy, listed: Collection[str] | None) -> None:
-    """Check the `talks_to` list of one agent. Raises `ConfigInvalid`."""
+def check_talks(agent: AgentName, policy: AgentPolicy, listed: Collection[str] | None) -> None:
+    """Check the `talks_to` list of an agent. Without `listed` every name is an agent. Raises `ConfigInvalid`."""
     key = f"agents.{agent}.talks_to"
     if isinstance(policy.talks_to, str):
         raise ConfigInvalid(f"{key} is {policy.talks_to!r}, and not a list; write [{policy.talks_to!r}]", key=key)
@@ -137,11 +129,10 @@ def with_memory(agents: Agents, providers: Providers, service: NotesService) -> 
 
 def with_tools(agents: Agents, db: Database, providers: Providers, environment: Environment) -> Agents:
     """Add `recall`, `history` and `send_message` to the agents that want them. Raises `ConfigInvalid`."""
-    any_name = agents.default.policy if agents.default is not None else None
-    check_talks({name: agent.policy for name, agent in agents.listed.items()}, any_name)
     recaller = Recaller(providers, environment.tasks, environment.clock, environment.entropy, db)
 
     def equipped(name: AgentName, agent: Agent) -> Agent:
+        check_talks(name, agent.policy, None if agent is agents.default else agents.listed)
         wanted = wanted_tools(agent.policy, name)
         box = ToolBox()
         if recall.NAME in wanted:
