@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, Principal, Provider, ReplyId, SessionId
 from holdfast.memory.notes import AgentNotes, Capacity, MemoryEntry, Target
-from holdfast.memory.notes_prompt import notes_block
+from holdfast.memory.notes_view import notes_block
 from holdfast.memory.recall import RecallKey, RecallOutcome, RecallPolicy, Recollection, frame
 from holdfast.memory.visibility import ShownNotes
 from holdfast.turns.approval import ApprovalAsk, asked_text

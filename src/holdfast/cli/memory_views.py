@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.cli.output import Heading, TextTable, when
 from holdfast.memory.notes import AgentNotes, Applied, MemoryEntry, MemoryOperation, MemoryOutcome, NotApplied, Target
-from holdfast.memory.notes_review import NoteForReview, mark_of
+from holdfast.memory.notes_view import NoteForReview, mark_of
 from holdfast.memory.visibility import holder_of
 
 

@@ -56,7 +56,7 @@ MARKERS = (
         "a line that begins like a speaker of a conversation",
     ),
 )
-# The parts of our frames of notes, summaries and recollections (framing.py, notes_prompt.py, recall.py).
+# The parts of our frames of notes, summaries and recollections (framing.py, notes_view.py, recall.py).
 FRAME_MARKERS = (
     (
         re.compile(r"<\s*/?\s*(?:notes|summary|earlier-in-this-chat)\b[^<>]{0,200}>"),

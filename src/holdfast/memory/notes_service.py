@@ -15,7 +15,7 @@ from holdfast.kernel.errors import InvalidInput, ProviderFailed, StoreUnavailabl
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
-from holdfast.memory import notes_review
+from holdfast.memory import notes_view
 from holdfast.memory.delivery import Outcome
 from holdfast.memory.notes import (
     DELIMITER,
@@ -29,7 +29,6 @@ from holdfast.memory.notes import (
     Target,
 )
 from holdfast.memory.notes_plan import entry_named
-from holdfast.memory.notes_review import NoteForReview, Revoked
 from holdfast.memory.notes_sql import (
     apply_memory,
     list_all_subjects,
@@ -38,6 +37,7 @@ from holdfast.memory.notes_sql import (
     read_shown_notes,
     undo_memory,
 )
+from holdfast.memory.notes_view import NoteForReview, Revoked
 from holdfast.memory.provider import Providers
 from holdfast.memory.visibility import Audience, ShownNotes, chat_scope, holder_of
 from holdfast.store.ports import Database, Ports
@@ -104,8 +104,8 @@ class NotesService:
     async def strangers(
         self, agent: AgentName, access: AccessPolicy, principals: Collection[Principal]
     ) -> frozenset[Principal]:
-        """The principals that no operator admitted by name (memory/notes_review.py)."""
-        asked = sorted(one for one in principals if notes_review.may_be_stranger(one, access))
+        """The principals that no operator admitted by name (memory/notes_view.py)."""
+        asked = sorted(one for one in principals if notes_view.may_be_stranger(one, access))
         return frozenset([one for one in asked if not await self._db.read(is_admitted(agent, one))])
 
     async def soul(self, agent: AgentName) -> str | None:
@@ -125,7 +125,7 @@ class NotesService:
         """Every note that a model made in a group or from a stranger's words, newest first."""
         memories = await self._memories(agent)
         speakers = {entry.principal for memory in memories for entry in memory.entries}
-        return notes_review.for_review(memories, await self.strangers(agent, access, speakers))
+        return notes_view.for_review(memories, await self.strangers(agent, access, speakers))
 
     async def revoke(
         self, agent: AgentName, access: AccessPolicy, *, author: str, chat: str, by: str, origin: str
@@ -149,14 +149,14 @@ class NotesService:
     async def _clear(self, memory: AgentNotes, authors: set[str], subject: str, *, by: str, origin: str) -> int:
         removed = 0
         for attempt in range(REVOCATIONS_MAX):
-            entries = notes_review.to_revoke(memory, authors, subject)[: notes_review.CHANGES_MAX]
+            entries = notes_view.to_revoke(memory, authors, subject)[: notes_view.CHANGES_MAX]
             if not entries:
                 return removed
             batch = MemoryBatch(
                 agent=memory.agent,
                 subject=memory.subject,
                 origin=f"{origin}:{attempt}",
-                changes=notes_review.removals(entries),
+                changes=notes_view.removals(entries),
                 by=by,
                 withdraws=True,
             )

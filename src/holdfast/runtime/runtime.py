@@ -35,9 +35,9 @@ from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
 from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.notes import AgentNotes, MemoryBatch, MemoryOperation, MemoryOutcome, stream_of
-from holdfast.memory.notes_review import NoteForReview, Revoked
 from holdfast.memory.notes_service import NotesService
 from holdfast.memory.notes_sql import list_memory_operations, read_memory
+from holdfast.memory.notes_view import NoteForReview, Revoked
 from holdfast.memory.provider import Providers
 from holdfast.memory.recall import RecallKey, RecallOutcome, choose, make_query
 from holdfast.memory.recaller import Recaller

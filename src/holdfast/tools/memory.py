@@ -28,8 +28,8 @@ from holdfast.memory.notes import (
     NoteChange,
     Target,
 )
-from holdfast.memory.notes_prompt import CONSOLIDATE_PERCENT, is_nearly_full, percent
 from holdfast.memory.notes_safety import reason_to_block
+from holdfast.memory.notes_view import CONSOLIDATE_PERCENT, is_nearly_full, percent
 from holdfast.memory.visibility import Audience, ShownEntry, ShownNotes, is_group
 from holdfast.turns.tool import ToolContext
 

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from holdfast.kernel.ids import Principal, SessionId
-from holdfast.memory.notes_prompt import notes_block, soul_text
 from holdfast.memory.notes_service import NotesService
+from holdfast.memory.notes_view import notes_block, soul_text
 from holdfast.memory.visibility import Audience, is_group
 from holdfast.store.ports import Database
 from holdfast.turns.context import Context

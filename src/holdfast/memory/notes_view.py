@@ -1,22 +1,28 @@
-"""Notes for the model: one framed block of data, with equal bytes for equal notes. Pure.
+"""Notes as they are shown: to the model as one framed block of data, and to the operator for review. Pure.
 
 Rule 1: notes are data, never instructions, even the operator's: each states its version, writer, speaker and date.
 Rule 2: a blocked note is mentioned without its text: a hand-made file or an old store may hold one.
-Rule 3: no note can imitate a line of the frame, or end it (framing.py).
-Rule 4: a note made in a group or by a stranger is marked.
+Rule 3: no note can imitate a line of the frame, or end it (framing.py). Equal notes make equal bytes.
+Rule 4: a note that a model made in a group, or from a stranger's words, is marked and needs review.
+Rule 5: a stranger is an account of a chat platform that is neither on the agent's allowlist nor admitted by name. An
+        HTTP sender was admitted by a token; other agents are the operator's own.
+Rule 6: a revocation removes the notes from one author's words, or of one chat. The operator's notes stay.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from enum import Enum
 
+from holdfast.inbox.access import PLATFORMS
 from holdfast.kernel.dates import civil
-from holdfast.kernel.ids import Instant, Principal
-from holdfast.memory.notes import AgentNotes, Capacity, MemoryEntry, Target
-from holdfast.memory.notes_review import mark_of
+from holdfast.kernel.ids import AgentName, Instant, Principal
+from holdfast.memory.notes import AgentNotes, Capacity, MemoryEntry, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_safety import reason_to_block, reason_to_block_text
-from holdfast.memory.visibility import ShownEntry, ShownNotes, person_of
+from holdfast.memory.visibility import BY_MODELS, CHAT, ShownEntry, ShownNotes, is_group, person_of
 from holdfast.turns.framing import framed, label, quoted
+from holdfast.turns.policy import AccessPolicy
 
+CHANGES_MAX = 64  # of a revocation, per batch
 CONSOLIDATE_PERCENT = 90
 SOUL_CHARS_MAX = 20_000
 TITLES = {Target.MEMORY: "MEMORY (your own notes)", Target.USER: "USER (about the person you talk to)"}
@@ -98,3 +104,74 @@ def _own(lines: _Lines, target: Target, capacity: Capacity) -> str:
 def _shared(lines: _Lines, target: Target) -> str:
     entries = [one for one in lines.shown.others_of(target) if one.is_shared]
     return "\n".join([SHARED_TITLES[target], *map(lines.other, entries)]) if entries else ""
+
+
+# --- review ------------------------------------------------------------------------------------------
+
+
+class ReviewReason(Enum):
+    """Why a note needs review."""
+
+    GROUP = "made in a group"
+    STRANGER = "by a stranger"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteForReview:
+    agent: AgentName
+    subject: str  # under which the note is stored (visibility.py)
+    entry: MemoryEntry
+    mark: ReviewReason
+
+    @property
+    def chat(self) -> str:
+        """The address of its group; empty for a private note."""
+        return chat_of(self.subject)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revoked:
+    """The result of `revoke`: the number of removed notes, and the remaining ones of unknown authors."""
+
+    removed: int
+    unattributed: tuple[NoteForReview, ...] = ()
+
+
+def chat_of(subject: str) -> str:
+    return subject.removeprefix(CHAT) if subject.startswith(CHAT) else ""
+
+
+def mark_of(subject: str, entry: MemoryEntry, strangers: Collection[Principal]) -> ReviewReason | None:
+    if entry.by not in BY_MODELS:
+        return None
+    if is_group(chat_of(subject)):
+        return ReviewReason.GROUP
+    return ReviewReason.STRANGER if entry.principal in strangers else None
+
+
+def may_be_stranger(principal: str, access: AccessPolicy) -> bool:
+    """Whether the principal is a stranger unless the store has admitted it."""
+    return principal.partition(":")[0] in PLATFORMS and principal not in access.allow
+
+
+def for_review(memories: Iterable[AgentNotes], strangers: Collection[Principal]) -> tuple[NoteForReview, ...]:
+    """The marked notes, newest first."""
+    found = [
+        NoteForReview(agent=memory.agent, subject=memory.subject, entry=entry, mark=mark)
+        for memory in memories
+        for entry in memory.entries
+        if (mark := mark_of(memory.subject, entry, strangers)) is not None
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.entry.at, one.subject, one.entry.seq)))
+
+
+def to_revoke(memory: AgentNotes, authors: Collection[str], subject: str) -> tuple[MemoryEntry, ...]:
+    """The notes from these authors' words, or all of the subject; never the operator's."""
+    made = [entry for entry in memory.entries if entry.by in BY_MODELS]
+    if subject and memory.subject == subject:
+        return tuple(made)
+    return tuple(entry for entry in made if entry.principal and entry.principal in authors)
+
+
+def removals(entries: Iterable[MemoryEntry]) -> tuple[NoteChange, ...]:
+    return tuple(NoteChange(verb=MemoryVerb.REMOVE, target=entry.target, version=entry.seq) for entry in entries)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast.kernel.ids import Instant, Principal
 from holdfast.memory.notes import Capacity, Target
-from holdfast.memory.notes_prompt import FRAME, is_nearly_full, notes_block, soul_text
+from holdfast.memory.notes_view import FRAME, is_nearly_full, notes_block, soul_text
 from holdfast.memory.visibility import ShownEntry, ShownNotes
 from tests.memory.test_notes_plan import holding
 
