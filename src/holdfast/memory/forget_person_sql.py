@@ -18,7 +18,7 @@ from holdfast.inbox.attachment_sql import drop_enclosures, drop_enclosures_by
 from holdfast.kernel.ids import AgentName, MessageId, Principal, SessionId
 from holdfast.memory.notes import stream_of
 from holdfast.memory.provenance_sql import Found, Trail
-from holdfast.memory.quotation_sql import Search, find_notes, origin_session
+from holdfast.memory.quotation_sql import Search, origin_session, quoting_notes
 from holdfast.memory.visibility import person_scope
 from holdfast.outbox.reply_sql import BLANK
 from holdfast.sessions.finalisation_sql import forget_answers
@@ -263,7 +263,8 @@ def _blank_own(agent: AgentName, person: Principal, done: Blanked) -> Script[Non
 
 def _blank_notes(agent: AgentName, trail: Trail, search: Search, done: Blanked) -> Script[None]:
     yield from rows(LOCK_MEMORY, agent=agent)
-    yield from find_notes(search, agent)
+    if search.terms:  # repeated under the locks of the agent's notes: more may have been added since
+        yield from quoting_notes(search, agent)
     if agent in trail.agents:
         for person in sorted(trail.people):
             yield from _blank_their_notes(agent, Principal(person), done)

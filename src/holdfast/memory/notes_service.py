@@ -156,7 +156,9 @@ class NotesService:
                 agent=memory.agent,
                 subject=memory.subject,
                 origin=f"{origin}:{attempt}",
-                changes=notes_view.removals(entries),
+                changes=tuple(
+                    NoteChange(verb=MemoryVerb.REMOVE, target=one.target, version=one.seq) for one in entries
+                ),
                 by=by,
                 withdraws=True,
             )

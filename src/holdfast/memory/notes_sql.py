@@ -30,6 +30,7 @@ from holdfast.memory.notes_plan import Gone, MemoryPlan, PlannedOperation, plan_
 from holdfast.memory.visibility import SHARED, Audience, ShownNotes, holder_of, shown_notes
 from holdfast.store.agent_lock_sql import hold_agents, share_agent
 from holdfast.store.script import Columns, Params, Script, many, one, rows, run, utf8, verb
+from holdfast.turns.journal_sql import NO_LIMIT
 
 NEW_STREAM = """
 insert into memory (stream, agent, subject, head) values (:stream, :agent, :subject, 0)
@@ -71,7 +72,6 @@ SUBJECTS_FIRST = "select subject from memory where agent = :agent and head > 0 o
 ALL_SUBJECTS = """
 select agent, subject from memory
  where head > 0 and (agent, subject) > (:agent, :subject) order by agent, subject limit :limit"""
-SUBJECTS_PAGE = 500
 
 
 @verb
@@ -229,13 +229,6 @@ def list_all_subjects(*, after: tuple[AgentName, str], limit: int = 1_000) -> Sc
     return [(AgentName(agent), subject) for agent, subject in found]
 
 
-def _all_subjects(agent: AgentName) -> Script[Sequence[str]]:
-    found: list[str] = []
-    while page := (yield from list_memory_subjects(agent, after=found[-1] if found else None, limit=SUBJECTS_PAGE)):
-        found += page
-    return found
-
-
 @verb
 def list_memory_operations(
     agent: AgentName, subject: str = "", *, after: int = 0, limit: int = 200
@@ -250,8 +243,10 @@ def read_shown_notes(audience: Audience) -> Script[ShownNotes]:
     linked = yield from linked_principals(audience.principal)
     audience = replace(audience, kin=tuple(one for one in linked if one != audience.principal))
     found: dict[str, AgentNotes] = {}
-    subjects = (yield from _all_subjects(audience.agent)) if audience.sees_all else ()
-    for scope in dict.fromkeys((*audience.scopes, *subjects)):
+    scopes: list[str] = [*audience.scopes]
+    if audience.sees_all:
+        scopes += yield from list_memory_subjects(audience.agent, limit=NO_LIMIT)
+    for scope in dict.fromkeys(scopes):
         found[scope] = yield from read_memory(audience.agent, scope)
     return shown_notes(audience, found.values())
 

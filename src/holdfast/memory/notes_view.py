@@ -16,7 +16,7 @@ from enum import Enum
 from holdfast.inbox.access import PLATFORMS
 from holdfast.kernel.dates import civil
 from holdfast.kernel.ids import AgentName, Instant, Principal
-from holdfast.memory.notes import AgentNotes, Capacity, MemoryEntry, MemoryVerb, NoteChange, Target
+from holdfast.memory.notes import AgentNotes, Capacity, MemoryEntry, Target
 from holdfast.memory.notes_safety import reason_to_block, reason_to_block_text
 from holdfast.memory.visibility import BY_MODELS, CHAT, ShownEntry, ShownNotes, is_group, person_of
 from holdfast.turns.framing import framed, label, quoted
@@ -171,7 +171,3 @@ def to_revoke(memory: AgentNotes, authors: Collection[str], subject: str) -> tup
     if subject and memory.subject == subject:
         return tuple(made)
     return tuple(entry for entry in made if entry.principal and entry.principal in authors)
-
-
-def removals(entries: Iterable[MemoryEntry]) -> tuple[NoteChange, ...]:
-    return tuple(NoteChange(verb=MemoryVerb.REMOVE, target=entry.target, version=entry.seq) for entry in entries)

@@ -179,7 +179,7 @@ def _suspect_notes(search: Search) -> Script[None]:
     """Queue the conversations that see a note derived from the words, from the note's time on."""
     for agent in search.trail.reached:
         chats: dict[str, int] = {}
-        for scope, at in (yield from _quoting_notes(search, agent)):
+        for scope, at in (yield from quoting_notes(search, agent)):
             if (agent, scope) in search.shown:
                 continue
             search.shown.add((agent, scope))
@@ -211,13 +211,7 @@ def _suspect_since(search: Search, sessions: Iterable[SessionId], at: int, other
             search.suspect(session, seq, others)
 
 
-def find_notes(search: Search, agent: str) -> Script[None]:
-    """Repeat the search for notes under the locks of the agent's notes: more may have been added since."""
-    if search.terms:
-        yield from _quoting_notes(search, agent)
-
-
-def _quoting_notes(search: Search, agent: str) -> Script[list[tuple[str, int]]]:
+def quoting_notes(search: Search, agent: str) -> Script[list[tuple[str, int]]]:
     """The scope and time of each model-written note with the words. Notes for others are added to the trail."""
     trail, found = search.trail, list[tuple[str, int]]()
     place = ("", 0)
