@@ -30,7 +30,7 @@ from holdfast.memory import recall
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.provider import Provider, Providers
 from holdfast.memory.recall import RecallKey, RecallOutcome, RecallPolicy, RecallQuery, Recollection
-from holdfast.memory.visibility import is_chat_alone
+from holdfast.memory.visibility import is_group
 from holdfast.store.ports import Database
 from holdfast.turns.context import Context
 from holdfast.turns.journal import Entry, Recalled, UserSaid, storable
@@ -252,7 +252,6 @@ def query_of(
     head = turn.first_seq - 1 if head_seq is None else head_seq
     key = RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal)
     text = "\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid))
-    group = is_chat_alone(claim.address, turn.principal, shared=turn.shared)
     return recall.make_query(
         key,
         text,
@@ -260,7 +259,7 @@ def query_of(
         agent=claim.agent,
         address=claim.address,
         where=turn.where,
-        group=group,
+        group=turn.shared or is_group(claim.address),  # several people read or write in the chat
         shows_session=context.summary is None,
     )
 

@@ -84,12 +84,6 @@ def is_agent(principal: Principal | str) -> bool:
     return principal.startswith(AGENTS)
 
 
-def is_chat_alone(address: str, principal: Principal | str, *, shared: bool = False) -> bool:
-    """Whether recall is limited to this address: in a group, with an agent as speaker, and in a chat that is `shared`
-    because several people have spoken in it."""
-    return shared or is_group(address) or is_agent(principal)
-
-
 # --- scopes ------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,6 @@ from holdfast.inbox.message import Arrival
 from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.ids import AgentName, ReplyId
 from holdfast.memory import recall, recaller
-from holdfast.memory.visibility import is_group
 from holdfast.outbox import draft_sql, reply_sql
 from holdfast.outbox.draft import Draft, DraftIntent, DraftState
 from holdfast.outbox.post import Post
@@ -215,10 +214,7 @@ def agent_taken_for_a_person() -> Sequence[Patch]:
     def broken(_principal: str) -> bool:
         return False
 
-    def alone(address: str, _principal: str, *, shared: bool = False) -> bool:
-        return shared or is_group(address)
-
-    return [(recall, "is_agent", broken), (recaller, "is_chat_alone", alone)]
+    return [(recall, "is_agent", broken)]
 
 
 @mutant("I25", "I1", "I2", budget=40, area=AGENTS)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from holdfast.memory.recall import RecallKey, RecallPolicy, make_query
 from holdfast.memory.recaller import Recaller, shown_of
-from holdfast.memory.visibility import is_chat_alone
+from holdfast.memory.visibility import is_group
 from holdfast.turns.tool import ToolContext, ToolOutcome
 
 NAME = "recall"
@@ -31,7 +31,7 @@ def make_recall_tool(recaller: Recaller, policy: RecallPolicy) -> RecallTool:
             return ToolOutcome(f"The query must have 1 to {QUERY_CHARS_MAX} characters, not {len(text)}.", ok=False)
         # The key and the naming are the turn's own, so no query reaches another person's memory.
         key = RecallKey(session=context.session, epoch=context.epoch, head_seq=context.head_seq, principal=who)
-        group = is_chat_alone(address, who, shared=context.shared)
+        group = context.shared or is_group(address)
         asked = make_query(key, text, policy, agent=context.agent, address=address, where=context.where, group=group)
         found = shown_of(await recaller.recall(asked, policy), policy, None)
         if found is None or not found.sources:
