@@ -13,7 +13,7 @@ from holdfast.kernel.ids import AgentName, ForgetId, Instant, OperationId, Princ
 from holdfast.memory.delivery import DeliveryPolicy
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
-from holdfast.memory.notes import Applied, MemoryBatch, MemoryUndo
+from holdfast.memory.notes import Applied, Capacity, MemoryBatch, MemoryUndo
 from holdfast.memory.notes_sql import (
     apply_memory,
     list_memory_operations,
@@ -23,7 +23,7 @@ from holdfast.memory.notes_sql import (
     undo_memory,
 )
 from holdfast.memory.visibility import Audience, is_group
-from holdfast.sessions.extraction import Notes, Proposal
+from holdfast.sessions.extraction import Proposal
 from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
 from holdfast.sessions.finalisation import Ending, FinishEvent
 from holdfast.sessions.finalisation_sql import begin_finalisation, claim_finalisation, record_finalisation
@@ -198,7 +198,7 @@ async def extracted(driver, session):
     excerpt = await driver.db.read(read_excerpt(held))
     held = await driver.db.write(record_finalisation(held, FinishEvent.ANSWERED, answer=b"{}", model="m"))
     proposal = Proposal(verb="add", target="user", text="They like tea.")
-    await driver.db.write(apply_finalisation(held, [proposal], Notes(policies=MIRRORED)))
+    await driver.db.write(apply_finalisation(held, [proposal], Capacity(), MIRRORED))
     return excerpt.scope
 
 

@@ -36,14 +36,14 @@ from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, PerAddress
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.lane import LaneKey, Settlement
 from holdfast.memory.lane_sql import settle_lanes
-from holdfast.memory.notes import MemoryBatch, MemoryUndo, MemoryVerb, NoteChange, Target
+from holdfast.memory.notes import Capacity, MemoryBatch, MemoryUndo, MemoryVerb, NoteChange, Target
 from holdfast.outbox import draft_sql, reply_sql
 from holdfast.outbox.draft import DraftIntent, DraftState
 from holdfast.outbox.post import OnDoubt, ReplyState
 from holdfast.outbox.reply import ReplySettlement
 from holdfast.sessions import command_sql, extraction_sql, finalisation_sql, summary_sql
 from holdfast.sessions.compression import COMPRESS
-from holdfast.sessions.extraction import Notes, Proposal
+from holdfast.sessions.extraction import Proposal
 from holdfast.sessions.finalisation import Ending, FinishEvent, NotEnded
 from holdfast.sessions.finalisation_sql import begin_finalisation, claim_finalisation
 from holdfast.sessions.summary_sql import end_operation
@@ -465,12 +465,11 @@ async def applying(driver: Driver) -> Verbs:
     held = await driver.db.write(
         finalisation_sql.record_finalisation(held, FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m")
     )
-    notes = Notes(policies=())
     wish = Proposal(verb="add", text="a cat")
     await driver.db.write(Call("note", note("n0", "a cat", subject="ada").script))
     driver.clock.advance(1)
     return {
-        "apply": party(extraction_sql.apply_finalisation, held, [wish], notes),
+        "apply": party(extraction_sql.apply_finalisation, held, [wish], Capacity()),
         "remove": note("n2", "", subject="ada", verb=MemoryVerb.REMOVE, old="a cat"),
         "note": note("n1", "a dog"),
         "retire": party(node_sql.retire_node, driver.node),

@@ -16,7 +16,7 @@ from holdfast.kernel.ids import AgentName, Instant, NodeId
 from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory, read_memory
 from holdfast.sessions import finalisation_sql
-from holdfast.sessions.extraction import Notes, Unusable, decode_result, parse_answer
+from holdfast.sessions.extraction import Unusable, decode_result, parse_answer
 from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
 from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishStep, NotEnded
 from holdfast.sessions.finalisation_sql import (
@@ -88,10 +88,10 @@ async def to_step(driver, held, step, *changes):
     return held
 
 
-async def apply(driver, held, notes=None):
+async def apply(driver, held, capacity=None):
     answer = parse_answer(held.answer.decode())
     assert not isinstance(answer, Unusable), answer
-    return await driver.db.write(apply_finalisation(held, answer.changes, notes or Notes()))
+    return await driver.db.write(apply_finalisation(held, answer.changes, capacity or Capacity()))
 
 
 async def note(driver, text, *, target=Target.USER, origin=None, **change):
@@ -308,7 +308,7 @@ async def test_the_end_of_its_owner_hands_the_work_on_from_the_stored_step(drive
 
 
 async def apply_void(driver, lost):
-    return await driver.db.write(apply_finalisation(lost, (), Notes()))
+    return await driver.db.write(apply_finalisation(lost, (), Capacity()))
 
 
 async def test_a_node_that_is_not_registered_takes_nothing(driver):
@@ -639,17 +639,19 @@ async def test_a_branch_is_extracted_from_its_fork_on(driver):
 # --- memory ----------------------------------------------------------------------------------------
 
 
-async def applied(driver, *changes, notes=None):
+async def applied(driver, *changes, capacity=None):
     await end(driver, await driver.chat("said"))
     return decode_result(
-        (await apply(driver, await to_step(driver, await take(driver), FinishStep.ASKED, *changes), notes)).result
+        (await apply(driver, await to_step(driver, await take(driver), FinishStep.ASKED, *changes), capacity)).result
     )
 
 
 async def test_what_fits_is_applied_and_the_rest_is_kept_in_sight(driver):
-    notes = Notes(capacity=Capacity(user_chars=30))
+    little = Capacity(user_chars=30)
     texts = ["Has a cat called Byron.", "Lives in Kiel, by the canal, on the left.", "Is Ada."]
-    result = await applied(driver, *({"verb": "add", "target": "user", "text": text} for text in texts), notes=notes)
+    result = await applied(
+        driver, *({"verb": "add", "target": "user", "text": text} for text in texts), capacity=little
+    )
     assert await notes_of(driver) == [texts[0]]
     assert [(left.proposal.text, left.code) for left in result.unfit] == [
         (texts[1], "over_capacity"),

@@ -13,7 +13,7 @@ import pytest
 from holdfast.kernel.ids import AgentName, NodeId, SessionId
 from holdfast.kernel.notifier import Topic
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, NotesPolicy, Target
+from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory, list_memory_operations, read_memory
 from holdfast.models.practice import PracticeModel
 from holdfast.sessions.extraction_sql import read_excerpt
@@ -306,7 +306,7 @@ async def test_many_sessions_that_expire_together_are_all_ended(lives, clock):
 async def test_extraction_is_a_temporary_run_that_knows_how_full_memory_is(lives, clock):
     """No session, no cursor, no tool: only the parent's memory is written (R16, R32)."""
     model = ScriptedModel(otherwise=says(ANSWER))
-    policy = AgentPolicy(expiry=IDLE, notes=NotesPolicy(capacity=Capacity(memory_chars=100)))
+    policy = AgentPolicy(expiry=IDLE, notes=Capacity(memory_chars=100))
     life = await lives(model, policy)
     full = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text="x" * 95)
     await life.db.write(apply_memory(MemoryBatch(agent=FERN, subject="ada", origin="o", changes=(full,))))

@@ -40,13 +40,6 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotesPolicy:
-    """The settings of an agent's notes."""
-
-    capacity: Capacity = field(default_factory=Capacity)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEntry:
     """A current note. `seq` is the operation that wrote it, and serves as its version."""
 

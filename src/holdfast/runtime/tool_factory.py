@@ -14,7 +14,6 @@ from holdfast.inbox.agent_chain import described
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.memory.notes import NotesPolicy
 from holdfast.memory.notes_service import NotesService
 from holdfast.memory.provider import Providers
 from holdfast.memory.recaller import Recaller
@@ -106,14 +105,14 @@ def with_memory(agents: Agents, providers: Providers, service: NotesService) -> 
         files = providers.of(name).get(ProviderName("files"))
         notes = agent.policy.notes
         if files is not None and isinstance(files.provider, FilesProvider):
-            notes = NotesPolicy(capacity=files.provider.capacity)
+            notes = files.provider.capacity
         box = ToolBox()
         if MEMORY in wanted_tools(agent.policy, name):
             box.add(
                 make_memory_tool(
                     service.apply,
                     service.shown,
-                    capacity=notes.capacity,
+                    capacity=notes,
                     private_in_groups=agent.policy.recall.private_in_groups,
                     shares_all=agent.policy.recall.shares_all,
                 ),

@@ -20,13 +20,12 @@ An entry is named by the first letter of its target and its version.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from holdfast.kernel.ids import Instant
-from holdfast.memory.delivery import DeliveryPolicy
 from holdfast.memory.notes import DELIMITER, AgentNotes, Capacity, MemoryEntry, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_plan import Gone, normal
 from holdfast.turns.context import ModelMessage
@@ -38,14 +37,6 @@ ANSWER_CHARS_MAX = 40_000
 CHANGES_MAX = 64
 TRANSCRIPT_SHARE = 0.6  # share of the model's window
 NOTES_MARK, TALK_MARK, CONSOLIDATE_MARK = "Notes:", "Conversation:", "CONSOLIDATE:"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notes:
-    """The capacity of the notes that an extraction writes, and the delivery policies for them."""
-
-    capacity: Capacity = field(default_factory=Capacity)
-    policies: tuple[DeliveryPolicy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

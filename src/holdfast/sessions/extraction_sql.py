@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import msgspec
 
-from holdfast.kernel.ids import Principal
-from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target, stream_of
+from holdfast.kernel.ids import Instant, Principal
+from holdfast.memory.delivery import DeliveryPolicy
+from holdfast.memory.notes import Applied, Capacity, MemoryBatch, MemoryVerb, Target, stream_of
 from holdfast.memory.notes_sql import apply_memory, hold_stream, read_memory
 from holdfast.memory.visibility import scope_of_turns
-from holdfast.sessions.extraction import Bounds, Excerpt, ExtractionResult, Notes, Proposal, judge
+from holdfast.sessions.extraction import Bounds, Excerpt, ExtractionResult, Proposal, judge
 from holdfast.sessions.finalisation import Finalisation, FinishEvent
 from holdfast.sessions.finalisation_sql import given_back, hold_end, read_end, write_end
 from holdfast.store.agent_lock_sql import share_agent
@@ -56,7 +57,9 @@ def _origin(held: Finalisation) -> Script[tuple[str, Principal]]:
 
 
 @verb
-def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes: Notes) -> Script[Finalisation]:
+def apply_finalisation(
+    held: Finalisation, proposals: Sequence[Proposal], capacity: Capacity, policies: tuple[DeliveryPolicy, ...] = ()
+) -> Script[Finalisation]:
     """Write the fitting proposals to memory and record the step, in one transaction. The result keeps the others."""
     yield from share_agent(held.agent)  # a notes stream may be created
     current = yield from hold_end(held)
@@ -65,22 +68,32 @@ def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes:
     if current.owner is None:
         return given_back(current, FinishEvent.APPLIED)
     scope, speaker = yield from _origin(held)
-    result = yield from _apply_to(replace(held, principal=speaker), scope, proposals, notes)
+    batch = MemoryBatch(
+        agent=held.agent,
+        subject=scope,
+        origin=held.origin,
+        changes=(),
+        by="extraction",
+        principal=speaker,
+        capacity=capacity,
+        policies=policies,
+    )
+    result = yield from _apply_to(batch, held.said_at, proposals)
     yield from write_end(current, FinishEvent.APPLIED, result=msgspec.json.encode(result))
     return (yield from read_end(held.session, held.epoch))
 
 
-def _apply_to(held: Finalisation, subject: str, mine: Sequence[Proposal], notes: Notes) -> Script[ExtractionResult]:
-    """Write at most one batch. If memory refuses a proposal, the rest are judged again without it."""
-    stream = stream_of(held.agent, subject)
-    yield from hold_stream(stream, held.agent, subject)  # no note is written or removed while this is judged
-    memory = yield from read_memory(held.agent, subject)
+def _apply_to(batch: MemoryBatch, said_at: Instant, mine: Sequence[Proposal]) -> Script[ExtractionResult]:
+    """Write the fitting proposals as one batch. If memory refuses one, the rest are judged again without it."""
+    stream = stream_of(batch.agent, batch.subject)
+    yield from hold_stream(stream, batch.agent, batch.subject)  # no note is written or removed while this is judged
+    memory = yield from read_memory(batch.agent, batch.subject)
     newest = yield from one(NEWEST_NOTE, stream=stream, seq=memory.head)
-    is_stale = newest is not None and newest[0] > held.said_at
-    gone = (yield from rows(GONE_SINCE, stream=stream, since=held.said_at)) if is_stale else []
+    is_stale = newest is not None and newest[0] > said_at
+    gone = (yield from rows(GONE_SINCE, stream=stream, since=said_at)) if is_stale else []
     bounds = Bounds(
-        capacity=notes.capacity,
-        said_at=held.said_at,
+        capacity=batch.capacity,
+        said_at=said_at,
         gone=frozenset((Target(target), bytes(text).decode()) for target, text in gone),
     )
     refused: dict[int, str] = {}
@@ -88,23 +101,8 @@ def _apply_to(held: Finalisation, subject: str, mine: Sequence[Proposal], notes:
         judged = judge(mine, memory, bounds, refused)
         if not judged.changes:
             return ExtractionResult(unfit=judged.unfit)
-        outcome = yield from apply_memory(_batch(held, subject, judged.changes, notes, is_stale=is_stale))
+        only_adds = all(change.verb is MemoryVerb.ADD for change in judged.changes)
+        outcome = yield from apply_memory(replace(batch, changes=judged.changes, add_only=is_stale and only_adds))
         if isinstance(outcome, Applied):
             return ExtractionResult(outcome.seqs, judged.unfit)
         refused[judged.of[outcome.position]] = outcome.code
-
-
-def _batch(
-    held: Finalisation, subject: str, changes: tuple[NoteChange, ...], notes: Notes, *, is_stale: bool
-) -> MemoryBatch:
-    return MemoryBatch(
-        agent=held.agent,
-        subject=subject,
-        origin=held.origin,
-        changes=changes,
-        by="extraction",
-        principal=held.principal,
-        capacity=notes.capacity,
-        policies=notes.policies,
-        add_only=is_stale and all(change.verb is MemoryVerb.ADD for change in changes),
-    )

@@ -22,7 +22,7 @@ from holdfast.kernel.spans import FINISH, span
 from holdfast.kernel.time_zones import UTC, zone_offset
 from holdfast.memory.notes_sql import read_memory
 from holdfast.sessions import extraction
-from holdfast.sessions.extraction import ExtractionResult, Notes, Unusable
+from holdfast.sessions.extraction import ExtractionResult, Unusable
 from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
 from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishPolicy, FinishStep, cutoffs, put_off
 from holdfast.sessions.finalisation_sql import (
@@ -218,21 +218,20 @@ class Finisher(ClaimLoop[str, Finalisation]):
         excerpt = await self._ports.db.read(read_excerpt(held))
         if excerpt.is_empty:
             return None
-        capacity = self._notes(held.agent).capacity
+        policy = self._agents.policy(held.agent)
         memory = await self._ports.db.read(read_memory(held.agent, excerpt.scope))
-        window = self._agents.policy(held.agent).thresholds.context_tokens
-        messages = extraction.extraction_request(memory, capacity, excerpt, said_at=held.said_at, context_tokens=window)
+        window = policy.thresholds.context_tokens
+        messages = extraction.extraction_request(
+            memory, policy.notes, excerpt, said_at=held.said_at, context_tokens=window
+        )
         return ModelRequest(task=ModelTask.EXTRACT, messages=messages)
-
-    def _notes(self, agent: AgentName) -> Notes:
-        policy = self._agents.policy(agent)
-        return Notes(capacity=policy.notes.capacity, policies=policy.deliveries)
 
     async def _apply(self, held: Finalisation) -> Finalisation:
         answer = extraction.parse_answer(held.answer.decode())
         if isinstance(answer, Unusable):  # an older release accepted it; this one does not
             return await self._put_off(held, answer.why)
-        after = await self._ports.db.write(apply_finalisation(held, answer.changes, self._notes(held.agent)))
+        policy = self._agents.policy(held.agent)
+        after = await self._ports.db.write(apply_finalisation(held, answer.changes, policy.notes, policy.deliveries))
         self._ports.notifier.wake(Topic.DELIVERY)
         return after
 

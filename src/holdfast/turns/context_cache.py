@@ -111,7 +111,7 @@ class Briefing:
         strangers = await self._notes.strangers(audience.agent, policy.access, speakers)
         soul = soul_text(await self._notes.soul(audience.agent))
         instructions = "\n\n".join(part for part in (policy.instructions, soul) if part)
-        return Brief(instructions, notes_block(shown, policy.notes.capacity, strangers))
+        return Brief(instructions, notes_block(shown, policy.notes, strangers))
 
 
 def audience_of(policy: AgentPolicy, context: Context, principal: Principal, address: str) -> Audience:

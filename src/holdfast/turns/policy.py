@@ -9,7 +9,7 @@ from holdfast.inbox.message import Limits
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.memory.delivery import DeliveryPolicy
-from holdfast.memory.notes import NotesPolicy
+from holdfast.memory.notes import Capacity
 from holdfast.memory.recall import RecallPolicy
 from holdfast.outbox.post import OnDoubt
 from holdfast.sessions.compression import Thresholds
@@ -125,7 +125,7 @@ class AgentPolicy:
     limits: Limits = field(default_factory=Limits)
     recall: RecallPolicy = field(default_factory=RecallPolicy)
     memory: Mapping[str, Mapping[str, object]] | None = None  # settings by provider; None for the embedded providers
-    notes: NotesPolicy = field(default_factory=NotesPolicy)
+    notes: Capacity = field(default_factory=Capacity)
     deliveries: tuple[DeliveryPolicy, ...] = ()
     expiry: ExpiryPolicy = field(default_factory=ExpiryPolicy)
     groups: GroupPolicy = field(default_factory=GroupPolicy)
