@@ -18,7 +18,6 @@ from holdfast.kernel.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from holdfast.store.damage import WatchedDatabase
 from holdfast.store.postgres import Migration, PostgresDatabase, known_migrations
 from holdfast.store.postgres.database import RETRIES_MAX
 from holdfast.store.script import Call, many, one, rows, run
@@ -92,12 +91,11 @@ async def test_rows_come_back_as_tuples_in_the_order_of_the_select(db):
 @pytest.mark.parametrize("sqlstate", ["XX001", "XX002"])
 async def test_damage_that_the_server_tells_of_stands_until_the_end(db, sqlstate):
     """What the server raises for a damaged table or index, by its own SQLSTATE."""
-    watched = WatchedDatabase(db)
     told = f"do $$ begin raise exception 'invalid page in block 7' using errcode = '{sqlstate}'; end $$"
     with pytest.raises(StoreCorrupt):
-        await watched.read(Call("damaged", lambda: run(told)))
-    assert await watched.read(Call("whole", lambda: rows("select 1"))) == [(1,)]
-    assert "invalid page in block 7" in str(watched.damage)
+        await db.read(Call("damaged", lambda: run(told)))
+    assert await db.read(Call("whole", lambda: rows("select 1"))) == [(1,)]
+    assert "invalid page in block 7" in str(db.damage)
 
 
 async def test_a_script_without_a_statement_is_answered(db):

@@ -10,8 +10,7 @@ import pytest
 
 from holdfast.kernel.errors import StoreCorrupt
 from holdfast.runtime.app import open_runtime
-from holdfast.store import page_check
-from holdfast.store.damage import WatchedDatabase
+from holdfast.store.damage import EVERY_MS, CheckedEngine, PageCheck
 from holdfast.store.script import Call, rows
 from holdfast.store.sqlite.writer import ThreadedDatabase
 from holdfast.testing.clock import ManualClock
@@ -70,64 +69,60 @@ async def test_a_whole_store_is_well(tmp_path):
     await filled(tmp_path / "data")
     async with await open_runtime(tmp_path / "data") as runtime:
         assert (await runtime.health()).ok
-        assert isinstance(runtime.db, WatchedDatabase)
+        assert isinstance(runtime.db, CheckedEngine)
         assert "entry" in await runtime.db.tables()
 
 
 async def test_pages_that_no_verb_has_read_are_found_damaged(tmp_path):
     await filled(tmp_path / "data")
     damage(tmp_path / "data" / FILE, "entry")
-    watched = WatchedDatabase(ThreadedDatabase.open(tmp_path / "data" / FILE, ManualClock()))
+    db = ThreadedDatabase.open(tmp_path / "data" / FILE, ManualClock())
     try:
-        await watched.check_table("inbound")
-        assert watched.damage is None
-        await watched.check_table("entry")
-        assert watched.damage is not None
+        await db.check_table("inbound")
+        assert db.damage is None
+        with pytest.raises(StoreCorrupt):
+            await db.check_table("entry")
+        assert db.damage is not None
     finally:
-        await watched.close()
+        await db.close()
 
 
-class Engine:
-    """An engine whose reads find a damaged page once."""
+@pytest.mark.parametrize("verb", ["read", "write"])
+async def test_damage_that_any_verb_meets_stands_until_the_end(tmp_path, verb):
+    await filled(tmp_path / "data")
+    damage(tmp_path / "data" / FILE, "entry")
+    db = ThreadedDatabase.open(tmp_path / "data" / FILE, ManualClock())
+    try:
+        with pytest.raises(StoreCorrupt):
+            await getattr(db, verb)(Call("look", lambda: rows("select * from entry")))
+        assert await db.read(Call("look", lambda: rows("select 1"))) == [(1,)]
+        assert isinstance(db.damage, StoreCorrupt)
+    finally:
+        await db.close()
+
+
+class Engine(CheckedEngine):
+    """An engine that finds a damaged page in the second table."""
 
     def __init__(self):
-        self.fails = True
         self.looked = []
-
-    async def read(self, _call):
-        if self.fails:
-            raise StoreCorrupt("database disk image is malformed")
-        return "read"
-
-    async def write(self, call):
-        return await self.read(call)
 
     async def tables(self):
         return ("a", "b")
 
     async def check_table(self, table):
         self.looked.append(table)
-        return "page 7 is never used" if table == "b" else None
-
-
-@pytest.mark.parametrize("verb", ["read", "write"])
-async def test_damage_that_any_verb_meets_stands_until_the_end(verb):
-    engine: Any = Engine()
-    watched = WatchedDatabase(engine)
-    with pytest.raises(StoreCorrupt):
-        await getattr(watched, verb)(Call("look", lambda: rows("select 1")))
-    engine.fails = False
-    await watched.read(Call("look", lambda: rows("select 1")))
-    assert isinstance(watched.damage, StoreCorrupt)
+        if table == "b":
+            raise StoreCorrupt("page 7 is never used")
 
 
 async def test_pages_that_no_verb_reads_are_looked_at_table_by_table_once_an_hour():
     engine, clock = Engine(), ManualClock()
     looked = engine.looked
-    looking = page_check.PageCheck(make_ports(WatchedDatabase(cast("Any", engine)), clock=clock))
+    looking = PageCheck(make_ports(cast("Any", engine), clock=clock))
     assert "page 7" in str(await looking.damage())
     assert looked == ["a", "b"]
-    clock.advance(page_check.EVERY_MS - 1)
+    clock.advance(EVERY_MS - 1)
     await looking.damage()
     await until(looking._ended.is_set)
     assert looked == ["a", "b"]

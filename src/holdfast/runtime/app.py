@@ -22,7 +22,6 @@ from holdfast.runtime.assembly import assemble
 from holdfast.runtime.plugins import Environment, make_channels
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.tool_factory import make_memory, silent_notes, with_servers
-from holdfast.store.damage import WatchedDatabase
 from holdfast.store.data_folder import check_owner, make_private
 from holdfast.store.encryption.changing import Changed, change_key
 from holdfast.store.encryption.marker import key_files, key_of
@@ -158,17 +157,21 @@ async def _open_sqlite(
     environment: Environment, *, serve: bool, on_broken: Callable[[StoreBroken], None] | None
 ) -> Ports:
     folder = environment.folder or Path()
-    lock = OwnerLock(folder) if serve else None
-    if lock is not None:
+    lock = OwnerLock(folder)
+    if serve:
         lock.acquire()
     try:
         database = ThreadedDatabase.open(
-            folder / DATABASE, environment.clock, shared=not serve, on_broken=on_broken, key=environment.key
+            folder / DATABASE,
+            environment.clock,
+            shared=not serve,
+            on_broken=on_broken,
+            on_close=lock.release,
+            key=environment.key,
         )
-        return await _ports(database, environment, lock)
+        return await _ports(database, environment)
     except BaseException:
-        if lock is not None:
-            lock.release()
+        lock.release()
         raise
 
 
@@ -180,13 +183,12 @@ async def _open_postgres(address: str, entropy: Entropy) -> Database:
     return await PostgresDatabase.open(address, entropy=entropy)
 
 
-async def _ports(database: Database, environment: Environment, lock: OwnerLock | None = None) -> Ports:
+async def _ports(db: Database, environment: Environment) -> Ports:
     """Build the ports over an open database. The database is closed if it cannot be read."""
-    db = WatchedDatabase(database, on_close=lock.release if lock is not None else None)
     try:
         secret = await db.write(load_secret("tombstone", environment.entropy.bits(256).to_bytes(32, "big")))
     except BaseException:
-        await database.close()
+        await db.close()
         raise
     return Ports(
         db=db,

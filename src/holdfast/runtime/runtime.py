@@ -60,6 +60,7 @@ from holdfast.sessions.history_sql import (
     trace_message,
 )
 from holdfast.sessions.session import Session
+from holdfast.store.damage import PageCheck
 from holdfast.store.membership import Member
 from holdfast.store.page_check import PageCheck
 from holdfast.store.ports import Ports

@@ -1,92 +1,69 @@
-"""A database wrapper that remembers damage until the process ends.
+"""Damage of the database: remembered until the process ends, and searched for in the background.
 
-Writes can succeed for a long time beside damaged pages, so a successful write proves nothing about other pages. The
-wrapper keeps the first `StoreCorrupt` of any verb; `check_table` reads pages that no verb has read yet, one table at a
-time.
+Writes can succeed for a long time beside damaged pages, so a successful write proves nothing about other pages. An
+engine remembers the first `StoreCorrupt` that a verb meets. The page check reads pages that no verb has read yet, one
+table at a time, all tables once per hour.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+import asyncio
+from collections.abc import Sequence
 
 from holdfast.kernel import log
-from holdfast.kernel.errors import StoreCorrupt
-from holdfast.store.ports import Database
-from holdfast.store.script import Call, R
+from holdfast.kernel.errors import HoldfastError, StoreCorrupt
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.notifier import is_set_within
+from holdfast.store.ports import Ports
+
+EVERY_MS = 3_600_000
+WAIT_MS = 250
 
 
-@runtime_checkable
-class PageChecked(Protocol):
-    """An engine that can check its own pages."""
+class CheckedEngine:
+    """An engine that remembers its damage. One that can check its own pages says which tables it has."""
 
-    async def tables(self) -> Sequence[str]:
-        """The tables to check, one after another; empty if a check would take too long."""
-        ...
+    damage: StoreCorrupt | None = None
 
-    async def check_table(self, table: str) -> str | None:
-        """Describe the damage in the pages of the table and its indexes, if any. May raise `StoreCorrupt`."""
-        ...
-
-
-class WatchedDatabase:
-    """Implements `Database` over another database."""
-
-    def __init__(self, inner: Database, *, on_close: Callable[[], None] | None = None) -> None:
-        self._inner = inner
-        self._on_close = on_close
-        self.damage: StoreCorrupt | None = None
-
-    async def write(self, call: Call[R]) -> R:
-        try:
-            return await self._inner.write(call)
-        except StoreCorrupt as error:
-            self._note(error)
-            raise
-
-    async def read(self, call: Call[R]) -> R:
-        try:
-            return await self._inner.read(call)
-        except StoreCorrupt as error:
-            self._note(error)
-            raise
-
-    async def changed(self) -> bool:
-        return await self._inner.changed()
-
-    async def scrub(self) -> str:
-        return await self._inner.scrub()
-
-    def wal_bytes(self) -> int:
-        return self._inner.wal_bytes()
-
-    async def close(self) -> None:
-        await self._inner.close()
-        if self._on_close is not None:
-            self._on_close()
-
-    # --- page checks
-
-    async def tables(self) -> Sequence[str]:
-        if not isinstance(self._inner, PageChecked):
-            return ()
-        try:
-            return await self._inner.tables()
-        except StoreCorrupt as error:
-            self._note(error)
-            return ()
-
-    async def check_table(self, table: str) -> None:
-        """Check one table and remember its damage."""
-        if not isinstance(self._inner, PageChecked):
-            return
-        try:
-            wrong = await self._inner.check_table(table)
-        except StoreCorrupt as error:
-            self._note(error)
-            return
-        if wrong is not None:
-            self._note(StoreCorrupt(f"the pages of {table} are damaged ({wrong})", table=table))
-
-    def _note(self, error: StoreCorrupt) -> None:
+    def note_damage(self, error: StoreCorrupt) -> None:
         if self.damage is None:
             self.damage = error
             log.error("store.damaged", why=str(error))
+
+    async def tables(self) -> Sequence[str]:
+        """The tables to check, one after another; empty if a check would take too long."""
+        return ()
+
+    async def check_table(self, table: str) -> None:
+        """Read the pages of the table and its indexes. Raises `StoreCorrupt` for damaged ones."""
+
+
+class PageCheck:
+    """A health check starts a round, which runs in its own task; the health check waits only briefly."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._engine = ports.db if isinstance(ports.db, CheckedEngine) else None
+        self._ports = ports
+        self._began_at: Instant | None = None
+        self._ended = asyncio.Event()
+
+    async def damage(self) -> StoreCorrupt | None:
+        """The known damage. Starts a round if the last one started an hour ago."""
+        if self._engine is None:
+            return None
+        now = self._ports.clock.now()
+        if self._began_at is None or (self._ended.is_set() and now - self._began_at >= EVERY_MS):
+            self._began_at, self._ended = now, asyncio.Event()
+            self._ports.tasks.start(self._round(self._engine), name="page-check")
+        if self._engine.damage is None:
+            await is_set_within(self._ended, WAIT_MS)
+        return self._engine.damage
+
+    async def _round(self, engine: CheckedEngine) -> None:
+        try:
+            for table in await engine.tables():
+                await engine.check_table(table)
+        except StoreCorrupt as error:
+            engine.note_damage(error)
+        except HoldfastError as error:  # the store is unavailable; the next round checks again
+            log.warning("store.unchecked", code=error.code)
+        finally:
+            self._ended.set()

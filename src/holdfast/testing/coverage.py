@@ -56,7 +56,7 @@ LOOPS = (  # the modules that act
     "runtime.supervisor",
     "sessions.compressor",
     "sessions.finisher",
-    "store.page_check",
+    "store.damage",
     "tools.toolbox",
     "turns.agents",
     "turns.approvals",

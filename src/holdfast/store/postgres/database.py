@@ -24,8 +24,9 @@ from typing import Any, Generic, Self
 import psycopg
 from psycopg.pq.abc import PGresult
 
-from holdfast.kernel.errors import InvariantBroken, StoreUnavailable
+from holdfast.kernel.errors import InvariantBroken, StoreCorrupt, StoreUnavailable
 from holdfast.kernel.ports import Entropy
+from holdfast.store.damage import CheckedEngine
 from holdfast.store.postgres.connection import PipelineConnection
 from holdfast.store.postgres.dialect import translate
 from holdfast.store.postgres.faults import RACES, STALE, translated
@@ -56,7 +57,7 @@ SETTINGS = {
 }
 
 
-class PostgresDatabase:
+class PostgresDatabase(CheckedEngine):
     """Scripts on one schema of one PostgreSQL database."""
 
     def __init__(self, pool: Pool, hints: Hints, entropy: Entropy) -> None:
@@ -133,6 +134,9 @@ class PostgresDatabase:
                     return await self._transact(call, readonly=readonly)
             except RACES as error:
                 lost = error
+            except StoreCorrupt as error:
+                self.note_damage(error)
+                raise
         raise StoreUnavailable(
             f"{call.verb}: lost {RETRIES_MAX + 1} races in a row, the last one to {_rival(lost)}", verb=call.verb
         ) from lost

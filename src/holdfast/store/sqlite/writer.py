@@ -17,8 +17,9 @@ from typing import Any
 
 import apsw
 
-from holdfast.kernel.errors import InvariantBroken, StoreBroken, StoreUnavailable
+from holdfast.kernel.errors import InvariantBroken, StoreBroken, StoreCorrupt, StoreUnavailable
 from holdfast.kernel.ports import Clock
+from holdfast.store.damage import CheckedEngine
 from holdfast.store.script import Call, R, Script, rows
 from holdfast.store.sqlite.batch import Outcome, roll_back, run_batch, run_read
 from holdfast.store.sqlite.checkpointer import Checkpointer
@@ -40,12 +41,19 @@ CLOSE_TIMEOUT_S = 10.0
 CHECKED_BYTES_MAX = 4_000_000_000  # page checks are skipped for larger databases
 
 
-class ThreadedDatabase:
+class ThreadedDatabase(CheckedEngine):
     """Implements `Database`. Created by `open`, which blocks; every other method is safe on any event loop."""
 
-    def __init__(self, writing: "WriterWorker", reading: Sequence["ReaderWorker"], checkpointer: Checkpointer) -> None:
+    def __init__(
+        self,
+        writing: "WriterWorker",
+        reading: Sequence["ReaderWorker"],
+        checkpointer: Checkpointer,
+        on_close: Callable[[], None] | None,
+    ) -> None:
         self._checkpointer = checkpointer
         self._writer = writing
+        self._on_close = on_close
         self._writers = ThreadPool("holdfast-writer", [writing], take_max=BATCH_MAX)
         self._readers = ThreadPool("holdfast-reader", reading, take_max=READ_BATCH_MAX)
         self._data_version: int | None = None
@@ -59,12 +67,13 @@ class ThreadedDatabase:
         migrations: Migrations | None = None,
         shared: bool = False,
         on_broken: Callable[[StoreBroken], None] | None = None,
+        on_close: Callable[[], None] | None = None,
         key: bytes | None = None,
     ) -> "ThreadedDatabase":
         """Open the file, migrate its schema and start the threads. A `key` encrypts the file.
 
         `shared` means that other processes write too, so a gap follows every batch. `on_broken` is called once, on the
-        writer thread, when the process must stop.
+        writer thread, when the process must stop; `on_close` at the end of `close`.
         """
         db = open_ready(path, migrations, key=key)
         try:
@@ -75,14 +84,22 @@ class ThreadedDatabase:
             close_untouched(db)
             raise
         writer = WriterWorker(db, clock, file_identity, checkpointer, shared=shared, on_broken=on_broken)
-        return cls(writer, readers, checkpointer)
+        return cls(writer, readers, checkpointer, on_close)
 
     async def write(self, call: Call[R]) -> R:
-        value: R = await self._writers.submit(call)
+        try:
+            value: R = await self._writers.submit(call)
+        except StoreCorrupt as error:
+            self.note_damage(error)
+            raise
         return value
 
     async def read(self, call: Call[R]) -> R:
-        value: R = await self._readers.submit(call)
+        try:
+            value: R = await self._readers.submit(call)
+        except StoreCorrupt as error:
+            self.note_damage(error)
+            raise
         return value
 
     async def scrub(self) -> str:
@@ -100,18 +117,18 @@ class ThreadedDatabase:
 
     async def tables(self) -> Sequence[str]:
         """Empty if a check would block a reader for too long; backups and `holdfast audit` check pages then."""
-        names: list[str] = await self._readers.submit(Call("tables", checkable))
-        return names
+        return await self.read(Call("tables", checkable))
 
-    async def check_table(self, table: str) -> str | None:
+    async def check_table(self, table: str) -> None:
         """Read every page of the table and of its indexes, without cross-checking them."""
-        found: str = await self._readers.submit(Call("check_table", lambda: quick_check(table)))
-        return None if found == "ok" else found
+        await self.read(Call("check_table", lambda: quick_check(table)))
 
     async def close(self) -> None:
         await self._writers.close(CLOSE_TIMEOUT_S)
         await self._readers.close(CLOSE_TIMEOUT_S)
         await self._checkpointer.close(CLOSE_TIMEOUT_S, untouched=self._writer.broken is not None)
+        if self._on_close is not None:
+            self._on_close()
 
 
 class WriterWorker(PoolWorker):
@@ -230,10 +247,11 @@ def checkable() -> Script[list[str]]:
     return [str(row[0]) for row in found]
 
 
-def quick_check(table: str) -> Script[str]:
+def quick_check(table: str) -> Script[None]:
     quoted = table.replace('"', '""')
-    found = yield from rows(f'pragma quick_check("{quoted}")')
-    return str(found[0][0]) if found else "ok"
+    ((wrong,), *_) = yield from rows(f'pragma quick_check("{quoted}")')
+    if wrong != "ok":
+        raise StoreCorrupt(f"the pages of {table} are damaged ({wrong})", table=table)
 
 
 def data_version() -> Script[int]:
