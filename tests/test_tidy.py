@@ -192,7 +192,7 @@ MAY_USE_THE_MACHINE = {
     "testing/*": "the simulator owns clock, chance and order, and its runner times itself",
     "store/postgres/database.py": "a script that lost a race waits a moment; the simulator does not run on PostgreSQL",
     "store/postgres/hints.py": "hints that come close together share one notification",
-    "store/sqlite/thread.py": "the only place of the engine that starts threads; the simulator runs it inline",
+    "store/sqlite/thread_pool.py": "the only place of the engine that starts threads; the simulator runs it inline",
 }
 
 

@@ -34,7 +34,7 @@ from holdfast.kernel.errors import (
 )
 from holdfast.kernel.ids import Instant
 from holdfast.store.script import Call, Many, Query, Script, one, rows, run
-from holdfast.store.sqlite import InlineDatabase, OwnerLock, ThreadedDatabase, migrate, open_connection, wal_rewrite
+from holdfast.store.sqlite import InlineDatabase, OwnerLock, ThreadedDatabase, migrate, open_connection, opening
 from holdfast.store.sqlite import batch as batch_module
 from holdfast.store.sqlite.batch import run_batch
 from holdfast.store.sqlite.checkpointer import WAL_BYTES_MAX
@@ -595,13 +595,13 @@ async def test_a_file_that_was_taken_away_breaks_the_engine(path, name):
 
 async def test_a_log_left_behind_is_written_again_only_by_the_first_to_open_it(path, monkeypatch):
     rewritten: list[str] = []
-    rewrite = wal_rewrite._rewrite
+    rewrite = opening._rewrite
 
     def watched(db: apsw.Connection) -> None:
         rewritten.append(db.filename)
         rewrite(db)
 
-    monkeypatch.setattr(wal_rewrite, "_rewrite", watched)
+    monkeypatch.setattr(opening, "_rewrite", watched)
     left = InlineDatabase(path, Clock(), migrations=SCHEMA)
     await left.write(Call("add", add(1)))
     left.crash()

@@ -30,7 +30,6 @@ from holdfast.store.location import postgres_address
 from holdfast.store.ports import Database, Ports
 from holdfast.store.sqlite.migrate import is_migrated
 from holdfast.store.sqlite.owner import OwnerLock
-from holdfast.store.sqlite.recorder import recorder
 from holdfast.store.sqlite.writer import ThreadedDatabase
 from holdfast.store.upkeep_sql import load_secret
 from holdfast.tools.toolbox import ToolBox
@@ -210,7 +209,7 @@ def change_encryption(
     lock = OwnerLock(data_folder(data))
     lock.acquire()
     try:
-        return change_key(data, to, SystemEntropy(), recorder(acting(), SystemClock()), on_file)
+        return change_key(data, to, SystemEntropy(), clock=SystemClock(), by=acting(), on_file=on_file)
     finally:
         lock.release()
 

@@ -62,7 +62,6 @@ from holdfast.sessions.history_sql import (
 from holdfast.sessions.session import Session
 from holdfast.store.damage import PageCheck
 from holdfast.store.membership import Member
-from holdfast.store.page_check import PageCheck
 from holdfast.store.ports import Ports
 from holdfast.store.upkeep_sql import prove_write
 from holdfast.turns.agents import Agents

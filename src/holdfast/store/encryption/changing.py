@@ -11,14 +11,15 @@ Rule 4: a database is replaced under SQLite's exclusive lock, so a process that 
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 
-from holdfast.audit.action import Act
+from holdfast.audit import action_sql
+from holdfast.audit.action import Act, By
 from holdfast.kernel.errors import (
     EncryptionUnavailable,
     EncryptionUnfinished,
@@ -28,12 +29,14 @@ from holdfast.kernel.errors import (
     StoreOwned,
 )
 from holdfast.kernel.files import sync_folder, unwritable
-from holdfast.kernel.ports import Entropy
+from holdfast.kernel.ports import Clock, Entropy
 from holdfast.store.encryption.databases import address_of, can_encrypt, unlock
 from holdfast.store.encryption.key import SALT_BYTES, EncryptionKey
 from holdfast.store.encryption.log_lines import LineCipher, translated
 from holdfast.store.encryption.marker import FORMAT, Lock, Marker, new_lock, read_marker, unlocked, write_marker
 from holdfast.store.encryption.source import KeySource
+from holdfast.store.script import Call
+from holdfast.store.sqlite.batch import run_batch
 
 STORE = "holdfast.db"
 DATABASES = ("agents/*/*/recall.db", STORE)
@@ -42,6 +45,7 @@ LOGS = "holdfast.log*"
 PLAIN = ("agents/**/*.md", "agents/**/*.md.*")  # files that people read and edit
 PART = ".rekey"
 BUSY_MS = 2_000
+SUBJECT = "data folder"  # in the audit trail
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +57,13 @@ class Changed:
     readable: tuple[str, ...]
 
 
-Record = Callable[[apsw.Connection, Act, Mapping[str, object]], None]  # records an action with its detail
-
-
 def change_key(
     folder: Path,
     to: KeySource | None,
     entropy: Entropy,
-    record: Record,
+    *,
+    clock: Clock,
+    by: By,
     on_file: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Changed:
     """Re-encrypt the folder under another key; None decrypts it. `on_file` receives name, number and count.
@@ -79,7 +82,7 @@ def change_key(
     for n, path in enumerate(files, 1):
         on_file(path.relative_to(folder).as_posix(), n, len(files))
         if path.name == STORE:
-            _change_database(path, former, now, lambda db: _record(db, marker, record))
+            _change_database(path, former, now, lambda db: _record(db, marker, clock, by))
         elif path.match(LOGS):
             _change_log(path, former, now)
         else:
@@ -167,13 +170,16 @@ def _finish(part: Path, now: EncryptionKey | None, finish: Finish) -> None:
         finish(copy)
 
 
-def _record(db: apsw.Connection, marker: Marker, record: Record) -> None:
+def _record(db: apsw.Connection, marker: Marker, clock: Clock, by: By) -> None:
+    """Record the change in a database file that no engine has open."""
     if not db.execute("select 1 from sqlite_schema where type='table' and name='action'").fetchall():
         return
-    if marker.now is None:
-        record(db, Act.DATA_DECRYPTED, {})
-    else:
-        record(db, Act.DATA_REKEYED if marker.former else Act.DATA_ENCRYPTED, {"key": marker.now.kind})
+    detail = {} if marker.now is None else {"key": marker.now.kind}
+    keyed = Act.DATA_REKEYED if marker.former else Act.DATA_ENCRYPTED
+    act = Act.DATA_DECRYPTED if marker.now is None else keyed
+    (done,) = run_batch(db, [Call("record_action", lambda: action_sql.record(act, by, SUBJECT, **detail))], clock)
+    if done.error is not None:
+        raise done.error
 
 
 def _facts(db: apsw.Connection) -> list[object]:

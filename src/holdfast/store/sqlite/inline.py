@@ -16,12 +16,12 @@ from holdfast.kernel.errors import StoreBroken, StoreUnavailable
 from holdfast.kernel.ports import Clock
 from holdfast.store.script import Call, R
 from holdfast.store.sqlite.batch import Probe, run_batch, run_read
+from holdfast.store.sqlite.checkpointer import scrub
 from holdfast.store.sqlite.connection import close_untouched
 from holdfast.store.sqlite.faults import translate
-from holdfast.store.sqlite.file_identity import FileIdentity
 from holdfast.store.sqlite.migrate import Migrations
 from holdfast.store.sqlite.opening import open_ready
-from holdfast.store.sqlite.scrub import scrub
+from holdfast.store.sqlite.path import FileIdentity
 from holdfast.store.sqlite.thread_pool import Pending, refuse, settle
 from holdfast.store.sqlite.writer import BATCH_MAX, data_version
 

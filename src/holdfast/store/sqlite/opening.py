@@ -1,4 +1,13 @@
-"""Opens a writable connection at a path: checks the file, rewrites a leftover WAL and migrates the schema."""
+"""Opens a writable connection at a path: checks the file, rewrites a leftover WAL and migrates the schema.
+
+A failed sync may have dropped pages from the disk while the system's cache still shows them: the next process
+reads a WAL that looks complete and commits after the hole, and a power loss then ends the WAL at the hole. No
+later sync repairs it, since the pages count as clean. So a WAL found at start is written again, before any commit
+appends to it: writing the same bytes makes them dirty.
+
+Only the first process to open the file rewrites the WAL: it reads the WAL from the disk, while later processes share
+the state of a live one. After a clean shutdown there is no WAL.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,10 +16,12 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.store.sqlite.connection import close_untouched, open_connection
+from holdfast.store.encryption.databases import CIPHER_LAYER
+from holdfast.store.sqlite.connection import close_untouched, connect, open_connection
 from holdfast.store.sqlite.faults import translate
 from holdfast.store.sqlite.migrate import Migrations, load_migrations, migrate, refuse_newer
-from holdfast.store.sqlite.wal_rewrite import log_bytes, rewrite_log
+
+CHUNK_BYTES = 1 << 16  # SQLite's VFS writes at most 131,071 bytes at a time
 
 
 def open_ready(
@@ -49,3 +60,49 @@ def _closed_on_error(db: apsw.Connection, path: Path | str) -> Iterator[None]:
     except BaseException:
         close_untouched(db)
         raise
+
+
+def log_bytes(db: apsw.Connection) -> int:
+    """The size of the WAL at start."""
+    log = _open_log(db)
+    try:
+        return log.xFileSize()
+    finally:
+        log.xClose()
+
+
+def rewrite_log(path: Path | str, vfs: str | None = None, key: bytes | None = None) -> None:
+    """Make every byte of the WAL durable, unless another process has the database open.
+
+    An exclusive lock proves that no other process has it open, and blocks others until the rewrite is done.
+    """
+    db = connect(str(path), vfs, key)
+    try:
+        db.set_busy_timeout(0)
+        db.execute("pragma locking_mode=exclusive")
+        db.execute("begin immediate")
+        _rewrite(db)
+    except apsw.BusyError:
+        return
+    except apsw.Error as error:
+        raise translate(error, f"opening {path}", db) from error
+    finally:
+        close_untouched(db)
+
+
+def _rewrite(db: apsw.Connection) -> None:
+    log = _open_log(db)
+    try:
+        size = log.xFileSize()
+        for offset in range(0, size, CHUNK_BYTES):
+            log.xWrite(log.xRead(min(CHUNK_BYTES, size - offset), offset), offset)
+        log.xSync(apsw.SQLITE_SYNC_FULL)
+    finally:
+        log.xClose()
+
+
+def _open_log(db: apsw.Connection) -> apsw.VFSFile:
+    # Through SQLite's VFS, which holds no locks on the WAL, so closing this handle drops none. The VFS is the one below
+    # the encrypting layer, so the bytes are written back unchanged.
+    layer = db.open_vfs.removeprefix(CIPHER_LAYER)
+    return apsw.VFSFile(layer, db.filename_wal, [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0])

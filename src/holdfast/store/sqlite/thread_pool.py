@@ -2,11 +2,14 @@
 
 Rule 1: callers may run on several event loops; a batch wakes each of them once.
 Rule 2: every queued call gets an outcome, unless its caller has stopped waiting.
+
+Only this module of the engine starts threads.
 """
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -15,7 +18,28 @@ from holdfast.kernel.errors import HoldfastError, StoreUnavailable
 from holdfast.store.script import Call
 from holdfast.store.sqlite.batch import Outcome
 from holdfast.store.sqlite.faults import translate
-from holdfast.store.sqlite.thread import WorkerThread
+
+
+class WorkerThread:
+    """A daemon thread whose end can be awaited. It runs `work` once, which must handle its own exceptions."""
+
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        self._ended: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
+        self._thread.start()
+
+    async def ended(self, timeout_s: float) -> bool:
+        """Wait for the thread to end; False after the timeout."""
+        done, _ = await asyncio.wait({asyncio.wrap_future(self._ended)}, timeout=timeout_s)
+        if done:
+            self._thread.join()
+        return bool(done)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        finally:
+            self._ended.set_result(None)
 
 
 class Pending:

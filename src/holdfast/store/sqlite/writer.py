@@ -22,13 +22,12 @@ from holdfast.kernel.ports import Clock
 from holdfast.store.damage import CheckedEngine
 from holdfast.store.script import Call, R, Script, rows
 from holdfast.store.sqlite.batch import Outcome, roll_back, run_batch, run_read
-from holdfast.store.sqlite.checkpointer import Checkpointer
+from holdfast.store.sqlite.checkpointer import Checkpointer, scrub
 from holdfast.store.sqlite.connection import close_untouched, open_connection
 from holdfast.store.sqlite.faults import translate
-from holdfast.store.sqlite.file_identity import FileIdentity
 from holdfast.store.sqlite.migrate import Migrations
 from holdfast.store.sqlite.opening import open_ready
-from holdfast.store.sqlite.scrub import scrub
+from holdfast.store.sqlite.path import FileIdentity
 from holdfast.store.sqlite.thread_pool import PoolWorker, ThreadPool, refuse
 
 BATCH_MAX = 512  # calls in one commit
