@@ -6,9 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.config import AgentTable, Config, ServerTable, parse_config
-from holdfast.config.tables import AccessTable, CompressionTable, LimitsTable, TurnsTable
+from holdfast.config.tables import CompressionTable, LimitsTable, TurnsTable
 from holdfast.kernel.errors import AllowlistNotImmutable, ConfigInvalid
-from holdfast.turns.policy import AgentPolicy
+from holdfast.turns.policy import AccessPolicy, AgentPolicy
 
 FILE = Path("holdfast.toml")
 keys = st.sampled_from(
@@ -17,7 +17,7 @@ keys = st.sampled_from(
         *CompressionTable.__struct_fields__,
         *TurnsTable.__struct_fields__,
         *LimitsTable.__struct_fields__,
-        *AccessTable.__struct_fields__,
+        *AccessPolicy.__struct_fields__,
         *ServerTable.__struct_fields__,
         *("token", "token_env", "api_key", "name"),
         *("agents", "main", "unknown", '"a b"', '"é"', '""', "a.b"),

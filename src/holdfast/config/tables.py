@@ -1,11 +1,13 @@
 """The tables of holdfast.toml, as msgspec validates them. Defaults are defined in turns/policy.py only.
 
+The policies of expiry, groups and access are tables themselves.
+
 The tables of models, memory providers, channels and MCP servers pass through unchanged: their owners validate them.
 """
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field, structs
+from msgspec import Meta, field, structs
 
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.inbox.message import Limits
@@ -18,10 +20,9 @@ from holdfast.turns.policy import (
     AgentPolicy,
     ApprovalPolicy,
     Arrivals,
-    Door,
     ExpiryPolicy,
     GroupPolicy,
-    Sharing,
+    SettingsTable,
     TurnPolicy,
 )
 
@@ -33,11 +34,7 @@ SHARING_PERSON, SHARING_AGENT = "person", "agent"
 HOST, PORT = "127.0.0.1", 7420
 
 
-class ConfigTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of the file; unknown keys are refused in every subclass."""
-
-
-class ServerTable(ConfigTable, frozen=True, kw_only=True):
+class ServerTable(SettingsTable, frozen=True, kw_only=True):
     """[server]: the address of the HTTP API. Options of the command line take precedence."""
 
     host: Annotated[str, Meta(min_length=1, max_length=255)] = HOST
@@ -47,26 +44,26 @@ class ServerTable(ConfigTable, frozen=True, kw_only=True):
     limits: ServerLimits = field(default_factory=ServerLimits)
 
 
-class CompressionTable(ConfigTable, frozen=True, kw_only=True):
+class CompressionTable(SettingsTable, frozen=True, kw_only=True):
     soft: Share = Thresholds().soft
     hard: Share = Thresholds().hard
     keep: Annotated[float, Meta(ge=0, lt=1)] = Thresholds().keep
 
 
-class TurnsTable(ConfigTable, frozen=True, kw_only=True):
+class TurnsTable(SettingsTable, frozen=True, kw_only=True):
     arrivals: Arrivals = Arrivals.QUEUE
     turn_attempts_max: Annotated[int, Meta(ge=1, le=100)] = TurnPolicy().turn_attempts_max
     model_wait_s: Annotated[float, Meta(gt=0, le=3_600)] = TurnPolicy().model_wait_ms / 1000
 
 
-class LimitsTable(ConfigTable, frozen=True, kw_only=True):
+class LimitsTable(SettingsTable, frozen=True, kw_only=True):
     message_bytes: Annotated[int, Meta(ge=1, le=16 * 1024 * 1024)] = Limits().message_bytes_max
     mailbox_depth: Annotated[int, Meta(ge=1, le=1_000_000)] = Limits().mailbox_depth_max
     messages_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = Limits().window_messages_max
     attachments_bytes: Annotated[int, Meta(ge=0, le=1 << 50)] = Limits().attachments_bytes_max
 
 
-class RecallTable(ConfigTable, frozen=True, kw_only=True):
+class RecallTable(SettingsTable, frozen=True, kw_only=True):
     enabled: bool = True
     budget_ms: Annotated[int, Meta(ge=1, le=60_000)] = RecallPolicy().budget_ms
     limit: Annotated[int, Meta(ge=1, le=100)] = RecallPolicy().limit
@@ -74,34 +71,13 @@ class RecallTable(ConfigTable, frozen=True, kw_only=True):
     private_in_groups: bool = False
 
 
-class ExpiryTable(ConfigTable, frozen=True, kw_only=True):
-    idle_minutes: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
-    daily_at: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] | None = None
-    time_zone: str = ExpiryPolicy().time_zone
-
-
-class GroupsTable(ConfigTable, frozen=True, kw_only=True):
-    groups: Sharing = GroupPolicy().groups
-    threads: Sharing = GroupPolicy().threads
-    mention_only: bool = GroupPolicy().mention_only
-    observe: bool = GroupPolicy().observe
-
-
-class AccessTable(ConfigTable, frozen=True, kw_only=True):
-    door: Door = AccessPolicy().door
-    allow: frozenset[str] = frozenset()
-    group_door: Door = AccessPolicy().group_door
-    allow_chats: frozenset[str] = frozenset()
-    operators: frozenset[str] = frozenset()
-
-
-class ApprovalTable(ConfigTable, frozen=True, kw_only=True):
+class ApprovalTable(SettingsTable, frozen=True, kw_only=True):
     tools: frozenset[Annotated[str, Meta(min_length=1, max_length=64)]] = frozenset()
     approvers: frozenset[str] = frozenset()
     wait_minutes: Annotated[int, Meta(ge=1, le=525_600)] = ApprovalPolicy().wait_ms // MINUTE_MS
 
 
-class AgentTable(ConfigTable, frozen=True, kw_only=True):
+class AgentTable(SettingsTable, frozen=True, kw_only=True):
     """[agents.NAME]: one agent."""
 
     model: str | dict[str, Any] = field(default_factory=dict)  # models/settings.py validates it
@@ -117,9 +93,9 @@ class AgentTable(ConfigTable, frozen=True, kw_only=True):
     turns: TurnsTable = field(default_factory=TurnsTable)
     limits: LimitsTable = field(default_factory=LimitsTable)
     recall: RecallTable = field(default_factory=RecallTable)
-    expiry: ExpiryTable = field(default_factory=ExpiryTable)
-    groups: GroupsTable = field(default_factory=GroupsTable)
-    access: AccessTable = field(default_factory=AccessTable)
+    expiry: ExpiryPolicy = field(default_factory=ExpiryPolicy)
+    groups: GroupPolicy = field(default_factory=GroupPolicy)
+    access: AccessPolicy = field(default_factory=AccessPolicy)
     approval: ApprovalTable = field(default_factory=ApprovalTable)
     # `sharing`, and a table for each provider, which validates its own.
     memory: dict[str, dict[str, Any] | str] | None = None
@@ -155,9 +131,9 @@ class AgentTable(ConfigTable, frozen=True, kw_only=True):
                 attachments_bytes_max=self.limits.attachments_bytes,
             ),
             recall=RecallPolicy(shares_all=self.sharing == SHARING_AGENT, **structs.asdict(self.recall)),
-            expiry=ExpiryPolicy(**structs.asdict(self.expiry)),
-            groups=GroupPolicy(**structs.asdict(self.groups)),
-            access=AccessPolicy(**structs.asdict(self.access)),
+            expiry=self.expiry,
+            groups=self.groups,
+            access=self.access,
             approval=ApprovalPolicy(
                 tools=self.approval.tools,
                 approvers=self.approval.approvers,

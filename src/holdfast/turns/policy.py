@@ -4,6 +4,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from holdfast.inbox.message import Limits
 from holdfast.kernel.errors import ConfigInvalid
@@ -42,12 +45,15 @@ DAY_MS = 24 * 60 * MINUTE_MS
 _TIME_OF_DAY = re.compile(r"(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpiryPolicy:
+class SettingsTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of holdfast.toml; unknown keys are refused in every subclass."""
+
+
+class ExpiryPolicy(SettingsTable, frozen=True, kw_only=True):
     """When an unused session ends. Without either setting it never does. Raises `ConfigInvalid`."""
 
-    idle_minutes: int | None = None
-    daily_at: str | None = None  # HH:MM, in the time zone
+    idle_minutes: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
+    daily_at: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] | None = None  # HH:MM, in the time zone
     time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
@@ -77,8 +83,7 @@ class Sharing(Enum):
     PER_USER = "per_user"  # each sender has their own session, as in Hermes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPolicy:
+class GroupPolicy(SettingsTable, frozen=True, kw_only=True):
     """How an agent takes part in groups. Unaddressed messages are observed, not answered (D12)."""
 
     groups: Sharing = Sharing.SHARED
@@ -95,8 +100,7 @@ class Door(Enum):
     OPEN = "open"  # admitted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessPolicy:
+class AccessPolicy(SettingsTable, frozen=True, kw_only=True):
     """Who may talk to an agent over a chat platform. Principals are <channel>:<immutable id>."""
 
     door: Door = Door.PAIR
