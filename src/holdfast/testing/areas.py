@@ -61,8 +61,7 @@ def _chance(seed: int | str, area: Area) -> random.Random:
     return random.Random(f"{seed}/area/{area.value}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuickExpiry(ExpiryPolicy):
+class QuickExpiry(ExpiryPolicy, frozen=True, kw_only=True):
     """Expiry within seconds; an operator can configure minutes at least."""
 
     idle_s: float = 2.5
