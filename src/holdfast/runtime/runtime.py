@@ -232,14 +232,21 @@ class Runtime:
         try:
             how.setdefault("trusted", True)
             message = accepted_message(await self.accept(chat, text, message=wanted, **how))
-            reply = await _reply_in(feed) if message == wanted else None
+            if message == wanted and (reply := await _reply_in(feed)) is not None:
+                return reply
         finally:
             feed.close()
-        return reply if reply is not None else await self.reply_to(message)
+        return await self.reply_to(message)
 
     async def reply_to(self, message: MessageId) -> str:
         """Wait until the reply to a message is durable, and return it."""
-        trace = await self._ended(message, or_asked=False)
+        feed = self._notifier.subscribe(message=message, deltas=False)
+        try:
+            while not (trace := await self.db.read(trace_message(message))).is_over:
+                if (reply := await _reply_in(feed)) is not None:
+                    return reply
+        finally:
+            feed.close()
         return trace.reply.text if trace.reply else ""
 
     async def remembered(self, message: MessageId, *, within_ms: int) -> bool:
@@ -257,18 +264,13 @@ class Runtime:
 
     async def outcome(self, message: MessageId) -> MessageTrace:
         """Wait until a message has ended or awaits a human, and return its trace."""
-        return await self._ended(message, or_asked=True)
-
-    async def _ended(self, message: MessageId, *, or_asked: bool) -> MessageTrace:
         feed = self._notifier.subscribe(message=message, deltas=False)
         try:
-            while True:
-                trace = await self.db.read(trace_message(message))
-                if trace.is_over or (or_asked and trace.awaiting is not None):
-                    return trace
+            while not (trace := await self.db.read(trace_message(message))).is_over and trace.awaiting is None:
                 await feed.next_within(LOOK_EVERY_MS)
         finally:
             feed.close()
+        return trace
 
     async def stream(self, chat: str, text: str, **how: Unpack[SendOptions]) -> AsyncGenerator[Delta]:
         """Send a message and yield its reply while it is generated; the pieces add up to the durable reply."""
