@@ -182,16 +182,13 @@ class TerminalChat:
             if isinstance(item, HoldfastError):
                 print_error(item, as_json=self._as_json)
             elif self._as_json:
-                await self._print_whole(item)
+                item.feed.close()
+                await self._runtime.reply_to(item.message)
+                print_json(message_view(await self._runtime.trace(item.message)))
             else:
                 await self._print_stream(item)
             self._pending -= 1
             self._prompt()
-
-    async def _print_whole(self, sent: AcceptedLine) -> None:
-        sent.feed.close()
-        await self._runtime.reply_to(sent.message)
-        print_json(message_view(await self._runtime.trace(sent.message)))
 
     async def _print_stream(self, sent: AcceptedLine) -> None:
         if sent.behind:

@@ -159,12 +159,8 @@ class CommandGroup(TyperGroup):
                 from holdfast.api.shapes.shapes import error_view
                 from holdfast.cli.output import print_json
 
-                print_json(error_view(InvalidUsage(_message(error))))
+                print_json(error_view(InvalidUsage(cast("Any", error).format_message())))
             raise
-
-
-def _message(error: Any) -> str:  # noqa: ANN401
-    return str(error.format_message())
 
 
 app = typer.Typer(

@@ -168,7 +168,7 @@ async def history(
       holdfast memory history --json
     """
     found = await runtime.memory_history(agent or None, about, after=after, limit=limit)
-    return Output(views.history_view(found), views.history_table(found))
+    return Output({"changes": [views.operation_view(one) for one in found]}, views.history_table(found))
 
 
 @memory.command()

@@ -61,11 +61,7 @@ def memory_text(memory: AgentNotes) -> list[str | Heading]:
     return text
 
 
-def history_view(operations: Sequence[MemoryOperation]) -> dict[str, object]:
-    return {"changes": [_operation_view(one) for one in operations]}
-
-
-def _operation_view(one: MemoryOperation) -> dict[str, object]:
+def operation_view(one: MemoryOperation) -> dict[str, object]:
     return {
         "change": one.seq,
         "target": one.target.value,

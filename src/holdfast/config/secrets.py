@@ -104,17 +104,12 @@ def equal_tokens(file: Path | None, keys: Mapping[str, str]) -> None:
         kind = key.split(".")[3]
         other = seen.setdefault((kind, value), key)
         if other != key:
-            raise _duplicate(file, key, other)
-
-
-def _duplicate(file: Path | None, key: str, other: str) -> ConfigInvalid:
-    fix = (
-        f"duplicate token: {other} has the same token, and a bot account serves one agent; create a bot for each agent"
-    )
-    if key.rpartition(".")[0] == other.rpartition(".")[0]:
-        fix = f"duplicate token: {other} has the same token; these two keys need different tokens"
-    place = {} if file is None else {"file": str(file)}
-    return ConfigInvalid(": ".join((*place.values(), key, fix)), **place, key=key)
+            is_same = key.rpartition(".")[0] == other.rpartition(".")[0]
+            each = ", and a bot account serves one agent; create a bot for each agent"
+            fix = "; these two keys need different tokens" if is_same else each
+            place = {} if file is None else {"file": str(file)}
+            what = f"duplicate token: {other} has the same token{fix}"
+            raise ConfigInvalid(": ".join((*place.values(), key, what)), **place, key=key)
 
 
 def located(file: Path, name: str) -> Path:
