@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import MessageState
-from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.ids import MessageId, SessionId
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import list_replies

@@ -13,10 +13,9 @@ from holdfast.inbox.access_sql import is_admitted
 from holdfast.inbox.attachment_sql import count_attachment_bytes, list_attachments, read_attachment
 from holdfast.inbox.channel import ChannelCapabilities, IntakeOutcome
 from holdfast.inbox.channel_status import ConnectionState
-from holdfast.inbox.channels import Channels
+from holdfast.inbox.channels import ChannelConnection, Channels, Receiver
 from holdfast.inbox.chat_message import Attachment, ChatMessage, MessageChange
 from holdfast.inbox.message import Limits, MessageState
-from holdfast.inbox.receiver import ChannelConnection, Receiver
 from holdfast.inbox.router import ATTEMPTS_MAX
 from holdfast.kernel.errors import ChannelFailed, InvariantBroken, StoreUnavailable
 from holdfast.kernel.ids import AgentName
@@ -399,10 +398,10 @@ async def test_a_group_that_got_another_id_keeps_its_session(tmp_path):
 
 
 async def test_a_channel_that_fails_is_started_again_and_says_why_meanwhile(tmp_path, monkeypatch):
-    from holdfast.inbox import receiver
+    from holdfast.inbox import channels
     from holdfast.kernel.retry import RetryPolicy
 
-    monkeypatch.setattr(receiver, "RETRY", RetryPolicy(delay_ms_base=0))
+    monkeypatch.setattr(channels, "RETRY", RetryPolicy(delay_ms_base=0))
     chat = Chat(ChannelFailed("the token was refused"), ChannelFailed("the token was refused"))
     async with await start(tmp_path, chat) as runtime:
         [connection] = runtime.channel_registry.connections()

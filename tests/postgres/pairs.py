@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from holdfast.inbox import accept_sql, access_sql, attachment_sql, identity_sql, mailbox_sql
 from holdfast.inbox.access import PairingAsk, PairingDecision, PairingPolicy
 from holdfast.inbox.address import Address, parse
-from holdfast.inbox.addressing import hash_of
+from holdfast.inbox.chat_message import hash_of
 from holdfast.inbox.identity import ChatMove, LinkRequest
 from holdfast.inbox.mailbox_sql import claim_mailbox, release_claim
 from holdfast.inbox.message import Enclosure

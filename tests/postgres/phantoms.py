@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.inbox import accept_sql, access_sql
 from holdfast.inbox.access import PairingAsk, PairingPolicy
 from holdfast.inbox.address import Address
-from holdfast.inbox.addressing import hash_of
+from holdfast.inbox.chat_message import hash_of
 from holdfast.inbox.mailbox_sql import release_claim
 from holdfast.inbox.message import Arrival, Enclosure
 from holdfast.kernel.ids import ForgetId, MailboxId, Principal, ReplyId, SessionId

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.inbox.addressing import hash_of
 from holdfast.inbox.attachment_sql import drop_enclosures, enclose, read_attachment
+from holdfast.inbox.chat_message import hash_of
 from holdfast.inbox.message import Enclosure
 from holdfast.kernel.ids import MessageId
 from holdfast.store.script import Call, one, run

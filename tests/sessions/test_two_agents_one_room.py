@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from holdfast.inbox.message_trace import MessageTrace
+from holdfast.inbox.mailbox import MessageTrace
 from holdfast.kernel.ids import AgentName
 from holdfast.runtime.app import open_runtime
 from holdfast.sessions.compression import Thresholds

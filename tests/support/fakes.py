@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from holdfast.inbox.channels import Channels
+from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import Arrival, Limits
-from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.ids import AgentName, MessageId, Principal, SessionId
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.kernel.notifier import Event

@@ -10,8 +10,8 @@ from holdfast.api.shapes.shapes import Awaited, message_view
 from holdfast.cli.command import AfterNumber, Limit, OnlyAgent, Runtime, visitor
 from holdfast.cli.output import Heading, Output, Part, TextTable, facts, what_delivered_means, when, write_new
 from holdfast.inbox.address import check_part
-from holdfast.inbox.addressing import attachment_hash
 from holdfast.inbox.attachment_sql import find_attachment, read_attachment
+from holdfast.inbox.chat_message import attachment_hash
 from holdfast.kernel.errors import AttachmentNotFound
 from holdfast.kernel.ids import MessageId, ReplyId
 from holdfast.outbox.post import ReplyState

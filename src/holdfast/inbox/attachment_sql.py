@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from holdfast.inbox.mailbox import EnclosureView
 from holdfast.inbox.message import Enclosure
-from holdfast.inbox.message_trace import EnclosureView
 from holdfast.kernel.ids import AgentName, MessageId, Principal, SessionId
 from holdfast.store.script import Script, many, one, plain, rows, run, verb
 

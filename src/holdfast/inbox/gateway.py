@@ -1,6 +1,8 @@
 """The gateway: makes a received message durable before its channel acknowledges it."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 from holdfast.audit.actor import acting
 from holdfast.inbox.accept_sql import accept_message
@@ -20,10 +22,14 @@ from holdfast.kernel import log
 from holdfast.kernel.errors import InvalidInput, TooManyHops
 from holdfast.kernel.ids import MailboxId, MessageId, ReplyId
 from holdfast.kernel.notifier import Event, Topic
+from holdfast.memory.delivery import NOWHERE, CallerDirectory
 from holdfast.sessions.command_rights import Rank
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 from holdfast.turns.turn_limit import TurnLimit
+
+PATH_CHARS_MAX = 4_096
+REPOSITORY_MARK = ".git"  # a directory, or a file in a worktree
 
 
 class Gateway:
@@ -100,3 +106,30 @@ def _as_kept(arrival: Arrival, limits: Limits) -> Arrival:
             raise
         unfit = error.code
     return replace(arrival, text="", unfit=unfit, enclosures=())
+
+
+def locate(directory: Path | str | None) -> CallerDirectory:
+    """A caller's working directory and the repository around it. Raises `InvalidInput` for an impossible path.
+
+    The path is absolute and free of symbolic links, so two directories never share a name.
+    """
+    if directory is None or not str(directory):
+        return NOWHERE
+    try:
+        path = Path(directory).expanduser().resolve()
+        repo = next((above for above in (path, *path.parents) if (above / REPOSITORY_MARK).exists()), None)
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, an unknown home, a NUL byte
+        raise InvalidInput(f"the directory {str(directory)[:80]!r} cannot be found: {error}") from error
+    return CallerDirectory(_text(path), _text(repo) if repo is not None else "")
+
+
+def _text(path: Path) -> str:
+    """The path as text. A path that is not UTF-8 is written in hexadecimal, which no absolute path resembles."""
+    try:
+        text = str(path)
+        text.encode()
+    except UnicodeEncodeError:
+        text = f"bytes:{os.fsencode(path).hex()}"
+    if len(text) > PATH_CHARS_MAX:
+        raise InvalidInput(f"the directory has {len(text)} characters; the limit is {PATH_CHARS_MAX}")
+    return text

@@ -18,16 +18,26 @@ from dataclasses import dataclass, field, replace
 from holdfast.inbox.accept_sql import was_accepted
 from holdfast.inbox.access import DM, Admit, Knock, Pair, PairingAsk, decide, make_code
 from holdfast.inbox.access_sql import ask_pairing, is_admitted
-from holdfast.inbox.addressing import hash_of, is_answered, place_of, plain_name, principal_of, text_of
 from holdfast.inbox.attachment_sql import count_attachment_bytes, note_position, read_positions
 from holdfast.inbox.channel import IntakeOutcome, Ranking
 from holdfast.inbox.channel_status import ConnectionState
-from holdfast.inbox.chat_message import ATTACHMENTS_MAX, Attachment, ChatMessage, MessageChange
+from holdfast.inbox.channels import ChannelConnection
+from holdfast.inbox.chat_message import (
+    ATTACHMENTS_MAX,
+    Attachment,
+    ChatMessage,
+    MessageChange,
+    hash_of,
+    is_answered,
+    place_of,
+    plain_name,
+    principal_of,
+    text_of,
+)
 from holdfast.inbox.gateway import Gateway
 from holdfast.inbox.identity import ChatMove
 from holdfast.inbox.identity_sql import move_chat
 from holdfast.inbox.message import Accepted, Arrival, Conflict, Duplicate, Enclosure
-from holdfast.inbox.receiver import ChannelConnection
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, Remedy
 from holdfast.kernel.ids import AgentName, MailboxId, OperationId, ReplyId

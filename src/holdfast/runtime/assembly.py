@@ -7,9 +7,8 @@ from functools import partial
 from holdfast.channels.agent import CHANNEL as AGENT_CHANNEL
 from holdfast.channels.agent import AgentChannel
 from holdfast.inbox.channel import Ranking
-from holdfast.inbox.channels import Channels
+from holdfast.inbox.channels import ChannelConnection, ChannelRegistry, Channels, Receiver
 from holdfast.inbox.gateway import Gateway
-from holdfast.inbox.receiver import ChannelConnection, ChannelRegistry, Receiver
 from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Notifier, Topic

@@ -19,11 +19,10 @@ from holdfast.inbox.access import PLATFORMS
 from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import Address, check_part, sender_of_chat
 from holdfast.inbox.channel_status import ToolServerStatus
-from holdfast.inbox.directory import locate
-from holdfast.inbox.gateway import Gateway
+from holdfast.inbox.channels import ChannelRegistry
+from holdfast.inbox.gateway import Gateway, locate
+from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Arrival, Origin, accepted_message
-from holdfast.inbox.message_trace import MessageTrace
-from holdfast.inbox.receiver import ChannelRegistry
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, InvalidInput, OperationBusy
 from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, ReplyId, SessionId

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from holdfast.inbox.address import parse
 from holdfast.inbox.attachment_sql import list_attachments
-from holdfast.inbox.mailbox import MailboxView
+from holdfast.inbox.mailbox import MailboxView, MessageTrace, ReplyView
 from holdfast.inbox.message import UNFINISHED
-from holdfast.inbox.message_trace import MessageTrace, ReplyView
 from holdfast.kernel.errors import MessageNotFound, SessionNotFound
 from holdfast.kernel.ids import ApprovalId, Instant, MessageId, SessionId
 from holdfast.memory.delivery import DeliveryView

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import apsw
 
-from holdfast.inbox.addressing import hash_of
+from holdfast.inbox.chat_message import hash_of
 from holdfast.runtime.runtime import Runtime
 from holdfast.store.upkeep_sql import prune_messages
 from holdfast.testing.clock import START_MS

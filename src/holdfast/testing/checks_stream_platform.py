@@ -1,6 +1,6 @@
 """A platform without redelivery (I23), chats with new ids (I27) and attachments (I28)."""
 
-from holdfast.inbox.addressing import hash_of
+from holdfast.inbox.chat_message import hash_of
 from holdfast.inbox.identity import Moved
 from holdfast.kernel.errors import AddressTaken
 from holdfast.testing.channel_areas import ChannelArea

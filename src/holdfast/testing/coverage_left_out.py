@@ -74,7 +74,7 @@ LEFT_OUT: dict[str, str] = {
     "outbox.typing_indicator.TypingIndicator._type": "no simulated platform shows that somebody is typing",
     "outbox.typing_indicator.TypingIndicator._show": "no simulated platform shows that somebody is typing",
     "outbox.typing_indicator.TypingIndicator._find": "no simulated platform shows that somebody is typing",
-    "inbox.receiver.ChannelRegistry": "connections and webhooks are asked about by the server, which is not simulated",
+    "inbox.channels.ChannelRegistry": "connections and webhooks are asked about by the server, which is not simulated",
     "outbox.drafter.DraftWriter.retract": STRAY,
     # The audit trail.
     "store.list_actions": READ_BESIDE,
@@ -89,5 +89,5 @@ LEFT_OUT: dict[str, str] = {
     "store.list_all_subjects": "no simulated provider keeps notes in files that people edit",
     "memory.notes_service.NotesService.memory": NO_MOVES,
     "memory.notes_service.NotesService.move": NO_MOVES,
-    "inbox.directory._text": "no simulated message names a working folder",
+    "inbox.gateway._text": "no simulated message names a working folder",
 }

@@ -20,9 +20,8 @@ import apsw
 
 from holdfast.channels.account_watermark import WHOLE, AccountWatermark
 from holdfast.inbox.address import Address
-from holdfast.inbox.addressing import hash_of
 from holdfast.inbox.channel import ChannelCapabilities, Intake, IntakeOutcome
-from holdfast.inbox.chat_message import Attachment, ChatMessage
+from holdfast.inbox.chat_message import Attachment, ChatMessage, hash_of
 from holdfast.kernel.errors import ChannelFailed, HoldfastError
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ports import Clock, Tasks

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from holdfast.inbox.directory import locate
+from holdfast.inbox.gateway import locate
 from holdfast.inbox.message import accepted_message
 from holdfast.kernel.ids import AgentName, Provider
 from holdfast.memory.delivery import NOWHERE

@@ -25,9 +25,8 @@ from holdfast.api.errors import AuthRequired
 from holdfast.inbox.address import Address, agent_name, check_part, parse
 from holdfast.inbox.attachment_sql import find_attachment, read_attachment
 from holdfast.inbox.identity_sql import linked_principals
-from holdfast.inbox.mailbox import MailboxView
+from holdfast.inbox.mailbox import EnclosureView, MailboxView, MessageTrace
 from holdfast.inbox.message import AcceptOutcome, Conflict, Duplicate, Origin
-from holdfast.inbox.message_trace import EnclosureView, MessageTrace
 from holdfast.kernel import errors
 from holdfast.kernel.ids import ApprovalId, ForgetId, MessageId, Principal, SessionId
 from holdfast.kernel.notifier import Feed

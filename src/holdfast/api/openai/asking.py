@@ -24,8 +24,8 @@ from holdfast.api.openai.wire import STARTED_AGAIN
 from holdfast.api.request import origin_of
 from holdfast.api.streams.frames import DeltaFrame, HumanAsked, Replied, Restarted, follow_message
 from holdfast.inbox.address import sender_of_chat
+from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import MessageKind, Origin, accepted_message, kind_of
-from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import InvalidInput, MessageNotFound
 from holdfast.kernel.ids import MessageId
 from holdfast.kernel.notifier import Feed

@@ -14,7 +14,7 @@ from holdfast.api.errors import UnsupportedParameter
 from holdfast.api.openai import asking, wire
 from holdfast.api.request import decode, read_body
 from holdfast.api.streams.event_stream import EventStream, event
-from holdfast.inbox.message_trace import MessageTrace
+from holdfast.inbox.mailbox import MessageTrace
 
 PREFIX = "chatcmpl-"
 

@@ -18,8 +18,8 @@ from holdfast.api.openai import asking, wire
 from holdfast.api.request import decode, read_body
 from holdfast.api.streams.event_stream import EventStream, event
 from holdfast.inbox.address import check_part
+from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import MessageState
-from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import InvalidInput, MessageNotFound
 from holdfast.kernel.ids import MessageId
 

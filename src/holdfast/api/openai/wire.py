@@ -3,7 +3,7 @@
 from msgspec import field
 
 from holdfast.api.shapes.shapes import Shape
-from holdfast.inbox.message_trace import MessageTrace
+from holdfast.inbox.mailbox import MessageTrace
 
 DONE = b"data: [DONE]\n\n"
 STARTED_AGAIN = "\n\n[the answer was interrupted and starts again]\n\n"

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import PRIVATE, HttpCall, route
-from holdfast.inbox.addressing import attachment_hash
+from holdfast.inbox.chat_message import attachment_hash
 from holdfast.kernel.errors import AttachmentNotFound
 
 OCTETS = "application/octet-stream"

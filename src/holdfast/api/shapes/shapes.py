@@ -11,8 +11,8 @@ from msgspec import Meta, Struct, field
 
 from holdfast.api.shapes.view import each, list_of, optional, or_none, view_of
 from holdfast.inbox.address import parse
+from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import Accepted, AcceptOutcome, Duplicate, refusal
-from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import HoldfastError
 from holdfast.memory.delivery import OPEN, DeliveryView
 from holdfast.runtime.views import Health, Prompt

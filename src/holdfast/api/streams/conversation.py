@@ -20,9 +20,8 @@ from holdfast.api.shapes.shapes import AcceptedMessage, accepted_view, error_vie
 from holdfast.api.streams.frames import LOOK_EVERY_MS, Failed, Frame, State, live_frames, question_of, reply_of
 from holdfast.api.streams.send_buffer import Outbox
 from holdfast.inbox.address import Address, check_part
-from holdfast.inbox.mailbox import MailboxView
+from holdfast.inbox.mailbox import MailboxView, MessageTrace
 from holdfast.inbox.message import UNFINISHED, Accepted, MessageKind, kind_of
-from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.kernel.ids import AgentName, MessageId
 from holdfast.kernel.notifier import Event, Feed

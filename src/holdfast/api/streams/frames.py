@@ -14,8 +14,8 @@ from msgspec import Struct, structs
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.shapes.shapes import ErrorDetail, awaited_view
 from holdfast.api.shapes.view import view_of
+from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import UNFINISHED
-from holdfast.inbox.message_trace import MessageTrace
 from holdfast.kernel.ids import MessageId
 from holdfast.kernel.notifier import Event, Feed
 

@@ -9,8 +9,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from holdfast.inbox.address import parse
-from holdfast.inbox.addressing import hash_of, is_answered, place_of, plain_name, principal_of, text_of
-from holdfast.inbox.chat_message import Attachment, ChatMessage, MessageChange
+from holdfast.inbox.chat_message import (
+    Attachment,
+    ChatMessage,
+    MessageChange,
+    hash_of,
+    is_answered,
+    place_of,
+    plain_name,
+    principal_of,
+    text_of,
+)
 from holdfast.kernel.errors import InvalidName
 from holdfast.kernel.ids import AgentName
 from holdfast.sessions.command import parse_command
