@@ -20,11 +20,12 @@ from holdfast.memory.recaller import Recaller
 from holdfast.providers.files.provider import FilesProvider
 from holdfast.runtime.plugins import Environment, make_providers
 from holdfast.store.ports import Database
-from holdfast.tools import history, recall, send_message
+from holdfast.tools import send_message
 from holdfast.tools.mcp.server import Connect, McpServer
 from holdfast.tools.mcp.settings import read_settings
 from holdfast.tools.mcp.tools import McpTools
 from holdfast.tools.memory import make_memory_tool
+from holdfast.tools.recall import HISTORY, RECALL, make_history_tool, make_recall_tool
 from holdfast.tools.toolbox import JoinedTools, ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.chained_tools import may_message
@@ -33,7 +34,7 @@ from holdfast.turns.tool import built_in
 
 MEMORY = "memory"
 HOMES = "mcp"  # in the data folder: one home folder per MCP program
-BUILT_IN = (MEMORY, recall.NAME, history.NAME, send_message.NAME)
+BUILT_IN = (MEMORY, RECALL, HISTORY, send_message.NAME)
 
 
 def wanted_tools(policy: AgentPolicy, agent: AgentName) -> frozenset[str]:
@@ -134,11 +135,10 @@ def with_tools(agents: Agents, db: Database, providers: Providers, environment: 
         check_talks(name, agent.policy, None if agent is agents.default else agents.listed)
         wanted = wanted_tools(agent.policy, name)
         box = ToolBox()
-        if recall.NAME in wanted:
-            tool = recall.make_recall_tool(recaller, agent.policy.recall)
-            box.add(tool, idempotent=True, origin=built_in(recall.NAME))
-        if history.NAME in wanted:
-            box.add(history.make_history_tool(db), idempotent=True, origin=built_in(history.NAME))
+        if RECALL in wanted:
+            box.add(make_recall_tool(recaller, agent.policy.recall), idempotent=True, origin=built_in(RECALL))
+        if HISTORY in wanted:
+            box.add(make_history_tool(db), idempotent=True, origin=built_in(HISTORY))
         if send_message.NAME in wanted and agent.policy.talks_to:
             sending = send_message.make_send_tool(partial(may_message, agents), hops_max=agent.policy.hops_max)
             description = described(agent.policy.talks_to)
