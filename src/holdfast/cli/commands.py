@@ -63,8 +63,8 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "forgetting": Listed("forget:forgetting", "Show the progress of an erasure."),
     },
     "Access": {
-        "token": Listed("token:token", "Manage access tokens for the HTTP API."),
-        "logins": Listed("logins:logins", "Manage browser logins."),
+        "token": Listed("tokens:token", "Manage access tokens for the HTTP API."),
+        "logins": Listed("tokens:logins", "Manage browser logins."),
         "pairs": Listed("access:pairs", "List access requests, newest first."),
         "pair": Listed("access:pair", "Grant or deny an access request."),
         "unpair": Listed("access:unpair", "Revoke a sender's access."),

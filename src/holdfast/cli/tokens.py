@@ -1,4 +1,7 @@
-"""`holdfast token`: create, list and revoke access tokens. Changes take effect immediately, also in running servers."""
+"""`holdfast token`: access tokens. `holdfast logins`: the logins of browsers, each made with a token.
+
+Changes take effect within a second, also in running servers.
+"""
 
 from typing import Annotated
 
@@ -13,18 +16,22 @@ from holdfast.api.auth.access_token import (
     spell_token,
 )
 from holdfast.api.auth.access_token_sql import add_token, list_tokens, revoke_token
+from holdfast.api.auth.login import Login, LoginEnd
+from holdfast.api.auth.login_sql import end_logins, list_logins
 from holdfast.api.auth.token_binding import make_binding, unconfirmed_text
 from holdfast.audit.actor import acting
 from holdfast.cli.command import Invocation, Runtime, command, command_group, visitor
 from holdfast.cli.output import Output, TextTable, print_warning, when
 from holdfast.inbox.address import check_part
-from holdfast.kernel.ids import TokenId, make_id
+from holdfast.kernel.errors import InvalidInput, LoginNotFound
+from holdfast.kernel.ids import Instant, LoginId, TokenId, make_id
 
 Scopes = Annotated[
     list[Scope],
     typer.Option("--scope", help="A permission; operate includes read, admin includes all; may be repeated."),
 ]
 token = command_group("token", "Manage access tokens for the HTTP API.")
+logins = command_group("logins", "Manage browser logins.")
 
 
 @token.command("new")
@@ -87,12 +94,12 @@ async def new(
         secret = spell_token(runtime.entropy.bits(TOKEN_BITS))
         made = await runtime.db.write(add_token(wanted, hash_token(secret), by=acting()))
     text = f"{secret}\n\nThis is token {made.id}. It is not shown again: store it in a safe place."
-    return Output({**_view(made), "secret": secret}, text)
+    return Output({**_token_view(made), "secret": secret}, text)
 
 
 @token.command("list")
 @command(config=True)
-async def list_(invocation: Invocation) -> Output:
+async def list_all(invocation: Invocation) -> Output:
     """List the tokens, without their secrets.
 
     \b
@@ -119,7 +126,7 @@ async def list_(invocation: Invocation) -> Output:
         for one in found
     )
     headings = ("token", "label", "scopes", "agents", "speaks for", "held by", "made", "expires", "revoked")
-    return Output({"tokens": [_view(one) for one in found]}, TextTable(headings, rows))
+    return Output({"tokens": [_token_view(one) for one in found]}, TextTable(headings, rows))
 
 
 @token.command("revoke")
@@ -136,7 +143,7 @@ async def revoke(
       holdfast token revoke tok_... --yes --json
     """
     gone = await runtime.db.write(revoke_token(TokenId(check_part("token", id)), by=acting()))
-    return Output(_view(gone), f"Token {gone.id} is revoked.")
+    return Output(_token_view(gone), f"Token {gone.id} is revoked.")
 
 
 def _scopes(one: AccessToken) -> list[str]:
@@ -151,7 +158,7 @@ def _speaks_for(one: AccessToken) -> str:
     return ", ".join(words) or ("relay" if binding.relay else "")
 
 
-def _view(one: AccessToken) -> dict[str, object]:
+def _token_view(one: AccessToken) -> dict[str, object]:
     return {
         "token": one.id,
         "label": one.label,
@@ -165,4 +172,80 @@ def _view(one: AccessToken) -> dict[str, object]:
         "made_at": one.made_at,
         "expires_at": one.expires_at,
         "revoked_at": one.revoked_at,
+    }
+
+
+@logins.command("list")
+@visitor(config=True)
+async def list_open(
+    runtime: Runtime, every: Annotated[bool, typer.Option("--all", help="Include logins that have ended.")] = False
+) -> Output:
+    """List the browsers that are logged in, newest first.
+
+    \b
+    Examples:
+      holdfast logins list
+      holdfast logins list --all --json
+    """
+    now = runtime.clock.now()
+    found = [one for one in await runtime.db.read(list_logins()) if every or one.end(now) is None]
+    rows = (
+        (one.id, one.token, when(one.made_at), when(one.seen_at), when(one.ends_at), _state(one, now)) for one in found
+    )
+    table = TextTable(("login", "token", "made", "seen", "ends", "state"), rows)
+    return Output({"logins": [_login_view(one, now) for one in found]}, table)
+
+
+def _question(*, id: str | None, token: str | None, every: bool) -> str:
+    if not every and id is None and token is None:
+        return ""  # the command itself reports what is missing
+    what = f"the login {id[:80]}" if id else f"every login of {token[:80]}" if token else "every login"
+    return f"End {what}?"
+
+
+@logins.command("end")
+@command(config=True, confirm=_question)
+async def end(
+    invocation: Invocation,
+    id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="The id of the login, as `holdfast logins list` shows it.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option("--token", help="End every login of this token; `operator` for the operator's token.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="End every login.")] = False,
+) -> Output:
+    """End one login, the logins of a token, or all. A valid token can log in again.
+
+    \b
+    Examples:
+      holdfast logins end log_...
+      holdfast logins end --token tok_... --yes
+      holdfast logins end --all --yes --json
+    """
+    if [id is not None, token is not None, every].count(True) != 1:
+        raise InvalidInput("name the logins to end by exactly one of these: an id, --token, or --all")
+    one = None if id is None else LoginId(check_part("login", id))
+    of = None if token is None else TokenId(check_part("token", token))
+    async with invocation.visiting() as runtime:
+        ended = await runtime.db.write(end_logins(LoginEnd.OPERATOR, id=one, token=of, by=acting()))
+    if id is not None and not ended:
+        raise LoginNotFound(f"there is no login {id[:80]}, or it has already ended", login=id[:80])
+    return Output({"ended": list(ended)}, f"Ended {len(ended)} {'login' if len(ended) == 1 else 'logins'}.")
+
+
+def _state(one: Login, now: Instant) -> str:
+    over = one.end(now)
+    return "open" if over is None else over.value
+
+
+def _login_view(one: Login, now: Instant) -> dict[str, object]:
+    return {
+        "login": one.id,
+        "token": one.token,
+        "made_at": one.made_at,
+        "seen_at": one.seen_at,
+        "ends_at": one.ends_at,
+        "ended_at": one.ended_at,
+        "state": _state(one, now),
     }
