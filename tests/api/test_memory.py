@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast.cli.commands import app
 from holdfast.kernel.errors import ConfigInvalid, InvalidInput
+from holdfast.kernel.ids import AgentName
 from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, PerSession, Refused
 from holdfast.memory.lane_sql import settle_lanes
+from holdfast.memory.notes_sql import read_memory
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.runtime.runtime import Runtime
@@ -216,7 +218,8 @@ async def test_an_agents_notes_are_kept_shown_and_written_to_its_file(tmp_path):
     async with holdfast.open(tmp_path) as runtime:
         answer = await runtime.ask("home", 'use memory {"action": "add", "content": "Deploys happen on Fridays."}')
         assert "added" in answer
-        assert [one.text for one in (await runtime.memory(subject="home")).entries] == ["Deploys happen on Fridays."]
+        held = await runtime.db.read(read_memory(AgentName("main"), "home"))
+        assert [one.text for one in held.entries] == ["Deploys happen on Fridays."]
         await settled(runtime, "delivered")
         await runtime.ask("home", "/new")
         await runtime.ask("home", "hello")

@@ -12,6 +12,7 @@ from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_service import all_subjects
+from holdfast.memory.notes_sql import read_memory
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AccessPolicy, AgentPolicy, Door
@@ -79,9 +80,8 @@ def words(notes):
 async def held(runtime):
     found = set()
     for subject in await all_subjects(runtime.db, MAIN):
-        found |= {
-            one.text.removeprefix("The word is ").rstrip(".") for one in (await runtime.memory(MAIN, subject)).entries
-        }
+        entries = (await runtime.db.read(read_memory(MAIN, subject))).entries
+        found |= {one.text.removeprefix("The word is ").rstrip(".") for one in entries}
     return found
 
 

@@ -15,6 +15,7 @@ from holdfast.memory.delivery import Delivered
 from holdfast.memory.files.hermes import import_hermes
 from holdfast.memory.notes import MemoryBatch, MemoryOutcome, MemoryUndo, MemoryVerb, NotApplied, NoteChange, Target
 from holdfast.memory.notes_service import all_subjects
+from holdfast.memory.notes_sql import list_memory_operations, read_memory
 
 Shared = Annotated[
     bool, typer.Option("--shared", help="Share the note with everyone who talks to the agent (the default).")
@@ -44,7 +45,7 @@ async def show(runtime: Runtime, agent: AgentName = None, about: About = "") -> 
       holdfast memory show
       holdfast memory show --about ada --json
     """
-    held = await runtime.memory(agent or None, about)
+    held = await runtime.db.read(read_memory(runtime.named(agent or None), about))
     return Output(views.memory_view(held), *views.memory_text(held))
 
 
@@ -145,7 +146,7 @@ async def subjects(runtime: Runtime, agent: AgentName = None) -> Output:
       holdfast memory subjects --json
     """
     name = runtime.named(agent or None)
-    memories = [await runtime.memory(name, subject) for subject in await all_subjects(runtime.db, name)]
+    memories = [await runtime.db.read(read_memory(name, one)) for one in await all_subjects(runtime.db, name)]
     view = {"subjects": [{"about": one.subject, "notes": len(one.entries)} for one in memories]}
     rows = ((one.subject or "(everyone)", len(one.entries)) for one in memories)
     return Output(view, TextTable(("about", "notes"), rows))
@@ -167,7 +168,8 @@ async def history(
       holdfast memory history
       holdfast memory history --json
     """
-    found = await runtime.memory_history(agent or None, about, after=after, limit=limit)
+    name = runtime.named(agent or None)
+    found = await runtime.db.read(list_memory_operations(name, about, after=after, limit=limit))
     return Output({"changes": [views.operation_view(one) for one in found]}, views.history_table(found))
 
 

@@ -33,9 +33,8 @@ from holdfast.memory.forget import ForgetRequest, Forgetting
 from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
 from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.notes import AgentNotes, MemoryBatch, MemoryOperation, MemoryOutcome, stream_of
+from holdfast.memory.notes import MemoryBatch, MemoryOutcome, stream_of
 from holdfast.memory.notes_service import NotesService
-from holdfast.memory.notes_sql import list_memory_operations, read_memory
 from holdfast.memory.notes_view import NoteForReview, Revoked
 from holdfast.memory.provider import Providers
 from holdfast.memory.recall import RecallKey, RecallOutcome, choose, make_query
@@ -431,14 +430,6 @@ class Runtime:
     async def forget_status(self, id: str) -> Forgetting:
         """The state of a forget request. Raises `ForgetNotFound`."""
         return await self.db.read(read_forgetting(ForgetId(check_part("forget id", id))))
-
-    async def memory(self, agent: str | None = None, subject: str = "") -> AgentNotes:
-        return await self.db.read(read_memory(self.named(agent), subject))
-
-    async def memory_history(
-        self, agent: str | None = None, subject: str = "", *, after: int = 0, limit: int = 200
-    ) -> Sequence[MemoryOperation]:
-        return await self.db.read(list_memory_operations(self.named(agent), subject, after=after, limit=limit))
 
     async def apply_memory(self, batch: MemoryBatch) -> MemoryOutcome:
         """Apply all changes of the batch or none; a `MemoryUndo` reverses one operation, at most once.

@@ -16,7 +16,7 @@ from holdfast.api.auth.login_sql import add_login, end_login, end_logins, find_l
 from holdfast.audit.actor import acting
 from holdfast.inbox.attachment_sql import find_attachment, list_attachments, read_attachment
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, LoginId, MessageId, ReplyId, SessionId, TokenId
-from holdfast.memory.notes_sql import list_memory_subjects
+from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects
 from holdfast.outbox.reply_sql import list_replies, read_reply
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression_audit import Audit
@@ -134,7 +134,7 @@ QUESTIONS: Mapping[str, Question] = {
     "login": _login,
     "links": _plain(lambda node: node.access.links()),
     "mailbox": _plain(lambda node: node.db.read(find_mailbox(str(CHATS[0].address)))),
-    "memory history": _plain(lambda node: node.memory_history("fern")),
+    "memory history": _plain(lambda node: node.db.read(list_memory_operations(FERN, "", after=0, limit=200))),
     "notes": _plain(lambda node: node.db.read(list_memory_subjects(FERN))),
     "operations": _plain(lambda node: node.db.read(list_operations())),
     "pairings": _plain(lambda node: node.access.pairs()),
