@@ -32,16 +32,7 @@ from holdfast.inbox.address import Address
 from holdfast.inbox.identity import ChatMove
 from holdfast.inbox.identity_sql import link_principals, move_address, move_chat, unlink_principal
 from holdfast.kernel.errors import HoldfastError, IdentityConflict, StoreUnavailable
-from holdfast.kernel.ids import (
-    AgentName,
-    ApprovalId,
-    DeliveryId,
-    ForgetId,
-    LoginId,
-    OperationId,
-    Principal,
-    TokenId,
-)
+from holdfast.kernel.ids import AgentName, ApprovalId, DeliveryId, ForgetId, LoginId, OperationId, Principal, TokenId
 from holdfast.memory.delivery import DeliveryState
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting

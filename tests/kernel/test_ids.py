@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.ids import ID_ALPHABET, ID_RANDOM_BITS, Instant, make_id
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.ports import ID_ALPHABET, ID_RANDOM_BITS, make_id
 
 instants = st.integers(0, (1 << 45) - 1).map(Instant)
 chances = st.integers(0, (1 << ID_RANDOM_BITS) - 1)

@@ -24,7 +24,8 @@ from holdfast.cli.command import Invocation, Runtime, command, command_group, vi
 from holdfast.cli.output import Output, TextTable, print_warning, when
 from holdfast.inbox.address import check_part
 from holdfast.kernel.errors import InvalidInput, LoginNotFound
-from holdfast.kernel.ids import Instant, LoginId, TokenId, make_id
+from holdfast.kernel.ids import Instant, LoginId, TokenId
+from holdfast.kernel.ports import new_id
 
 Scopes = Annotated[
     list[Scope],
@@ -83,7 +84,7 @@ async def new(
     )
     async with invocation.visiting(make=True, act="token.created") as runtime:
         wanted = AccessToken(
-            id=TokenId(make_id("tok", runtime.clock.now(), runtime.entropy.bits(80))),
+            id=TokenId(new_id(runtime.clock, runtime.entropy, "tok")),
             label=label,
             scopes=scopes,
             agents=frozenset(runtime.named(name) for name in agent or []),

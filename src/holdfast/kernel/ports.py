@@ -1,14 +1,24 @@
 """The ports of the machine: clock, entropy and tasks. No other code reads the time, draws chance or starts a task.
+Ids are made from the first two.
 
 `kernel/machine.py` has the real ones. The simulator supplies its own: it runs threads inline and chooses the next task.
 """
 
+from base64 import b32encode
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from holdfast.kernel.ids import Instant
 
 T = TypeVar("T")
+ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: no i, l, o, u
+ID_TIME_CHARS = 9
+ID_RANDOM_BITS = 80
+_ID_CHARS = ID_TIME_CHARS + ID_RANDOM_BITS // 5
+_ID_BYTES = -(-_ID_CHARS * 5 // 8)
+_PADDING_BITS = _ID_BYTES * 8 - _ID_CHARS * 5
+_TIME_MASK, _RANDOM_MASK = (1 << ID_TIME_CHARS * 5) - 1, (1 << ID_RANDOM_BITS) - 1
+_TO_CROCKFORD = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", ID_ALPHABET.encode())
 
 
 class Clock(Protocol):
@@ -45,3 +55,17 @@ class Tasks(Protocol):
     async def in_thread(self, call: Callable[[], T]) -> T:
         """Run a blocking call off the event loop."""
         ...
+
+
+def new_id(clock: Clock, entropy: Entropy, prefix: str) -> str:
+    return make_id(prefix, clock.now(), entropy.bits(ID_RANDOM_BITS))
+
+
+def make_id(prefix: str, now: Instant, chance: int) -> str:
+    """A sortable id: `prefix_` + time + 80 random bits.
+
+    The caller draws `chance`; only its low 80 bits are used.
+    """
+    value = (int(now) & _TIME_MASK) << ID_RANDOM_BITS | chance & _RANDOM_MASK
+    digits = b32encode((value << _PADDING_BITS).to_bytes(_ID_BYTES, "big"))[:_ID_CHARS]
+    return f"{prefix}_{digits.translate(_TO_CROCKFORD).decode()}"

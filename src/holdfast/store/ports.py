@@ -9,15 +9,14 @@ Rule 3: a caller that stops waiting (a cancelled task) does not learn the outcom
 The simulator builds the same components with its own ports.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
-from holdfast.kernel.ids import make_id
 from holdfast.kernel.notifier import Notifier
-from holdfast.kernel.ports import Clock, Entropy, Tasks
+from holdfast.kernel.ports import Clock, Entropy, Tasks, new_id
 from holdfast.store.script import Call, R
-
-ID_BITS = 80
 
 
 class Database(Protocol):
@@ -60,6 +59,7 @@ class Ports:
     entropy: Entropy
     tasks: Tasks
     notifier: Notifier
+    new_id: Callable[[str], str] = field(init=False)  # called with a prefix
 
-    def new_id(self, prefix: str) -> str:
-        return make_id(prefix, self.clock.now(), self.entropy.bits(ID_BITS))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "new_id", partial(new_id, self.clock, self.entropy))

@@ -13,9 +13,9 @@ from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelSetup, IntakeOutcome
 from holdfast.inbox.chat_message import ChatMessage, conversation_of
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.ids import AgentName, MessageId, ReplyId, make_id
+from holdfast.kernel.ids import AgentName, MessageId, ReplyId
 from holdfast.kernel.machine import SystemClock, SystemEntropy
-from holdfast.kernel.ports import Clock
+from holdfast.kernel.ports import Clock, make_id
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 from holdfast.outbox.post import Post
 from tests.platforms.slack import Bot, FakeSlack

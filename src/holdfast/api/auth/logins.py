@@ -40,8 +40,8 @@ from holdfast.api.auth.login_sql import add_login, end_login, find_login, see_lo
 from holdfast.api.errors import CsrfTokenMissing, LoginEnded, LoginExpired
 from holdfast.audit.actor import acting
 from holdfast.kernel.errors import StoreFull, StoreUnavailable
-from holdfast.kernel.ids import Instant, LoginId, make_id
-from holdfast.kernel.ports import Clock, Entropy
+from holdfast.kernel.ids import Instant, LoginId
+from holdfast.kernel.ports import Clock, Entropy, new_id
 from holdfast.store.ports import Database
 
 CSRF_HEADER = b"x-holdfast-csrf"
@@ -93,7 +93,7 @@ class Logins:
         cookie = spell_cookie(self._entropy.bits(COOKIE_BITS))
         ends_at = Instant(min(now + LASTS_MS, token.expires_at or now + LASTS_MS))
         login = Login(
-            id=LoginId(make_id("log", now, self._entropy.bits(80))),
+            id=LoginId(new_id(self._clock, self._entropy, "log")),
             token=token.id,
             proof=self._proof(cookie, token.id),
             made_at=now,
