@@ -10,7 +10,7 @@ import pytest
 from holdfast.config import parse_config
 from holdfast.kernel.errors import PlainHttpRefused
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.kernel.urls import is_loopback
+from holdfast.kernel.settings_table import is_loopback
 from holdfast.runtime.inspection import Inspector
 from holdfast.tools.mcp.connection import McpConnection
 from holdfast.tools.mcp.server import McpServer

@@ -16,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from holdfast.kernel.errors import ConfigInvalid
-from holdfast.kernel.urls import needs_no_proxy
+from holdfast.kernel.settings_table import needs_no_proxy
 
 CONNECT_S = 10.0
 KEEP_ALIVE_S = 15.0

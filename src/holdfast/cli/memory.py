@@ -10,7 +10,6 @@ from holdfast.cli import memory_views as views
 from holdfast.cli.command import AgentName, Invocation, Limit, Runtime, command, command_group, home_of, visitor
 from holdfast.cli.output import OK, WRONG, Output, TextTable, when
 from holdfast.kernel.errors import InvalidInput, MemoryWriteBlocked
-from holdfast.kernel.ports import new_id
 from holdfast.memory.delivery import Delivered
 from holdfast.memory.files.hermes import import_hermes
 from holdfast.memory.notes import MemoryBatch, MemoryOutcome, MemoryUndo, MemoryVerb, NotApplied, NoteChange, Target
@@ -321,7 +320,7 @@ async def _change(
     change = NoteChange(verb=verb, target=target, text=text, old=entry, version=number)
     act = "memory.changed" if (about if to is None else to) else "memory.shared"
     async with invocation.visiting(make=verb is MemoryVerb.ADD, act=act) as runtime:
-        origin = new_id(runtime.clock, runtime.entropy, "cli")
+        origin = runtime.ports.new_id("cli")
         name = runtime.named(agent or None)
         batch = MemoryBatch(agent=name, subject=about, origin=origin, changes=(change,), by="user")
         return _shown(await (runtime.apply_memory(batch) if to is None else runtime.move_memory(batch, to)))

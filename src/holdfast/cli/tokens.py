@@ -25,7 +25,6 @@ from holdfast.cli.output import Output, TextTable, print_warning, when
 from holdfast.inbox.address import check_part
 from holdfast.kernel.errors import InvalidInput, LoginNotFound
 from holdfast.kernel.ids import Instant, LoginId, TokenId
-from holdfast.kernel.ports import new_id
 
 Scopes = Annotated[
     list[Scope],
@@ -84,7 +83,7 @@ async def new(
     )
     async with invocation.visiting(make=True, act="token.created") as runtime:
         wanted = AccessToken(
-            id=TokenId(new_id(runtime.clock, runtime.entropy, "tok")),
+            id=TokenId(runtime.ports.new_id("tok")),
             label=label,
             scopes=scopes,
             agents=frozenset(runtime.named(name) for name in agent or []),

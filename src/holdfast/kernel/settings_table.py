@@ -1,25 +1,33 @@
-"""Reads a table of holdfast.toml into a struct, and checks its URLs. Pure.
+"""Reads a table of holdfast.toml into a struct, and checks its URLs.
 
 Rule 1: an unknown key is refused with the closest known key, or with all of them; an error names the key, its value and
         the remedy.
 Rule 2: an unknown key that looks like a secret is refused with the settings for secrets. No error shows the value of a
         key that may hold a secret by mistake.
-Rule 3: a URL has no credentials, and is not one of the forbidden addresses of urls.py.
+Rule 3: a URL is http or https, has no credentials, and is no link-local, multicast or cloud metadata address. Only the
+        text is checked; no name is resolved. The operator answers for names that resolve to a forbidden address.
 """
 
 import difflib
+import ipaddress
 import re
 from collections.abc import Mapping
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.kernel.errors import ConfigInvalid, PlainHttpRefused
-from holdfast.kernel.urls import READABLE, fault_of_url, has_credentials, leaks_key, wrong_url
+from holdfast.kernel.errors import ConfigInvalid, PlainHttpRefused, ProviderUrlForbidden
 
 T = TypeVar("T", bound=msgspec.Struct)
 SECRETS = frozenset({"api_key", "key", "token", "secret", "password"})
 SHOWN_CHARS_MAX = 80
+METADATA_HOSTS = frozenset({"metadata", "metadata.google.internal", "metadata.goog", "instance-data"})
+METADATA_ADDRESSES = frozenset({"100.100.100.200", "fd00:ec2::254"})
+FORBIDDEN = "machines answer about themselves there; no service of yours does"
+READABLE = "over plain http the key could be read on its way to another machine"
+_NUMBERS = re.compile(r"(0x[0-9a-f]+|\d+)(\.(0x[0-9a-f]+|\d+)){0,3}")
+_PRINTABLE = re.compile(r"[\x21-\x7e]+\Z")  # valid in a request line
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?\Z", re.DOTALL)
 _MISSING = re.compile(r"required field `(\w+)`")
 _MAY_BE_SECRET = re.compile(r"(\A|_)token(_env|_file)?\Z|secret|password|api_key|env\Z|command")
@@ -47,20 +55,6 @@ def suggestion(text: str, known: tuple[str, ...], what: str) -> str:
     return f"did you mean {near[0]}?" if near else f"the {what} are {', '.join(known)}"
 
 
-def check_url(where: str, url: str, *, key: str, instead: str) -> None:
-    """Check a URL; `instead` names the setting for credentials. Raises `ConfigInvalid` and `ProviderUrlForbidden`."""
-    if has_credentials(url):
-        raise ConfigInvalid(f"{where}: it must hold no user and no password; use {instead}", key=key)
-    if fault := fault_of_url(url):
-        raise wrong_url(where, shown(url), fault, key=key)
-
-
-def check_key_url(where: str, url: str, *, key: str, allowed: bool) -> None:
-    """Raises `PlainHttpRefused` if a key would leave this machine unencrypted and `allowed` is false."""
-    if leaks_key(url) and not allowed:
-        raise PlainHttpRefused(f"{where} is {shown(url)}: {READABLE}", key=key)
-
-
 def _unknown(where: str, key: str, known: tuple[str, ...]) -> ConfigInvalid:
     places = [name for name in known if name in (f"{key}_env", f"{key}_file")]
     if key in SECRETS and not places:
@@ -84,3 +78,80 @@ def _translated(where: str, table: Mapping[str, object], message: str, hints: Ma
     if missing:
         return ConfigInvalid(f"{where}.{missing[1]} is missing; set it", key=missing[1])
     return ConfigInvalid(f"{where}: {what}", key="")
+
+
+# --- URLs ---------------------------------------------------------------------------------------------
+
+
+def check_url(where: str, url: str, *, key: str, instead: str) -> None:
+    """Check a URL; `instead` names the setting for credentials. Raises `ConfigInvalid` and `ProviderUrlForbidden`."""
+    if has_credentials(url):
+        raise ConfigInvalid(f"{where}: it must hold no user and no password; use {instead}", key=key)
+    if fault := fault_of_url(url):
+        raise wrong_url(where, shown(url), fault, key=key)
+
+
+def check_key_url(where: str, url: str, *, key: str, allowed: bool) -> None:
+    """Raises `PlainHttpRefused` if a key would leave this machine unencrypted and `allowed` is false."""
+    if leaks_key(url) and not allowed:
+        raise PlainHttpRefused(f"{where} is {shown(url)}: {READABLE}", key=key)
+
+
+def has_credentials(url: str) -> bool:
+    """Whether a URL contains a user or a password; such a URL is never shown."""
+    return "@" in url.partition("://")[2].partition("/")[0]
+
+
+def fault_of_url(url: str) -> str:
+    """The fault of a URL; empty if there is none."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        return f"it is no address: {error}"
+    if parts.scheme not in ("http", "https") or not host:
+        return "it must start with http:// or https:// and a host"
+    if parts.query or parts.fragment or not _PRINTABLE.match(url):
+        return "it must be a plain address, without ?, # or blanks"
+    if port == 0:
+        return "there is no port 0"
+    if is_forbidden(host):
+        return FORBIDDEN
+    return ""
+
+
+def wrong_url(where: str, shown: str, fault: str, *, key: str) -> ConfigInvalid:
+    """The error for the fault of a URL."""
+    kind = ProviderUrlForbidden if fault == FORBIDDEN else ConfigInvalid
+    return kind(f"{where} is {shown}: {fault}", key=key)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine. A name other than localhost may resolve to any address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def leaks_key(url: str) -> bool:
+    """Whether a key sent to this URL leaves the machine unencrypted."""
+    parts = urlsplit(url)
+    return parts.scheme != "https" and not is_loopback(parts.hostname or "")
+
+
+def needs_no_proxy(url: str) -> bool:
+    """Whether a URL is plain http on this machine. A proxy from the environment would read the requests."""
+    parts = urlsplit(url)
+    return parts.scheme == "http" and is_loopback(parts.hostname or "")
+
+
+def is_forbidden(host: str) -> bool:
+    """Whether a host is forbidden. An IPv4 address as one number, or with hexadecimal or octal parts, always is."""
+    name = host.rstrip(".").lower()
+    try:
+        address = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return name in METADATA_HOSTS or bool(_NUMBERS.fullmatch(name))
+    inner = getattr(address, "ipv4_mapped", None) or address
+    return inner.is_link_local or inner.is_multicast or inner.is_unspecified or str(inner) in METADATA_ADDRESSES

@@ -1,4 +1,11 @@
-"""Details of a vendor's error response: status, request id, the vendor's own code, an extract of the body.
+"""A vendor's answer: what the status of a write proves (D47), and the details of an error response that are kept.
+
+Each adapter has one table of answers, and its error translation uses only that table; docs/reference/answers.md is
+generated from the same rows. A status may come from an intermediary (a proxy, a gateway, a load balancer), which may
+still forward the request. An answer is the server's own only if its body has a shape that no intermediary produces;
+each table defines that shape.
+
+The details are status, request id, the vendor's own code and an extract of the body.
 
 Rule 1: an extract contains no secret and no text of the request. Vendors quote both in their errors, and a forget
         request does not reach the reasons in the store. Of a JSON body only fields that describe the error are read,
@@ -9,8 +16,9 @@ Rule 3: all sizes are bounded, and no response makes this module raise.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from holdfast.kernel.redaction import HIDDEN, redacted
 
@@ -46,6 +54,47 @@ _QUOTED = re.compile(r"\"[^\"]*\"?|'[^']{2,}'|`[^`]*`?|“[^”]*”?|«[^»]*»
 _PLAIN_NAME = re.compile(r"[\"'`“«][A-Za-z0-9-]*[_.:/\d][A-Za-z0-9_.:/-]*[\"'`”»]")  # a field or a model: 'top_p'
 _TAG = re.compile(r"<[^>]*>")
 _WORD = re.compile(r"\w+")
+
+
+class Meaning(Enum):
+    """The conclusion from an answer. The documentation shows the values."""
+
+    # for memory providers
+    REFUSED = "refused"  # not stored, and never will be
+    UNREACHABLE = "unreachable"  # not stored, or storing it twice is harmless; retried
+    SUSPECT = "unreachable, suspect"  # the same, and the content may be the cause
+    UNCERTAIN = "uncertain"  # possibly stored: looked up, and resent only after the quiet period
+    UNCERTAIN_SUSPECT = "uncertain, suspect"
+    # for channels
+    DECLINED = "declined"  # not posted, and never will be
+    NOT_SENT = "not sent"  # not posted; retried
+    DOUBTFUL = "doubtful"  # possibly posted
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One row. `own` restricts it to answers that are provably the server's own, or not; None matches both."""
+
+    statuses: tuple[range, ...]
+    meaning: Meaning
+    says: str  # a sentence for people, without the body or a key
+    own: bool | None = None
+
+    @property
+    def shown(self) -> str:
+        return ", ".join(f"{some[0]} to {some[-1]}" if len(some) > 1 else str(some[0]) for some in self.statuses)
+
+
+def only(*statuses: int) -> tuple[range, ...]:
+    return tuple(range(status, status + 1) for status in statuses)
+
+
+def answer_to(table: Sequence[Answer], status: int, *, own: bool) -> Answer:
+    """The first row that covers the status. Every table ends with rows that cover all statuses."""
+    for row in table:
+        if row.own in (None, own) and any(status in some for some in row.statuses):
+            return row
+    return table[-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from holdfast.kernel.errors import ConfigInvalid, ModelFailed
 from holdfast.kernel.ports import Tasks
-from holdfast.kernel.settings_table import check_key_url
-from holdfast.kernel.urls import fault_of_url, has_credentials, wrong_url
+from holdfast.kernel.settings_table import check_key_url, fault_of_url, has_credentials, wrong_url
 from holdfast.models.fallback import Fallback
 from holdfast.models.lazy_model import LazyModel
 from holdfast.models.practice import PracticeModel

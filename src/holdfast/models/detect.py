@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.kernel.urls import fault_of_url, has_credentials
+from holdfast.kernel.settings_table import fault_of_url, has_credentials
 from holdfast.models.settings import MODEL_NAME, PRACTICE, ModelSettings
 from holdfast.models.vendors import VENDORS
 

@@ -24,7 +24,7 @@ from pydantic_ai.settings import ModelSettings as VendorSettings
 from pydantic_ai.usage import RequestUsage
 
 from holdfast.kernel.errors import ModelFailed
-from holdfast.kernel.urls import needs_no_proxy
+from holdfast.kernel.settings_table import needs_no_proxy
 from holdfast.models.faults import FOREIGN, failed, late, refused, translated
 from holdfast.models.messages import messages_of, parameters_of
 from holdfast.models.prices import price_micros

@@ -10,7 +10,7 @@ from discord.http import Ratelimit
 
 from holdfast.channels.discord.answers import ANSWERS
 from holdfast.channels.discord.channel import SEND_S, TYPING_S
-from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.kernel.vendor_error import Meaning, answer_to
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from tests.channels.discord.kit import post_to, running
 from tests.platforms.discord import Fault

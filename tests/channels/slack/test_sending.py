@@ -12,7 +12,7 @@ from holdfast.channels.slack.web import CALL_S
 from holdfast.kernel.ids import Instant, ReplyId
 from holdfast.kernel.machine import SystemClock
 from holdfast.kernel.ports import make_id
-from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.kernel.vendor_error import Meaning, answer_to
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from tests.channels.slack.kit import channel_of, post_to
 from tests.platforms.slack import Fault

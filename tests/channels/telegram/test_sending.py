@@ -15,7 +15,7 @@ from holdfast.channels.telegram.answers import ANSWERS
 from holdfast.channels.telegram.bot_api import translated
 from holdfast.channels.telegram.wire import BotApiErrorKind
 from holdfast.kernel.errors import ChannelFailed, StoreUnavailable
-from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.kernel.vendor_error import Meaning, answer_to
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from tests.channels.telegram.kit import post, rig
 from tests.platforms.telegram import Drop, Hold, Page, Rate, Refuse

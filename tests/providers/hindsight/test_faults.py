@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.kernel.errors import ProviderFailed
-from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.kernel.vendor_error import Meaning, answer_to
 from holdfast.memory.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
 from holdfast.providers.hindsight import make_hindsight
 from holdfast.providers.hindsight.answers import ANSWERS

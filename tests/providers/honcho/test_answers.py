@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.kernel.vendor_error import Meaning, answer_to
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Outcome, Refused, Uncertain, Unreachable
 from holdfast.memory.lane import UNKNOWN, DispatchPolicy, Package, after_asking
 from holdfast.providers.honcho.answers import ANSWERS

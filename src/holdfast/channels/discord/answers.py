@@ -6,7 +6,7 @@ resolves the doubt. A 429 counts as a refusal from any server: a rate limiter an
 a ban of an hour would otherwise end every reply as doubtful.
 """
 
-from holdfast.kernel.status_table import Answer, Meaning, only
+from holdfast.kernel.vendor_error import Answer, Meaning, only
 
 ANSWERS = (
     Answer(

@@ -15,8 +15,7 @@ import aiohttp
 import discord
 
 from holdfast.channels.discord.answers import ANSWERS
-from holdfast.kernel.status_table import Meaning, answer_to
-from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, vendor_error
+from holdfast.kernel.vendor_error import NO_ANSWER, Meaning, VendorError, answer_to, vendor_error
 from holdfast.outbox.post import Declined, Doubtful, NotSent, SendOutcome, Sent
 
 BLOCKED_WAIT_MS = 60_000  # after an answer of a server in front of the API, or a rejected token

@@ -7,7 +7,7 @@ limiter answers before the request is handled. A post whose outcome is unknown i
 before it is sent again.
 """
 
-from holdfast.kernel.status_table import Answer, Meaning, only
+from holdfast.kernel.vendor_error import Answer, Meaning, only
 
 ANSWERS = (
     Answer(

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from holdfast.channels.slack.message import Json, mapping, mappings, position_of, string, ts_of
 from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
-from holdfast.kernel.ids import ID_TIME_CHARS, ReplyId
-from holdfast.kernel.ports import ID_ALPHABET, ID_RANDOM_BITS
+from holdfast.kernel.ids import ReplyId
+from holdfast.kernel.ports import ID_ALPHABET, ID_RANDOM_BITS, ID_TIME_CHARS
 from holdfast.outbox.post import Post
 
 PAGE = 200

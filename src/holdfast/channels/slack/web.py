@@ -15,8 +15,7 @@ import httpx
 
 from holdfast.channels.http import FAILED, NOT_SENT, HttpConnections, proxy_for
 from holdfast.channels.slack.answers import ANSWERS
-from holdfast.kernel.status_table import Meaning, answer_to
-from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, texts_in, vendor_error
+from holdfast.kernel.vendor_error import NO_ANSWER, Meaning, VendorError, answer_to, texts_in, vendor_error
 
 CALL_S = 30
 ANSWER_BYTES_MAX = 32 * 1024 * 1024

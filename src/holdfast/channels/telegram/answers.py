@@ -4,7 +4,7 @@ Telegram's own refusals are JSON with `"ok": false`, an `error_code` and a `desc
 shows bots no history, so a message whose outcome is unknown is resent once and recorded as a possible duplicate.
 """
 
-from holdfast.kernel.status_table import Answer, Meaning, only
+from holdfast.kernel.vendor_error import Answer, Meaning, only
 
 ANSWERS = (
     Answer(statuses=(range(500, 600),), meaning=Meaning.DOUBTFUL, says="a server or a gateway failed"),

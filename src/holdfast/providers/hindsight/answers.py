@@ -7,7 +7,7 @@ operation id does no new work. A repeated write has the effect of one, so it is 
 erasure does wait for the quiet period (memory/lane.py), as a late write would bring the text back.
 """
 
-from holdfast.kernel.status_table import Answer, Meaning, only
+from holdfast.kernel.vendor_error import Answer, Meaning, only
 
 ANSWERS = (
     Answer(only(400, 409, 422), Meaning.REFUSED, "Hindsight refused the content or the request", own=True),

@@ -26,8 +26,7 @@ from yarl import URL
 
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.ports import Clock
-from holdfast.kernel.status_table import Meaning, answer_to
-from holdfast.kernel.vendor_error import BODY_CHARS_MAX, texts_in, vendor_error
+from holdfast.kernel.vendor_error import BODY_CHARS_MAX, Meaning, answer_to, texts_in, vendor_error
 from holdfast.memory.delivery import Refused, Uncertain, Unreachable
 from holdfast.providers.hindsight.answers import ANSWERS
 from holdfast.providers.hindsight.factory import HindsightSettings

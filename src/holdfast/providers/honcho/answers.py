@@ -11,7 +11,7 @@ provably Honcho's own.
 import re
 from collections.abc import Mapping
 
-from holdfast.kernel.status_table import Answer, Meaning, only
+from holdfast.kernel.vendor_error import Answer, Meaning, only
 
 ABOUT_TOKENS = frozenset(
     {

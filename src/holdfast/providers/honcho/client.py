@@ -20,7 +20,7 @@ from honcho.http.exceptions import HonchoError  # type: ignore[import-untyped]
 from honcho.message import Message  # type: ignore[import-untyped]
 
 from holdfast.kernel.ids import Instant
-from holdfast.kernel.urls import needs_no_proxy
+from holdfast.kernel.settings_table import needs_no_proxy
 from holdfast.memory.delivery import Uncertain, Unreachable
 from holdfast.providers.honcho.factory import HonchoSettings
 from holdfast.providers.honcho.faults import MALFORMED, ErrorResponses, HonchoCallFailed, failed

@@ -16,8 +16,7 @@ import httpx
 from honcho.http import exceptions as sdk  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
-from holdfast.kernel.status_table import Meaning, answer_to
-from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, texts_in, vendor_error
+from holdfast.kernel.vendor_error import NO_ANSWER, Meaning, VendorError, answer_to, texts_in, vendor_error
 from holdfast.memory.delivery import Refused, Uncertain, Unreachable
 from holdfast.providers.honcho.answers import ANSWERS, is_own
 

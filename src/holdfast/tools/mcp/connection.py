@@ -32,7 +32,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 
 from holdfast.kernel.files import make_private_folder
-from holdfast.kernel.urls import needs_no_proxy
+from holdfast.kernel.settings_table import needs_no_proxy
 from holdfast.tools.mcp import launcher
 from holdfast.tools.mcp.confinement import Confine, wrapped
 from holdfast.tools.mcp.settings import McpSettings

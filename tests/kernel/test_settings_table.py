@@ -5,7 +5,7 @@ Rules: control 12.
 
 import pytest
 
-from holdfast.kernel.urls import fault_of_url
+from holdfast.kernel.settings_table import fault_of_url
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "https://memory.example/v3", "http://[::1]:1/"])
