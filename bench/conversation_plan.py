@@ -11,7 +11,8 @@ APPEND = (
     Contestant(
         name="Holdfast",
         target="bench.ours.conversations:Append",
-        does="`record_turn` (one transaction), then `context`: the summary and about fifty entries after it",
+        does="`record_and_read`: one transaction stores the turn and returns a summary and up to a hundred entries "
+        "after it",
     ),
     Contestant(
         name="Hermes SessionDB",

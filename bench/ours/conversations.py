@@ -47,6 +47,17 @@ def said(n: int, principal: str) -> UserSaid | AssistantSaid:
     return UserSaid(text=text, principal=principal) if n % 2 == 0 else AssistantSaid(text=text)
 
 
+def turn_record(session: str, key: str, entries: Sequence[Any], principal: str) -> TurnRecord:
+    return TurnRecord(
+        session=SessionId(session),
+        agent=AGENT,
+        key=key,
+        entries=tuple(entries),
+        principal=Principal(principal),
+        place="bench",
+    )
+
+
 class Holdfast(Conversations):
     """An open runtime, and how it gets a history."""
 
@@ -63,15 +74,7 @@ class Holdfast(Conversations):
         )
 
     async def record(self, session: str, key: str, entries: Sequence[Any], principal: str) -> None:
-        record = TurnRecord(
-            session=SessionId(session),
-            agent=AGENT,
-            key=key,
-            entries=tuple(entries),
-            principal=Principal(principal),
-            place="bench",
-        )
-        await self.runtime.record_turn(record)
+        await self.runtime.record_turn(turn_record(session, key, entries, principal))
 
     async def compress(self, session: str) -> None:
         """Compress older entries, and wait for it."""
@@ -96,7 +99,7 @@ class Holdfast(Conversations):
 
 
 class Append(Holdfast):
-    """`record_turn`, then `context`: a summary of older entries, and the entries after it."""
+    """`record_and_read`: the turn, and the context after it: a summary of older entries, and the entries since."""
 
     def policy(self) -> holdfast.AgentPolicy:
         return holdfast.AgentPolicy(memory={}, thresholds=TAIL_WINDOW)
@@ -116,8 +119,9 @@ class Append(Holdfast):
             await self.runtime.context(SessionId(name))
 
     async def turn(self, name: str, n: int) -> None:
-        await self.record(name, f"r{self.task.repetition}t{n}{name}", SAID, "user")
-        assert (await self.runtime.context(SessionId(name))).entries
+        key = f"r{self.task.repetition}t{n}{name}"
+        _, context = await self.runtime.record_and_read(turn_record(name, key, SAID, "user"))
+        assert context.entries
 
 
 class Answers(Holdfast):

@@ -8,7 +8,7 @@ from holdfast.kernel.ids import AgentName, Instant, SessionId
 from holdfast.turns import context_cache
 from holdfast.turns.context import Context
 from holdfast.turns.context_cache import CONTEXT_BYTES, ContextCache
-from holdfast.turns.context_memo import CHAR_BYTES, ENTRY_BYTES
+from holdfast.turns.context_memo import ENTRY_BYTES
 from holdfast.turns.journal import Entry, Noticed
 
 
@@ -28,7 +28,7 @@ def context(name, entries):
     )
 
 
-SMALL = CONTEXT_BYTES + 3 * (ENTRY_BYTES + CHAR_BYTES)  # a context of three entries
+SMALL = CONTEXT_BYTES + 3 * (ENTRY_BYTES + 1)  # a context of three entries, each of one ASCII character
 
 
 @pytest.fixture

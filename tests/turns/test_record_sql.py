@@ -12,7 +12,10 @@ from holdfast.kernel.errors import InvalidInput, SessionLive, SessionMoved, Sess
 from holdfast.kernel.ids import SessionId
 from holdfast.memory.delivery import CallerDirectory
 from holdfast.sessions.history_sql import read_session
+from holdfast.sessions.session import SessionState
+from holdfast.turns.context_sql import read_context
 from holdfast.turns.record_sql import record_turn
+from tests.support.counting import CountingDatabase
 from tests.support.driver import record
 
 EVERYTHING = "select session, seq, turn from entry order by session, seq"
@@ -125,3 +128,78 @@ async def test_of_concurrent_recorders_that_expect_the_same_sequence_one_wins(dr
     outcomes = await asyncio.gather(*racing, return_exceptions=True)
     assert sum(isinstance(outcome, SessionMoved) for outcome in outcomes) == 7
     assert (await driver.db.read(read_session(SessionId("hermes-1")))).turns == 1
+
+
+# --- the context that comes with a recorded turn -----------------------------------------------------
+
+
+async def recorded_and_read(driver, key, known, **how):
+    """Record a turn; the context that came with it is the one that a reader without a cache gets afterwards."""
+    made = record(key, **how)
+    done = await driver.db.write(record_turn(made, reads=True, known=known))
+    assert done.context == await driver.db.read(read_context(made.session))
+    return done.context
+
+
+async def test_the_context_after_a_recorded_turn_is_the_one_that_a_reader_gets(driver):
+    first = await recorded_and_read(driver, "k1", None)
+    second = await recorded_and_read(driver, "k2", first, text="more")
+    assert [entry.text for entry in second.entries] == ["hello", "re: hello", "more", "re: more"]
+    assert (await driver.db.write(record_turn(record("k3")))).context is None
+
+
+async def test_a_cached_context_grows_by_the_recorded_turn_without_reading_entries(driver):
+    known = await recorded_and_read(driver, "k1", None)
+    counting = CountingDatabase(driver.db)
+    with counting.measured() as counted:
+        done = await counting.write(record_turn(record("k2"), reads=True, known=known))
+    assert done.context is not None
+    assert (done.context.last_seq, counted.statement_count, counted.round_trips) == (4, 5, 2), counted
+    assert not [sql for sql in counted.sql if "from entry" in sql]
+
+
+async def test_a_cached_context_that_another_writer_left_behind_is_not_extended(driver):
+    known = await recorded_and_read(driver, "k1", None)
+    await driver.db.write(record_turn(record("k2", text="from elsewhere")))
+    found = await recorded_and_read(driver, "k3", known, text="last")
+    assert [entry.text for entry in found.entries][2::2] == ["from elsewhere", "last"]
+
+
+async def test_the_context_of_a_repeated_turn_is_the_newest_one(driver):
+    known = await recorded_and_read(driver, "k1", None)
+    await driver.db.write(record_turn(record("k2")))
+    again = await recorded_and_read(driver, "k1", known)
+    assert again.last_seq == 4
+
+
+async def test_a_second_speaker_shows_in_the_context_of_their_first_turn(driver):
+    known = await recorded_and_read(driver, "k1", None)
+    assert not known.several
+    assert (await recorded_and_read(driver, "k2", known, who="bob")).several
+
+
+async def test_a_turn_undone_since_the_context_was_cached_is_not_in_the_next_one(driver):
+    session = await driver.chat("hello")
+    await driver.chat("a mistake")
+    known = await driver.db.read(read_context(session))
+    await driver.command("/undo")
+    await driver.command("/new")
+    found = await recorded_and_read(driver, "k1", known, session=session, text="meanwhile")
+    assert [entry.text for entry in found.entries][-2:] == ["meanwhile", "re: meanwhile"]
+    assert "a mistake" not in [entry.text for entry in found.entries]
+
+
+async def test_a_withdrawal_makes_the_cached_context_unusable(driver):
+    known = await recorded_and_read(driver, "k1", None)
+    await driver.write("insert into withdrawal (agent, n) values ('fern', 1)")
+    await driver.write("update entry set body = :body where seq = 1", body=b'{"v":1,"text":"","principal":"ada"}')
+    found = await recorded_and_read(driver, "k2", known)
+    assert found.entries[0].text == "", "the blanked words are not shown from the cache"
+
+
+async def test_an_ended_session_goes_on_with_the_recorded_turn(driver):
+    session = await driver.chat("hello")
+    known = await driver.db.read(read_context(session))
+    await driver.command("/new")
+    await recorded_and_read(driver, "k1", known, session=session)
+    assert (await driver.db.read(read_session(session))).state is SessionState.OPEN

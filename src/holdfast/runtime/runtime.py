@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Unpack
+from typing import Unpack, cast
 
 from holdfast.audit.action import Act
 from holdfast.audit.action_log import ActionLog
@@ -319,6 +319,14 @@ class Runtime:
     async def record_turn(self, record: TurnRecord) -> Recorded:
         """Record a complete turn of a program that runs its own conversation (D8)."""
         return await self.db.write(record_turn(record))
+
+    async def record_and_read(self, record: TurnRecord) -> tuple[Recorded, Context]:
+        """Record a complete turn, and return the context of its session after it: one transaction for both."""
+        known = self._contexts.get(record.session)
+        recorded = await self.db.write(record_turn(record, reads=True, known=known))
+        context = cast("Context", recorded.context)
+        self._contexts.keep(context)
+        return recorded, context
 
     # --- history
 

@@ -7,7 +7,7 @@ when a message was first sent, when it was acknowledged, and with which outcome.
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from holdfast.testing.armed import Armed
 from holdfast.testing.faults import PlatformFailure
 from holdfast.testing.node import NodeDown, SimNode
 from holdfast.testing.workload import RECORDED_TURNS, Say, mark_of
+from holdfast.turns.context import Context
 from holdfast.turns.journal import AssistantSaid, UserSaid
 from holdfast.turns.turn import Recorded, TurnRecord
 
@@ -188,7 +189,7 @@ class Platform:
 
     async def _record_once(self, turn: RecordedTurn, record: TurnRecord, rng: random.Random) -> None:
         for _ in range(ATTEMPTS_MAX):
-            outcome = await self._try_record(record, rng)
+            outcome = await self._try_record(turn, record, rng)
             if isinstance(outcome, Recorded):
                 if turn.turn not in (None, outcome.turn):
                     turn.wrong.append(f"{turn.key} is turn {turn.turn} and turn {outcome.turn}")
@@ -199,7 +200,9 @@ class Platform:
                 return
             await asyncio.sleep(rng.random() * AGAIN_S_MAX)
 
-    async def _try_record(self, record: TurnRecord, rng: random.Random) -> Recorded | HoldfastError | None:
+    async def _try_record(
+        self, turn: RecordedTurn, record: TurnRecord, rng: random.Random
+    ) -> Recorded | HoldfastError | None:
         found = self._pick(rng)
         if found is None:
             return None
@@ -207,9 +210,13 @@ class Platform:
 
         async def write() -> Recorded | HoldfastError:
             try:
-                return await runtime.record_turn(record)
+                if self._seed % 2:
+                    return await runtime.record_turn(record)
+                recorded, context = await runtime.record_and_read(record)
             except HoldfastError as error:
                 return error
+            turn.wrong.extend(_gaps(context))
+            return recorded
 
         try:
             async with asyncio.timeout(WAIT_S):
@@ -236,3 +243,10 @@ class Platform:
         except (NodeDown, TimeoutError, StoreUnavailable):
             return False
         return True
+
+
+def _gaps(context: Context) -> Iterator[str]:
+    """What is wrong with the context of a recorder's session, in which nothing is ever undone."""
+    found, upto = [entry.seq for entry in context.entries], context.last_seq
+    if found != list(range(context.covers_through + 1, upto + 1)):
+        yield f"the context of {context.session} has the entries {found}, and the session {upto}"

@@ -15,7 +15,7 @@ from holdfast.turns.context import Context
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.policy import AgentPolicy
 
-BYTES_MAX = 96_000_000  # all contexts together, with their rendered messages
+BYTES_MAX = 256_000_000  # all contexts together, with their rendered messages
 EACH_BYTES_MAX = BYTES_MAX // 4  # a larger context is not cached: it would replace those of all other sessions
 CONTEXT_BYTES = 2_000  # a context without its entries
 BRIEFINGS_KEPT = 1_024

@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 
 from holdfast.turns.journal import Entry
 
-ENTRY_BYTES = 600  # an entry, its body and its message, without their texts
-CHAR_BYTES = 2  # between the one byte of Latin and the four of emoji
+ENTRY_BYTES = 500  # an entry, its body and its message, without the text that body and message share
+CHAR_BYTES = 3  # of a text that is not ASCII: between the two bytes of Cyrillic and the four of emoji
 M = TypeVar("M")
 
 
@@ -97,4 +97,4 @@ def _tokens(entries: Sequence[Entry]) -> int:
 
 
 def _bytes(entries: Sequence[Entry]) -> int:
-    return sum(ENTRY_BYTES + CHAR_BYTES * len(entry.text) for entry in entries)
+    return sum(ENTRY_BYTES + len(entry.text) * (1 if entry.text.isascii() else CHAR_BYTES) for entry in entries)

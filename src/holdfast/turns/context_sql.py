@@ -13,15 +13,16 @@ from holdfast.sessions.summary_sql import newest_summary
 from holdfast.store.script import Query, Row, Script, together, verb
 from holdfast.turns.context import Context, ModelMessage
 from holdfast.turns.context_memo import ContextMemo
-from holdfast.turns.journal import Entry, effective
+from holdfast.turns.journal import Entry, Undone, effective
 from holdfast.turns.journal_sql import chain, entries, entry_of, page_query
 
-SESSION = """
-select session.agent, session.last_seq, session.committed_seq, session.undo_count, session.summaries,
-       session.token_ratio, session.open_turn, session.state, mailbox.address,
-       coalesce((select sum(n) from withdrawal where withdrawal.agent in (session.agent, '')), 0), session.several,
-       coalesce(mailbox.shared, 0)
-  from session left join mailbox on mailbox.id = session.mailbox where session.id = :session"""
+CONTEXT_COLUMNS = """
+session.agent, session.last_seq, session.committed_seq, session.undo_count, session.summaries,
+session.token_ratio, session.open_turn, session.state, mailbox.address,
+coalesce((select sum(n) from withdrawal where withdrawal.agent in (session.agent, '')), 0), session.several,
+coalesce(mailbox.shared, 0)"""
+SESSION = f"""
+select {CONTEXT_COLUMNS} from session left join mailbox on mailbox.id = session.mailbox where session.id = :session"""
 
 
 @verb
@@ -42,12 +43,21 @@ def context_of(session: SessionId, known: Context | None, found: Sequence[list[R
     if row is None or row[7] == "deleted":
         raise SessionNotFound(f"there is no session {session}", session=session)
     if known is not None and _grown_only(known, row):
-        return _brought_up_to_date(known, row, found[1])
+        # Only the session itself can have grown; inherited entries cannot.
+        return _brought_up_to_date(known, row, [entry_of(session, one) for one in found[1]])
     links = yield from chain(session)
     summary = yield from newest_summary(links)
     covered = summary.covers_through if summary else 0
     tail = yield from entries(links, after=covered)
     return _context(session, row, summary, tuple(effective(tail)))
+
+
+def context_after(session: SessionId, known: Context | None, row: Row, appended: Sequence[Entry]) -> Script[Context]:
+    """The context of a session to which these entries were just appended. `row` has the CONTEXT_COLUMNS after that."""
+    has_undo = any(isinstance(entry.body, Undone) for entry in appended)
+    if known is not None and not has_undo and known.last_seq + len(appended) == row[1] and _grown_only(known, row):
+        return _brought_up_to_date(known, row, appended)
+    return (yield from context_of(session, None, [[row]]))
 
 
 def _grown_only(known: Context, row: Row) -> bool:
@@ -59,11 +69,9 @@ def _grown_only(known: Context, row: Row) -> bool:
     return unchanged and bool(known.last_seq <= row[1])
 
 
-def _brought_up_to_date(known: Context, row: Row, appended: Sequence[Row]) -> Context:
+def _brought_up_to_date(known: Context, row: Row, fresh: Sequence[Entry]) -> Context:
     tail, memo = known.entries, known.memo
-    if row[1] > known.last_seq:
-        # Only the session itself can have grown; inherited entries cannot.
-        fresh = [entry_of(known.session, one) for one in appended]
+    if fresh:
         tail = (*tail, *fresh)
         known.memo.tokens(known.entries)  # the memo belongs to these entries from here on
         memo = known.memo.extended(fresh, tail)

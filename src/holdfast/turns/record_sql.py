@@ -1,30 +1,35 @@
 """record_turn: a whole turn from a writer without a mailbox, idempotent by its key (D8)."""
 
+from dataclasses import replace
+from typing import NamedTuple
+
 from holdfast.inbox.address import agent_name, check_part
 from holdfast.kernel.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
-from holdfast.kernel.ids import AgentName, SessionId
+from holdfast.kernel.ids import AgentName, Instant, SessionId
 from holdfast.memory.cursor_sql import places_of, schedule
 from holdfast.memory.delivery import NamingInputs, TurnSpan
 from holdfast.sessions.finalisation_sql import reopen
-from holdfast.sessions.session import Purpose
-from holdfast.store.script import Row, Script, one, run, verb
-from holdfast.turns.context import calibrate
+from holdfast.sessions.session import Purpose, SessionState
+from holdfast.store.script import Query, Row, Script, run, together, verb
+from holdfast.turns.context import Context, calibrate
+from holdfast.turns.context_sql import CONTEXT_COLUMNS, context_after, read_context
+from holdfast.turns.journal import Entry, body_tokens
 from holdfast.turns.journal_sql import append
 from holdfast.turns.turn import Recorded, TurnRecord
 
-SESSION = """
-select last_seq, turns, token_ratio, state, purpose, agent, title, parent_id from session
- where id = :session /*lock*/"""
+LOCK = "select id from session where id = :session /*lock*/"
 NEW_SESSION = """
 insert into session (id, agent, mailbox, principal, purpose, parent_id, state, last_seq, committed_seq, turns,
                      summaries, opened_at, active_at, idle_from)
 values (:session, :agent, null, :principal, :purpose, :parent, 'open', 0, 0, 0, 0, :now, :now, :now)
 on conflict (id) do nothing"""
 # Read after the session's row is locked: inside the locking statement, these values would predate the wait.
-KNOWN = """
-select (select n from turn where session = :session and key = :key),
-       (select last_seq from turn where session = :session and key = :key),
-       (select id from mailbox where session_id = :session)"""
+SESSION = f"""
+select turn.n, turn.last_seq, (select id from mailbox where session_id = session.id), session.turns, session.purpose,
+       session.title, session.parent_id, session.principal, cast(:now as int8), {CONTEXT_COLUMNS}
+  from session left join mailbox on mailbox.id = session.mailbox
+       left join turn on turn.session = session.id and turn.key = :key
+ where session.id = :session"""
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq,
                   last_seq, tokens_in, tokens_out, title, places, directory, repo, opened_at, closed_at)
@@ -40,25 +45,63 @@ update session
 RESERVED = ("memory:", "erase:")  # prefixes of streams that are not sessions
 
 
+OF_CONTEXT = 9  # the first of CONTEXT_COLUMNS in a row of SESSION
+
+
+class Found(NamedTuple):
+    """A session in which a turn is recorded."""
+
+    known_n: int | None  # of the turn, if its key was recorded before
+    known_seq: int | None
+    live_in: str | None
+    turns: int
+    purpose: str
+    title: str | None
+    parent: str | None
+    principal: str
+    now: Instant
+    context: Row  # the values of CONTEXT_COLUMNS
+
+
 @verb
-def record_turn(record: TurnRecord) -> Script[Recorded]:
+def record_turn(record: TurnRecord, *, reads: bool = False, known: Context | None = None) -> Script[Recorded]:
+    """Record a turn. With `reads`, the result has the context after it; nothing that was just written is read again.
+
+    `known` is a cached context of the session, which is brought up to date if it is still valid.
+    """
+    recorded, found = yield from _record(record)
+    if not reads:
+        return recorded
+    if found is None:
+        return replace(recorded, context=(yield from read_context(record.session, known)))
+    first_seq = recorded.last_seq - len(record.entries) + 1
+    appended = [
+        Entry(seq=seq, turn=recorded.turn, body=body, tokens=body_tokens(body), at=found.now, session=record.session)
+        for seq, body in enumerate(record.entries, start=first_seq)
+    ]
+    context = yield from context_after(record.session, known, found.context, appended)
+    return replace(recorded, context=context)
+
+
+def _record(record: TurnRecord) -> Script[tuple[Recorded, Found | None]]:
+    """The recorded turn, and its session after it; None if the turn was recorded before."""
     _check(record)
-    last_seq, turns, ratio, _, purpose, _, title, parent = yield from _session(record)
-    policies = record.policies if purpose == Purpose.CONVERSATION.value else ()
-    known = yield from one(KNOWN, session=record.session, key=record.key)
-    known_n, known_seq, live_in = known or (None, None, None)
-    if known_n is not None:
-        return Recorded(record.session, known_n, known_seq, repeated=True)
-    if live_in is not None:
-        raise SessionLive(f"{record.session} is live in mailbox {live_in}", session=record.session)
+    found = yield from _session(record)
+    if found.known_n is not None and found.known_seq is not None:
+        return Recorded(record.session, found.known_n, found.known_seq, repeated=True), None
+    agent, last_seq, _, undos, summaries, ratio, open_turn, state, address, withdrawals, several, shared = found.context
+    if found.live_in is not None:
+        raise SessionLive(f"{record.session} is live in mailbox {found.live_in}", session=record.session)
     if record.expected_seq is not None and record.expected_seq != last_seq:
         raise SessionMoved(
             f"{record.session} is at entry {last_seq}, not {record.expected_seq}", session=record.session
         )
-    yield from reopen(record.session)  # a write to an ended session continues in its next epoch
-    n = turns + 1
+    if state != SessionState.OPEN.value:
+        yield from reopen(record.session)  # a write to an ended session continues in its next epoch
+    n = found.turns + 1
     end = yield from append(record.session, n, last_seq, record.entries)
-    places = places_of(policies, _naming(record, title, parent))
+    policies = record.policies if found.purpose == Purpose.CONVERSATION.value else ()
+    places = places_of(policies, _naming(record, found)) if policies else None
     yield from run(
         NEW_TURN,
         session=record.session,
@@ -70,36 +113,39 @@ def record_turn(record: TurnRecord) -> Script[Recorded]:
         last_seq=end,
         tokens_in=record.usage.tokens_in,
         tokens_out=record.usage.tokens_out,
-        title=title,
+        title=found.title,
         places=places,
         directory=record.where.directory or None,
         repo=record.where.repo or None,
     )
     ratio = calibrate(ratio, record.usage.tokens_in, record.usage.estimated_in)
     yield from run(ADVANCE, session=record.session, n=n, last_seq=end, ratio=ratio, principal=record.principal)
-    newest = TurnSpan(
-        n,
-        last_seq + 1,
-        end,
-        record.place,
-        record.principal,
-        title,
-        places,
-        record.where.directory,
-        record.where.repo,
-    )
-    yield from schedule(record.session, AgentName(record.agent), policies, start=last_seq, newest=newest)
-    return Recorded(record.session, n, end, repeated=False)
+    if policies:
+        newest = TurnSpan(
+            n,
+            last_seq + 1,
+            end,
+            record.place,
+            record.principal,
+            found.title,
+            places,
+            record.where.directory,
+            record.where.repo,
+        )
+        yield from schedule(record.session, AgentName(agent), policies, start=last_seq, newest=newest)
+    several = several if found.principal == record.principal else 1
+    after = (agent, end, end, undos, summaries, ratio, open_turn, state, address, withdrawals, several, shared)
+    return Recorded(record.session, n, end, repeated=False), found._replace(context=after)
 
 
-def _naming(record: TurnRecord, title: str | None, parent: str | None) -> NamingInputs:
+def _naming(record: TurnRecord, found: Found) -> NamingInputs:
     return NamingInputs(
         agent=AgentName(record.agent),
         session=record.session,
         principal=record.principal,
         address=record.place,
-        parent=SessionId(parent) if parent else None,
-        title=title,
+        parent=SessionId(found.parent) if found.parent else None,
+        title=found.title,
         directory=record.where.directory,
         repo=record.where.repo,
     )
@@ -123,10 +169,11 @@ def _check(record: TurnRecord) -> None:
         raise InvalidInput("a turn has at least one entry", session=record.session)
 
 
-def _session(record: TurnRecord) -> Script[Row]:
-    """The locked row of the session; created if it does not exist."""
-    row = yield from one(SESSION, session=record.session)
-    if row is None:
+def _session(record: TurnRecord) -> Script[Found]:
+    """The session, whose row is locked; created if it does not exist."""
+    wanted = {"session": record.session, "key": record.key}
+    _, found = yield from together(Query(LOCK, {"session": record.session}), Query(SESSION, dict(wanted)))
+    if not found:
         yield from run(
             NEW_SESSION,
             session=record.session,
@@ -135,7 +182,8 @@ def _session(record: TurnRecord) -> Script[Row]:
             purpose=record.purpose,
             parent=record.parent,
         )
-        row = yield from one(SESSION, session=record.session)
-    if row is None or row[3] == "deleted" or row[5] != record.agent:
+        _, found = yield from together(Query(LOCK, {"session": record.session}), Query(SESSION, dict(wanted)))
+    row = found[0] if found else None
+    if row is None or row[OF_CONTEXT] != record.agent or row[OF_CONTEXT + 7] == SessionState.DELETED.value:
         raise SessionNotFound(f"{record.agent} has no session {record.session}", session=record.session)
-    return row
+    return Found._make((*row[:OF_CONTEXT], row[OF_CONTEXT:]))

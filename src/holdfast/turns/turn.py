@@ -17,6 +17,7 @@ from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import Instant, MessageId, Principal, ReplyId, SessionId
 from holdfast.memory.delivery import NOWHERE, CallerDirectory, DeliveryPolicy
 from holdfast.turns.approval import Approval, ApprovalAsk
+from holdfast.turns.context import Context
 from holdfast.turns.journal import AnyBody, AssistantSaid, Entry, ToolCall, ToolReturned, ToolStarted
 
 
@@ -204,6 +205,7 @@ class Recorded:
     turn: int
     last_seq: int
     repeated: bool  # the same turn_key was recorded before; this call changed nothing
+    context: Context | None = field(default=None, repr=False)  # after the turn, if the caller asked for it
 
 
 # --- where a resumed turn stands ---------------------------------------------------------------
