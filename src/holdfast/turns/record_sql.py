@@ -48,7 +48,7 @@ RESERVED = ("memory:", "erase:")  # prefixes of streams that are not sessions
 OF_CONTEXT = 9  # the first of CONTEXT_COLUMNS in a row of SESSION
 
 
-class Found(NamedTuple):
+class FoundSession(NamedTuple):
     """A session in which a turn is recorded."""
 
     known_n: int | None  # of the turn, if its key was recorded before
@@ -83,7 +83,7 @@ def record_turn(record: TurnRecord, *, reads: bool = False, known: Context | Non
     return replace(recorded, context=context)
 
 
-def _record(record: TurnRecord) -> Script[tuple[Recorded, Found | None]]:
+def _record(record: TurnRecord) -> Script[tuple[Recorded, FoundSession | None]]:
     """The recorded turn, and its session after it; None if the turn was recorded before."""
     _check(record)
     found = yield from _session(record)
@@ -138,7 +138,7 @@ def _record(record: TurnRecord) -> Script[tuple[Recorded, Found | None]]:
     return Recorded(record.session, n, end, repeated=False), found._replace(context=after)
 
 
-def _naming(record: TurnRecord, found: Found) -> NamingInputs:
+def _naming(record: TurnRecord, found: FoundSession) -> NamingInputs:
     return NamingInputs(
         agent=AgentName(record.agent),
         session=record.session,
@@ -169,7 +169,7 @@ def _check(record: TurnRecord) -> None:
         raise InvalidInput("a turn has at least one entry", session=record.session)
 
 
-def _session(record: TurnRecord) -> Script[Found]:
+def _session(record: TurnRecord) -> Script[FoundSession]:
     """The session, whose row is locked; created if it does not exist."""
     wanted = {"session": record.session, "key": record.key}
     _, found = yield from together(Query(LOCK, {"session": record.session}), Query(SESSION, dict(wanted)))
@@ -186,4 +186,4 @@ def _session(record: TurnRecord) -> Script[Found]:
     row = found[0] if found else None
     if row is None or row[OF_CONTEXT] != record.agent or row[OF_CONTEXT + 7] == SessionState.DELETED.value:
         raise SessionNotFound(f"{record.agent} has no session {record.session}", session=record.session)
-    return Found._make((*row[:OF_CONTEXT], row[OF_CONTEXT:]))
+    return FoundSession._make((*row[:OF_CONTEXT], row[OF_CONTEXT:]))
