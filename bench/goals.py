@@ -69,7 +69,6 @@ ANSWER_RATIO: Mapping[tuple[str, str, str], tuple[float, float]] = {
 ALONE: Sequence[tuple[str, str, str, str, float, float | None, str]] = (
     ("trips", "one chat", OURS, "trips_per_turn", 6, 4, ""),
     ("trips", "one chat", OURS, "trips_per_accept", 2, 1, ""),
-    ("trips", "one chat", OURS, "trips_per_idle_s", 1, None, ""),
     ("recall", "10,000 lines", OURS, "cpu_ms", 3, None, "ms"),
     ("recall", "1,000,000 lines", OURS, "cpu_ms", 6, None, "ms"),
     ("accept", "1,000 a second, 10,000 chats", "holdfast up", "p99_ms", 60, 30, "ms"),
