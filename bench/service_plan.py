@@ -59,9 +59,9 @@ def trips_cell(turns: int) -> Cell:
 SECTION_TRIPS = Section(
     name="trips",
     title="Round trips to PostgreSQL",
-    work="A proxy counts how often Holdfast sends something and waits for the server: per turn without tools and memory "
-    "after its message was accepted, per accepted message of a process that runs no turns, and per idle second. In an "
-    "idle second that is at most one statement, which the tests assert, and the end of its transaction.",
+    work="A proxy counts how often Holdfast sends something and waits for the server: per turn without tools and "
+    "memory after its message was accepted, per accepted message of a process that runs no turns, and per idle second. "
+    "An idle second has at most one statement, which the tests assert, and the end of its transaction.",
     figures=("trips_per_turn", "trips_per_accept", "trips_per_idle_s"),
     cells=(trips_cell(200),),
     quick_cells=(trips_cell(20),),
