@@ -9,8 +9,9 @@ import typer
 from holdfast.cli.command import Invocation, command, home_of
 from holdfast.cli.output import Output
 from holdfast.kernel.errors import InvalidInput
+from holdfast.kernel.machine import SystemEntropy
 from holdfast.store.encryption.marker import read_marker
-from holdfast.store.encryption.source import KeySource
+from holdfast.store.encryption.source import KeySource, write_new_key
 
 KeyFile = Annotated[Path | None, typer.Option("--key-file", help="Read the key from this file.")]
 KeyCommand = Annotated[str | None, typer.Option("--key-command", help="Read the key from the output of this command.")]
@@ -92,10 +93,10 @@ def _source(file: Path | None, command: str | None, keyring: str | None, new: Pa
 
 
 def _change(folder: Path, source: KeySource | None, new: Path | None) -> Output:
-    from holdfast.runtime.app import change_encryption, make_key_file
+    from holdfast.runtime.app import change_encryption
 
     if source is not None and new is not None:
-        make_key_file(Path(source.place))
+        write_new_key(Path(source.place), f"{SystemEntropy().bits(256):064x}")
 
     def progress(name: str, n: int, count: int) -> None:
         print(f"{n} of {count}: {name}", file=sys.stderr, flush=True)

@@ -15,6 +15,7 @@ from holdfast.kernel.errors import HoldfastError, Remedy, StoreBroken, StoreOwne
 from holdfast.kernel.hardening import conceal
 from holdfast.runtime import app
 from holdfast.runtime.runtime import Runtime
+from holdfast.store.location import postgres_address
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Invocation:
     @cached_property
     def folder(self) -> Path:
         if self.data is not None:
-            app.check_folder(self.data)
+            postgres_address(self.data)  # refuses an address
             return home_of(self.data)
         from platformdirs import user_data_path
 

@@ -12,7 +12,7 @@ Rule 3: at most two lines per channel are printed: its first result, and that it
 import asyncio
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ import holdfast
 from holdfast.api.shapes.monitoring import spending_view
 from holdfast.api.shapes.shapes import health_view
 from holdfast.cli.command import Invocation, Json, OnlyAgent, Runtime, command, visitor
-from holdfast.cli.output import OK, WRONG, Output, Part, TextTable, facts, when
+from holdfast.cli.output import OK, WRONG, Output, Part, TextTable, facts, print_json, visible, when
 from holdfast.inbox.address import agent_name
 from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
 from holdfast.store.encryption.databases import library_in_use
@@ -43,12 +43,12 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusFile:
-    def __init__(self, folder: Path, runtime: Runtime, say: Callable[[ChannelStatus | ToolServerStatus], None]) -> None:
+    def __init__(self, folder: Path, runtime: Runtime, *, as_json: bool) -> None:
         self._folder = folder
         self._file = folder / FILE
         self._registry = runtime.channel_registry
         self._runtime = runtime
-        self._say = say
+        self._as_json = as_json
         self._said: dict[tuple[str, str], ConnectionState] = {}
         self._is_due = False
 
@@ -77,7 +77,11 @@ class StatusFile:
         if one.state is not ConnectionState.STARTING and self._said.get(key) not in {ConnectionState.UP, one.state}:
             self._said[key] = one.state
             with suppress(OSError, ValueError):  # the terminal is gone
-                self._say(one)
+                if self._as_json:
+                    event = "mcp" if isinstance(one, ToolServerStatus) else "channel"
+                    print_json({"event": event, **msgspec.to_builtins(one)})
+                else:
+                    print(visible(one.sentence), flush=True)
         if not self._is_due:  # several changes are written together
             self._is_due = True
             asyncio.get_running_loop().call_soon(self.keep)

@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from msgspec import structs
 
@@ -21,12 +20,11 @@ from holdfast.audit.actor import acting
 from holdfast.cli.command import Invocation, Runtime, command
 from holdfast.cli.configuration import explain
 from holdfast.cli.logs import FILE, logging_to, to_file
-from holdfast.cli.output import OK, print_json, print_warning, visible
+from holdfast.cli.output import OK, print_json, print_warning
 from holdfast.cli.status import StatusFile
 from holdfast.cli.terminal import on_signal
 from holdfast.config import HOST, PORT, ServerTable
 from holdfast.config import Config as Settings
-from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.kernel import log
 from holdfast.kernel.errors import ConfigInvalid, HoldfastError, StoreBroken
 from holdfast.kernel.hardening import variables
@@ -127,7 +125,7 @@ async def _serve(invocation: Invocation, listening: ServerTable, *, verbose: boo
             await _load_models(crew.agents)
             life.server, url, code = await _server(runtime, token, listening, folder, limit)
             await runtime.db.write(note_settings(_described(settings, listening), by=acting()))
-            status = StatusFile(folder, runtime, _say_json if as_json else _say)
+            status = StatusFile(folder, runtime, as_json=as_json)
             with on_signal(life.end), closing(status):  # the process may be stopped as soon as it prints `ready`
                 status.keep()  # `holdfast channels` finds the file once the process is ready
                 known = {"url": url, "model": crew.sentence, "agent": runtime.default_agent}
@@ -201,15 +199,6 @@ def _size_of(file: Path) -> int | None:
         return file.stat().st_size
     except OSError:
         return None
-
-
-def _say(one: ChannelStatus | ToolServerStatus) -> None:
-    print(visible(one.sentence), flush=True)
-
-
-def _say_json(one: ChannelStatus | ToolServerStatus) -> None:
-    event = "mcp" if isinstance(one, ToolServerStatus) else "channel"
-    print_json({"event": event, **msgspec.to_builtins(one)})
 
 
 def _announce(folder: Path, token: Token, *, url: str, code: str, model: str, agent: str, as_json: bool) -> None:

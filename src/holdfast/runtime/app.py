@@ -25,7 +25,7 @@ from holdfast.runtime.tool_factory import make_memory, silent_notes, with_server
 from holdfast.store.data_folder import check_owner, make_private
 from holdfast.store.encryption.changing import Changed, change_key
 from holdfast.store.encryption.marker import key_files, key_of
-from holdfast.store.encryption.source import KeySource, write_new_key
+from holdfast.store.encryption.source import KeySource
 from holdfast.store.location import postgres_address
 from holdfast.store.ports import Database, Ports
 from holdfast.store.sqlite.migrate import is_migrated
@@ -214,11 +214,6 @@ def change_encryption(
         lock.release()
 
 
-def make_key_file(path: Path) -> None:
-    """Write a new key for `change_encryption`; an existing file is kept."""
-    write_new_key(path, f"{SystemEntropy().bits(256):064x}")
-
-
 def is_served(data: Path) -> bool:
     """Whether a process runs workers on the folder. The check holds the folder's lock for a moment."""
     check_owner(data)
@@ -251,14 +246,9 @@ def is_store_current(data: Path) -> bool:
     return is_migrated(data / DATABASE, key.of_databases if key is not None else None)
 
 
-def check_folder(path: Path) -> None:
-    """Raise `StorePathInvalid` for an address that was given as a folder."""
-    postgres_address(path)
-
-
 def data_folder(path: Path) -> Path:
     """Return the folder, created with mode 0700 if it is missing. Raises `DataFolderForeign` for another user's."""
-    check_folder(path)
+    postgres_address(path)  # refuses an address
     check_owner(path)
     if path.exists() and not path.is_dir():
         raise StorePathInvalid(f"{path} is a file; a folder is needed", path=str(path))
