@@ -10,7 +10,6 @@ from holdfast.inbox.channel import Ranking
 from holdfast.inbox.channels import ChannelConnection, ChannelRegistry, Channels, Receiver
 from holdfast.inbox.gateway import Gateway
 from holdfast.inbox.router import InboundRouter
-from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Notifier, Topic
 from holdfast.memory.dispatcher import Dispatcher
 from holdfast.memory.forgetter import Forgetter
@@ -76,15 +75,18 @@ def assemble(
             refill=lambda key: refill(ports.db, parts.providers, key, dispatch_policy),
         )
         senders = _senders(parts, channels, send_policy) if channels is not None else ()
-        reaper = Reaper(ports, parts.member, lease_ms=lease_ms, prune=prune_policy)
         supervisor = Supervisor(
             parts.member,
             _worker(parts, turns_max, channels.command_hint if channels is not None else no_hint),
             (
                 parts.compressor,
                 dispatcher,
-                *_upkeep(parts, finish_policy),
-                reaper,
+                Finisher(
+                    ports, agents=parts.agents, member=parts.member, policy=finish_policy, at_once=EXTRACTIONS_AT_ONCE
+                ),
+                EditReader(ports, parts.providers),
+                Forgetter(ports, recaller=parts.recaller, briefing=parts.briefing),
+                Reaper(ports, parts.member, lease_ms=lease_ms, prune=prune_policy),
                 *senders,
                 *receivers,
             ),
@@ -120,16 +122,6 @@ def _parts(ports: Ports, agents: Agents, providers: Providers, notes: NotesServi
 def _announce_notes(notifier: Notifier) -> None:
     for topic in (Topic.DELIVERY, Topic.NOTES):
         notifier.wake(topic)
-
-
-def _upkeep(parts: Parts, policy: FinishPolicy | None) -> tuple[Loop, ...]:
-    """The loops that end epochs, read edited memory files and complete forget requests."""
-    ports = parts.ports
-    return (
-        Finisher(ports, agents=parts.agents, member=parts.member, policy=policy, at_once=EXTRACTIONS_AT_ONCE),
-        EditReader(ports, parts.providers),
-        Forgetter(ports, recaller=parts.recaller, briefing=parts.briefing),
-    )
 
 
 def _receivers(parts: Parts, channels: Channels) -> tuple[Receiver, ...]:
