@@ -2,8 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -74,24 +72,17 @@ async def _accepted(invocation: Invocation, message: dict[str, Any]) -> Output:
     return Output(outcome, *text)
 
 
-@contextmanager
-def _traceable(message: str) -> Iterator[None]:
-    """On Ctrl-C, tell the user how to follow the message, which stays accepted."""
-    try:
-        yield
-    except asyncio.CancelledError:
-        told = f"{message} is accepted and will be answered; `holdfast trace {message}` shows its state."
-        print(told, file=sys.stderr, flush=True)
-        raise
-
-
 async def _answered(invocation: Invocation, message: dict[str, Any]) -> Output:
     async with invocation.serving_or_visiting() as (runtime, is_serving):
         sent = await runtime.send(**message)
-        with _traceable(sent):
+        try:
             trace = await runtime.outcome(sent)
             if trace.released is not None:
                 trace = await runtime.outcome(trace.released)
+        except asyncio.CancelledError:  # Ctrl-C: the message stays accepted
+            told = f"{sent} is accepted and will be answered; `holdfast trace {sent}` shows its state."
+            print(told, file=sys.stderr, flush=True)
+            raise
         if is_serving:  # no other process will deliver it before the next start
             await runtime.remembered(sent, within_ms=REMEMBERED_MS)
     if trace.awaiting is not None:

@@ -68,7 +68,7 @@ class Environment:
 def find_factory(what: str, name: str, key: str, built_in: Mapping[str, BuiltIn], group: str) -> Any:  # noqa: ANN401
     """The factory of that name, untyped; the caller knows its type. Raises `ConfigInvalid`, which names the key."""
     if name in built_in:
-        return _built_in(built_in[name], key)
+        return load_built_in(built_in[name], key)
     found = {point.name: point for point in entry_points(group=group)}
     if name not in found:
         known = ", ".join(sorted({*built_in, *found}))
@@ -80,7 +80,8 @@ def find_factory(what: str, name: str, key: str, built_in: Mapping[str, BuiltIn]
         raise ConfigInvalid(f"{key}: {found[name].value} cannot be loaded ({why})", key=key) from error
 
 
-def _built_in(one: BuiltIn, key: str) -> Any:  # noqa: ANN401
+def load_built_in(one: BuiltIn, key: str) -> Any:  # noqa: ANN401
+    """The factory itself, untyped. Raises `ConfigInvalid` if its dependencies are not installed."""
     try:
         return getattr(import_module(one.module), one.factory)
     except ModuleNotFoundError as error:

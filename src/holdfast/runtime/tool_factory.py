@@ -7,7 +7,6 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 
 from holdfast.inbox.address import is_name
 from holdfast.inbox.agent_chain import described
@@ -18,7 +17,7 @@ from holdfast.memory.notes_service import NotesService
 from holdfast.memory.provider import Providers
 from holdfast.memory.recaller import Recaller
 from holdfast.providers.files.provider import FilesProvider
-from holdfast.runtime.plugins import Environment, make_providers
+from holdfast.runtime.plugins import BuiltIn, Environment, load_built_in, make_providers
 from holdfast.store.ports import Database
 from holdfast.tools import send_message
 from holdfast.tools.mcp.server import Connect, McpServer
@@ -33,6 +32,7 @@ from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.tool import built_in
 
 MEMORY = "memory"
+MCP_CONNECTION = BuiltIn("holdfast.tools.mcp.connection", "McpConnection", "mcp")
 HOMES = "mcp"  # in the data folder: one home folder per MCP program
 BUILT_IN = (MEMORY, RECALL, HISTORY, send_message.NAME)
 
@@ -179,12 +179,7 @@ def _server(
             home=environment.folder / HOMES / f"{agent}.{server}" if settings.user is None else settings.user.home,
             hidden=(environment.folder, *environment.hidden),
         )
-    try:
-        connect: Connect = import_module("holdfast.tools.mcp.connection").McpConnection
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("holdfast"):
-            raise
-        raise ConfigInvalid(f"{key} needs the extra: pip install 'holdfast[mcp]'", key=key) from error
+    connect: Connect = load_built_in(MCP_CONNECTION, key)
     return McpServer(
         agent, settings, connect, clock=environment.clock, entropy=environment.entropy, tasks=environment.tasks
     )
