@@ -159,7 +159,7 @@ class Compressor(Loop):
         _settle(request.begun, begun)
         if isinstance(begun, Busy):
             return Compressed("busy", reason=f"operation {begun.operation} is running")
-        return await self.run_operation(begun, request.agent, focus=request.focus, forced=request.forced)
+        return await self._run_operation(begun, request)
 
     async def _is_worth_it(self, request: CompressionRequest) -> bool:
         """Whether there is anything to compress; an operation that has just ended may have left nothing to cover."""
@@ -206,28 +206,26 @@ class Compressor(Loop):
                 await self._end(begun, Compressed("abandoned", reason="its start was not confirmed"))
             self._unsure.pop(operation, None)
 
-    async def run_operation(
-        self, operation: Operation, agent: AgentName, *, focus: str = "", forced: bool = False
-    ) -> Compressed:
+    async def _run_operation(self, operation: Operation, request: CompressionRequest) -> Compressed:
         """Run a started compression to its end. The log lines of start and end carry the same session and operation."""
         with (
             log.pinned(session=operation.session, operation=operation.id),
             span(
                 COMPRESS,
-                gen_ai_agent_name=agent,
+                gen_ai_agent_name=request.agent,
                 gen_ai_conversation_id=operation.session,
                 holdfast_operation_id=operation.id,
             ) as seen,
         ):
-            result = await self._see_through(operation, agent, focus=focus, forced=forced)
+            result = await self._see_through(operation, request)
             seen.note(holdfast_compress_outcome=result.outcome)
             return result
 
-    async def _see_through(self, operation: Operation, agent: AgentName, *, focus: str, forced: bool) -> Compressed:
+    async def _see_through(self, operation: Operation, request: CompressionRequest) -> Compressed:
         started = self._ports.clock.now()
-        log.info("compress.started", forced=forced)
+        log.info("compress.started", forced=request.forced)
         try:
-            result = await self._attempt(operation, self._agents.get(agent), focus=focus, forced=forced)
+            result = await self._attempt(operation, request)
         except StoreUnavailable as error:  # the summariser did not fail, so no pause follows
             result = Compressed("unavailable", reason=str(error))
         except HoldfastError as error:
@@ -272,13 +270,14 @@ class Compressor(Loop):
 
     # --- summarising
 
-    async def _attempt(self, operation: Operation, agent: Agent, *, focus: str, forced: bool) -> Compressed:
+    async def _attempt(self, operation: Operation, request: CompressionRequest) -> Compressed:
+        agent = self._agents.get(request.agent)
         context = await self._contexts.read(operation.session)
-        cut = self._cut(context, agent, forced=forced)
+        cut = self._cut(context, agent, forced=request.forced)
         if cut is None:
             return Compressed("nothing", reason=NOTHING_TO_COVER)
         try:
-            text = await self._summarise(agent, context, cut, focus)
+            text = await self._summarise(agent, context, cut, request.focus)
         except ModelFailed as error:
             log.error("model.failed", failure=error.__cause__, task="summary", why=str(error), **error.vendor.fields)
             return Compressed("failed", reason=error.reason)
