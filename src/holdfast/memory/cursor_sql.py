@@ -73,7 +73,8 @@ select {UNIT} from delivery
  where stream = :stream and op = 'retain' and through_turn >= :first and from_turn <= :last
    and state <> 'dropped' order by n"""
 LOCK_LANE = "select fence from lane where agent = :agent and provider = :provider and place = :place /*lock*/"
-DROP = "update delivery set state = 'dropped', reason = 'undone', settled_at = :now, payload_hash = null where n = :n"
+DROP = "update delivery set state = 'dropped', reason = :reason, settled_at = :now, payload_hash = null where n = :n"
+UNDONE = "undone"  # the reason of a dropped delivery
 SHORTEN = """
 update delivery
    set through_turn = :through, through_seq = (select last_seq from turn where session = :stream and n = :through)
@@ -340,6 +341,6 @@ def _undo_unit(session: SessionId, unit: DeliveryRow, first: int, last: int) -> 
         )
         yield from add_deliveries([retraction])
     elif unit.from_turn == first:
-        yield from run(DROP, n=unit.n)
+        yield from run(DROP, n=unit.n, reason=UNDONE)
     else:
         yield from run(SHORTEN, n=unit.n, stream=session, through=first - 1)

@@ -165,17 +165,16 @@ def due_units(pending: Sequence[TurnSpan], policy: DeliveryPolicy, *, boundary: 
             runs[-1].append(span)
         else:
             runs.append([span])
-    return tuple(_unit(run) for run in runs)
-
-
-def _unit(run: Sequence[TurnSpan]) -> Unit:
-    return Unit(
-        from_turn=run[0].n,
-        through_turn=run[-1].n,
-        from_seq=run[0].first_seq,
-        through_seq=run[-1].last_seq,
-        place=run[0].place,
-        principal=run[0].principal,
+    return tuple(
+        Unit(
+            from_turn=run[0].n,
+            through_turn=run[-1].n,
+            from_seq=run[0].first_seq,
+            through_seq=run[-1].last_seq,
+            place=run[0].place,
+            principal=run[0].principal,
+        )
+        for run in runs
     )
 
 

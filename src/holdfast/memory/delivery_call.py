@@ -75,7 +75,8 @@ class ProviderDelivery:
         for claim in asked:
             await self._keep([(claim, [await self._ask(claim.packages[0])])])
         if sent and self._ports.clock.now() - taken_at > self._policy.send_within_ms:
-            await self._keep([(claim, [_untried(package) for package in claim.packages]) for claim in sent])
+            # The claim is too old to send, as after a suspended process: its deliveries are scheduled again.
+            await self._keep([(claim, [lane.untried(package) for package in claim.packages]) for claim in sent])
         elif sent:
             await self._keep(await self._send(sent))
 
@@ -255,8 +256,3 @@ class ProviderDelivery:
             }
             log.info("delivery.settled", **fields, **settlement.vendor.fields)
             self._ports.notifier.publish(Event(name="delivery.settled", session=parcel.session, fields=fields))
-
-
-def _untried(package: Package) -> Settlement:
-    """The settlement of a claim that is too old to send, as after a suspended process: scheduled again."""
-    return Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True)

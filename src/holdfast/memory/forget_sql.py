@@ -18,7 +18,7 @@ from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.inbox.identity_sql import linked_principals, withdraw
 from holdfast.kernel.errors import ForgetNotFound, IdempotencyConflict, SessionNotFound
 from holdfast.kernel.ids import AgentName, ForgetId, SessionId
-from holdfast.memory.cursor_sql import LOCK_LANE, STANDING, UNIT, DeliveryRow, add_deliveries
+from holdfast.memory.cursor_sql import DROP, LOCK_LANE, STANDING, UNIT, DeliveryRow, add_deliveries
 from holdfast.memory.forget import ErasurePart, ForgetRequest, Forgetting
 from holdfast.memory.forget_person_sql import FORGOTTEN, Blanked, blank_person, halt_turn, leave_mailbox
 from holdfast.memory.notes import stream_of
@@ -269,7 +269,6 @@ UNITS = f"select {UNIT} from delivery where stream = :stream order by n"
 UNHASH = """
 update delivery set payload_hash = null
  where n = :n and payload_hash is not null and state not in ('sending', 'uncertain')"""
-DROP = "update delivery set state = 'dropped', reason = :reason, settled_at = :now, payload_hash = null where n = :n"
 NEXT_SEQ = "select coalesce(max(from_seq), 0) + 1 from delivery where stream = :stream and provider = :provider"
 NUMBER = """
 select n from delivery where stream = :stream and provider = :provider and from_seq = :seq and op = 'erase'"""

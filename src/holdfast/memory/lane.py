@@ -19,6 +19,7 @@ from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, short
 from holdfast.memory.delivery import (
+    OPEN,
     Delivered,
     DeliveryState,
     Landing,
@@ -248,15 +249,15 @@ def settle_all(
     """
     settled: list[Settlement] = []
     for package, outcome in zip(packages, outcomes, strict=True):
-        if any(_stops(one) for one in settled) and isinstance(outcome, Unreachable):
-            settled.append(Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True))
+        if any(one.state in OPEN for one in settled) and isinstance(outcome, Unreachable):
+            settled.append(untried(package))
         else:
             settled.append(settle(package, outcome, policy, chance, known))
     return settled
 
 
-def _stops(last: Settlement) -> bool:
-    return last.untried or last.state in {DeliveryState.SCHEDULED, DeliveryState.UNCERTAIN}
+def untried(package: Package) -> Settlement:
+    return Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True)
 
 
 def may_pass(parcel: Parcel, waiting: Iterable[Parcel]) -> bool:

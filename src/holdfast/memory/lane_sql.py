@@ -15,7 +15,7 @@ from dataclasses import replace
 from holdfast.kernel.errors import LaneLost
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.memory.cursor_sql import MARK
-from holdfast.memory.delivery import DeliveryState, Op, Parcel
+from holdfast.memory.delivery import OPEN, DeliveryState, Op, Parcel
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, may_pass
 from holdfast.memory.parcel_sql import ITEM, ITEMS, parcel_of, payload_hash
 from holdfast.store.script import Params, Row, Script, claim_name, many, one, plain, rows, run, verb
@@ -277,7 +277,6 @@ update delivery set state = 'retracted'
  where op = 'retain' and state = 'delivered'
    and (stream, provider, from_seq, from_turn) = (
        select stream, provider, from_seq, from_turn from delivery as back where n = :n and back.op like 'retract:%')"""
-FINAL = frozenset({DeliveryState.DELIVERED, DeliveryState.PARKED, DeliveryState.DROPPED})
 
 
 @verb
@@ -340,7 +339,7 @@ def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
         "again": int(settlement.again),
         "untried": int(settlement.untried),
         "doubtful": int(settlement.doubtful),
-        "settled": int(settlement.state in FINAL),
+        "settled": int(settlement.state not in OPEN),
     }
 
 

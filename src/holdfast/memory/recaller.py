@@ -15,7 +15,6 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TypeAlias
 
 from holdfast.inbox.identity_sql import linked_principals
 from holdfast.inbox.mailbox import Claim
@@ -39,7 +38,6 @@ from holdfast.turns.turn import Turn
 PREFETCHED_MAX = 1_024  # keys; the oldest are evicted first
 KIN_MAX = 10_000  # principals whose links are cached
 PREFETCH_WAIT_MS = 30_000
-KinKey: TypeAlias = tuple[AgentName, Principal]  # each agent has a count of link changes of its own
 
 
 @dataclass(slots=True)
@@ -76,7 +74,8 @@ class Recaller:
         self._db = db
         self._prefetched: OrderedDict[RecallKey, _Asked] = OrderedDict()
         self._probes: dict[LaneKey, Task] = {}
-        self._kin: OrderedDict[KinKey, tuple[int, tuple[Principal, ...]]] = OrderedDict()
+        # Each agent has a count of link changes of its own.
+        self._kin: OrderedDict[tuple[AgentName, Principal], tuple[int, tuple[Principal, ...]]] = OrderedDict()
 
     def is_able(self, agent: AgentName, policy: RecallPolicy) -> bool:
         """Whether an agent has a provider to ask."""
@@ -205,15 +204,12 @@ class Recaller:
         if as_of is None or known_as_of != as_of:
             linked = await self._db.read(linked_principals(principal))
             kin = tuple(one for one in linked if one != principal)
-            self._keep_kin(key, as_of, kin)
+            if as_of is not None:
+                self._kin[key] = as_of, kin
+                self._kin.move_to_end(key)
+                while len(self._kin) > KIN_MAX:
+                    self._kin.popitem(last=False)
         return replace(query, kin=kin)
-
-    def _keep_kin(self, key: KinKey, as_of: int | None, kin: tuple[Principal, ...]) -> None:
-        if as_of is not None:
-            self._kin[key] = as_of, kin
-            self._kin.move_to_end(key)
-            while len(self._kin) > KIN_MAX:
-                self._kin.popitem(last=False)
 
 
 async def _recall(name: ProviderName, provider: Provider, query: RecallQuery) -> Sequence[Recollection]:

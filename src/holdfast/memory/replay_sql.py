@@ -5,7 +5,7 @@ from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.kernel.errors import DeliveryNotFound, InvalidInput
 from holdfast.kernel.ids import AgentName, DeliveryId, SessionId
-from holdfast.memory.cursor_sql import BEGIN, DROP, SHORTEN, STANDING, UNIT, add_units, pending_turns
+from holdfast.memory.cursor_sql import BEGIN, DROP, SHORTEN, STANDING, UNDONE, UNIT, add_units, pending_turns
 from holdfast.memory.delivery import DeliveryPolicy, Parcel, due_units
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.lane_sql import HOLD, split_id
@@ -81,7 +81,7 @@ FIND = f"""
 select {UNIT} from delivery
  where stream = :stream and provider = :provider and id = :id"""
 # The first undone turn of a unit.
-UNDONE = """
+FIRST_UNDONE = """
 select min(back.from_turn) from delivery as back, delivery as unit
  where unit.n = :n and unit.op = 'retain' and back.stream = unit.stream and back.provider = unit.provider
    and back.from_seq = unit.from_seq and back.op like 'retract:%'"""
@@ -124,11 +124,11 @@ def _is_undone(n: int, stream: str, first: int) -> Script[bool]:
 
     Their retraction may be settled already, so a replay would restore them for good.
     """
-    undone = yield from one(UNDONE, n=n)
+    undone = yield from one(FIRST_UNDONE, n=n)
     if undone is None or undone[0] is None:
         return False
     if undone[0] > first:
         yield from run(SHORTEN, n=n, stream=stream, through=undone[0] - 1)
         return False
-    yield from run(DROP, n=n)
+    yield from run(DROP, n=n, reason=UNDONE)
     return True
