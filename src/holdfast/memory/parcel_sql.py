@@ -73,20 +73,29 @@ def parcel_of(key: LaneKey, place: str, item: Item) -> Script[Parcel]:
         op=op,
         provider=key.provider,
         place=place,
-        naming=NamingInputs(agent=key.agent, session=SessionId(""), principal=Principal(item.principal)),
+        naming=NamingInputs(
+            agent=key.agent,
+            session=SessionId(item.stream if op in {Op.RETAIN, Op.RETRACT} else ""),
+            principal=Principal(item.speaker or item.principal),
+            address=item.address or "",
+            parent=SessionId(item.parent) if item.parent else None,
+            title=item.title,
+            directory=item.directory or "",
+            repo=item.repo or "",
+        ),
         attempt=item.attempt,
         sent_at=Instant(item.sent_at or 0),
     )
-    if op is Op.REMEMBER:
-        notes = yield from memory_notes(item.stream, item.from_seq, item.through_seq)
-        return replace(parcel, note=notes[0] if notes else None)
-    if op is Op.ERASE:
-        return replace(parcel, erasure=(yield from _erasure(key, place, item)))
-    naming = _naming(key, item)
-    if op is Op.RETAIN:
-        turns = yield from _turns(key.agent, item.stream, item.from_seq, item.through_seq)
-        return replace(parcel, naming=naming, turns=turns)
-    return (yield from _retraction(replace(parcel, naming=naming), item))
+    match op:
+        case Op.RETAIN:
+            return replace(parcel, turns=(yield from _turns(key.agent, item.stream, item.from_seq, item.through_seq)))
+        case Op.RETRACT:
+            return (yield from _retraction(parcel, item))
+        case Op.REMEMBER:
+            notes = yield from memory_notes(item.stream, item.from_seq, item.through_seq)
+            return replace(parcel, note=notes[0] if notes else None)
+        case Op.ERASE:
+            return replace(parcel, erasure=(yield from _erasure(key, place, item)))
 
 
 def _retraction(parcel: Parcel, item: Item) -> Script[Parcel]:
@@ -98,19 +107,6 @@ def _retraction(parcel: Parcel, item: Item) -> Script[Parcel]:
         of=DeliveryId(item.id.rsplit(":retract:", 1)[0]),
         gone=tuple(range(item.from_turn, item.through_turn + 1)),
         turns=tuple(turn for turn in turns if turn.n < item.from_turn),
-    )
-
-
-def _naming(key: LaneKey, item: Item) -> NamingInputs:
-    return NamingInputs(
-        agent=key.agent,
-        session=SessionId(item.stream),
-        principal=Principal(item.speaker or item.principal),
-        address=item.address or "",
-        parent=SessionId(item.parent) if item.parent else None,
-        title=item.title,
-        directory=item.directory or "",
-        repo=item.repo or "",
     )
 
 
