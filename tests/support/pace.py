@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast.channels.account_watermark import EVERY_MS
+from holdfast.channels.receiving import EVERY_MS
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.machine import AsyncTasks, SystemClock
 from tests.support.patience import within

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.channels.account_watermark import AccountWatermark
 from holdfast.channels.agent import AgentChannel
+from holdfast.channels.receiving import AccountWatermark
 from holdfast.inbox import agent_chain, attachment_sql, identity_sql
 from holdfast.inbox.address import Address
 from holdfast.inbox.agent_chain import Chain, TalksTo

@@ -18,7 +18,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.channels.account_watermark import WHOLE, AccountWatermark
+from holdfast.channels.receiving import WHOLE, AccountWatermark
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities, Intake, IntakeOutcome
 from holdfast.inbox.chat_message import Attachment, ChatMessage, hash_of

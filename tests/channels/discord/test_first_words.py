@@ -1,6 +1,6 @@
 """The first message of a conversation is found even when it was sent while the channel was not running."""
 
-from holdfast.channels.account_watermark import LEAST_MS, OVERLAP_MS, WHOLE
+from holdfast.channels.receiving import LEAST_MS, OVERLAP_MS, WHOLE
 from holdfast.kernel.errors import StoreUnavailable
 from tests.channels.discord.kit import running, tasks_of
 from tests.platforms.discord import Fault

@@ -8,9 +8,9 @@ from unittest.mock import Mock
 import discord
 import pytest
 
-from holdfast.channels.account_watermark import WHOLE
 from holdfast.channels.discord.mapping import GuildChannel
 from holdfast.channels.discord.reading import DiscordEvent, DiscordReader
+from holdfast.channels.receiving import WHOLE
 from holdfast.inbox.channel import ChannelSetup
 from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel.errors import EmptyMessage, InvariantBroken, StoreFull, StoreUnavailable

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from holdfast.channels.discord import make_discord
-from holdfast.channels.utf16 import utf16_length
 from holdfast.kernel.errors import ConfigInvalid
+from holdfast.outbox.splitting import utf16_length
 from tests.channels.discord.kit import setup_of
 from tests.platforms.discord import FakeDiscord
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.channels.account_watermark import LEAST_MS, OVERLAP_MS, WHOLE
+from holdfast.channels.receiving import LEAST_MS, OVERLAP_MS, WHOLE
 from holdfast.channels.slack import history
 from holdfast.channels.slack.reading import READS_MAX
 from holdfast.kernel.errors import StoreUnavailable

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.channels.account_watermark import WHOLE
+from holdfast.channels.receiving import WHOLE
 from holdfast.channels.slack import SlackChannel, history, reading
 from holdfast.channels.slack.settings import SlackSettings
 from holdfast.channels.slack.signature import AGE_MS_MAX, SIGNATURE, TIMESTAMP, check_signature

@@ -21,7 +21,6 @@ from holdfast.channels.discord.client import OFFICIAL, DiscordHttpClient
 from holdfast.channels.discord.send_tracker import DiscordRateLimited, SendTracker, answer_of
 from holdfast.channels.discord.session import DiscordSession
 from holdfast.channels.settings import check_url, read_secret
-from holdfast.channels.utf16 import utf16_length
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake
 from holdfast.inbox.chat_message import ChatMessage
@@ -29,6 +28,7 @@ from holdfast.kernel import log
 from holdfast.kernel.errors import ChannelFailed
 from holdfast.kernel.settings_table import read_table
 from holdfast.outbox.post import Declined, NotSent, Post, SendOutcome, Sent
+from holdfast.outbox.splitting import utf16_length
 from holdfast.sessions.command_rights import Rank
 
 SEND_S = 20.0

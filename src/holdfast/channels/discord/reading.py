@@ -8,7 +8,7 @@ Rule 2: a stream that may have missed messages is behind: after every new or res
         fetches the messages after its position, oldest first, and only then takes the queued events. A message taken
         twice is a harmless duplicate.
 Rule 3: positions come from the intake, so a restart resumes where the store was. A stream without a stored position
-        begins at the account's watermark (account_watermark.py), even if no event arrives there; at the first start
+        begins at the account's watermark (channels/receiving.py), even if no event arrives there; at the first start
         ever, with the first message that arrives.
 Rule 4: Discord does not report edits and deletions made during an outage. They are lost, but a fetched message has the
         text of its latest edit.
@@ -23,10 +23,9 @@ from dataclasses import dataclass, field
 import aiohttp
 import discord
 
-from holdfast.channels.account_watermark import AccountWatermark
 from holdfast.channels.discord.mapping import GuildChannel, channel_id_of, snowflake_at
 from holdfast.channels.discord.send_tracker import answer_of
-from holdfast.channels.receive import receive
+from holdfast.channels.receiving import AccountWatermark, receive
 from holdfast.inbox.channel import ChannelSetup, Intake
 from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel import log

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
-from holdfast.channels.cancellation import cancel_all
+from holdfast.channels.receiving import cancel_all
 from holdfast.kernel.ports import Task, Tasks
 
 Job: TypeAlias = Callable[[], Coroutine[Any, Any, None]]

@@ -4,7 +4,7 @@ Rule 1: an event is acknowledged after `Intake.receive` has returned, never befo
 Rule 2: a message that cannot be stored stays at the head of its conversation and is retried without limit. Storing a
         later message first would move the read position past it, and a crash would lose it.
 Rule 3: after every connection, each known conversation is read back from shortly before its position, and new events
-        wait behind that. An unknown conversation is read from the account's watermark (account_watermark.py) on, once
+        wait behind that. An unknown conversation is read from the account's watermark (channels/receiving.py) on, once
         it is listed (history.py) or an event arrives there. At the first start ever, it begins with the first
         event.
 Rule 4: few unknown conversations are read back at once. One that cannot be read now keeps its place until it can.
@@ -19,8 +19,7 @@ from functools import partial
 from itertools import count
 from typing import TypeAlias
 
-from holdfast.channels.account_watermark import AccountWatermark
-from holdfast.channels.receive import receive
+from holdfast.channels.receiving import AccountWatermark, receive
 from holdfast.channels.slack.chat_queue import ChatQueues, Job
 from holdfast.channels.slack.connection import SocketModeConnection
 from holdfast.channels.slack.files import SlackFiles

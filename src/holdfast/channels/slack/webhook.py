@@ -6,7 +6,7 @@ Rule 2: an event that is not durable in time is answered 503, so that Slack call
 Rule 3: every call is answered 503 until the missed messages are queued in front.
 Rule 4: Slack does not report that it could not reach us. Conversations are therefore read back now and then, from the
         positions of the previous time: a later message may have moved a position past a missed one. The first time in a
-        process begins at the account's watermark (account_watermark.py).
+        process begins at the account's watermark (channels/receiving.py).
 """
 
 import json

@@ -18,7 +18,6 @@ from holdfast.channels.telegram.sending import TelegramSender
 from holdfast.channels.telegram.settings import TelegramSettings, read_telegram
 from holdfast.channels.telegram.update_window import UpdateWindow
 from holdfast.channels.telegram.wire import BotAccount, BotApiError, BotApiErrorKind
-from holdfast.channels.utf16 import utf16_length
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
 from holdfast.inbox.chat_message import ChatMessage
@@ -26,6 +25,7 @@ from holdfast.kernel import log
 from holdfast.kernel.errors import BadSignature, ChannelFailed, HoldfastError, InvalidInput
 from holdfast.kernel.json_body import JSON_TYPE, check_json, check_json_type
 from holdfast.outbox.post import NotSent, Post, SendOutcome
+from holdfast.outbox.splitting import utf16_length
 from holdfast.sessions.command_rights import Rank
 
 if TYPE_CHECKING:

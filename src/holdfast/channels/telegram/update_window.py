@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from holdfast.channels.cancellation import cancel_all
+from holdfast.channels.receiving import cancel_all
 from holdfast.channels.telegram.reading import IncomingUpdate
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ports import Task, Tasks

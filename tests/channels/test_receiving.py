@@ -1,6 +1,6 @@
 """The promise: the time up to which an account heard everything is never later than true, and seldom written."""
 
-from holdfast.channels.account_watermark import EVERY_MS, LEAST_MS, OVERLAP_MS, WHOLE, AccountWatermark
+from holdfast.channels.receiving import EVERY_MS, LEAST_MS, OVERLAP_MS, WHOLE, AccountWatermark
 from holdfast.inbox.channel import IntakeOutcome
 from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel.errors import StoreUnavailable

@@ -1,8 +1,8 @@
-"""The time up to which an account has read everything; conversations without a position are read from there on (D2).
+"""What channels share when they receive: handing over a message, ending their tasks, and the watermark of an account.
 
 Missed messages of a conversation are found by its read position. A conversation whose first message was missed has no
 position, so the account keeps a watermark under a key that no conversation has: all messages before that time, in all
-conversations without a position, have been taken.
+conversations without a position, have been taken (D2).
 
 Rule 1: the watermark advances only while the platform is connected and no event or read-back is pending.
 Rule 2: it is written now and then, not with every message. An old watermark costs a request, never a message.
@@ -10,17 +10,42 @@ Rule 3: reading begins well before it: clocks differ, and a dead connection is n
 Rule 4: nothing from before the account's first start is read. The first start is stored with the watermark.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from holdfast.inbox.channel import Intake
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
-from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.ports import Clock, Tasks
+from holdfast.kernel.errors import HoldfastError, Remedy
+from holdfast.kernel.ports import Clock, Task, Tasks
 
 WHOLE = "*"  # the key, in place of a conversation
 EVERY_MS = 60_000
 LEAST_MS = 30_000  # between two writes, however often the channel connects
 OVERLAP_MS = 300_000  # Slack's last retry comes after five minutes; a dead connection is noticed within two
+STEPS_MAX = 100  # of waiting for cancelled tasks
+STEP_MS = 20
+
+
+async def receive(intake: Intake, message: ChatMessage) -> None:
+    """Raises errors that a retry may mend. A message that only its sender could correct is skipped: it would block the
+    messages behind it."""
+    try:
+        await intake.receive(message)
+    except HoldfastError as error:
+        if error.remedy is not Remedy.CORRECT:
+            raise
+        log.warning("channel.skipped", account=message.account, event_id=message.event_id, why=error.code)
+
+
+async def cancel_all(running: Iterable[Task], tasks: Tasks) -> None:
+    """Cancel the tasks and wait until they have ended, at most for two seconds."""
+    cancelled = list(running)
+    for task in cancelled:
+        task.cancel()
+    for _ in range(STEPS_MAX):
+        if all(task.done() for task in cancelled):
+            return
+        await tasks.sleep(STEP_MS)
 
 
 class AccountWatermark:
