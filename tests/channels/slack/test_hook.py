@@ -14,8 +14,7 @@ import pytest
 from holdfast.channels.receiving import WHOLE
 from holdfast.channels.slack import SlackChannel, history, reading
 from holdfast.channels.slack.settings import SlackSettings
-from holdfast.channels.slack.signature import AGE_MS_MAX, SIGNATURE, TIMESTAMP, check_signature
-from holdfast.channels.slack.webhook import READ_BACK_MS
+from holdfast.channels.slack.webhook import AGE_MS_MAX, READ_BACK_MS, SIGNATURE, TIMESTAMP, check_signature
 from holdfast.inbox.channel import WebhookRequest
 from holdfast.kernel.errors import BadSignature, ChannelFailed, InvalidName, StoreUnavailable
 from holdfast.kernel.ids import Instant
