@@ -9,11 +9,10 @@ Rule 4: without a signing secret no HTTP request is read.
 from collections.abc import Mapping
 
 from holdfast.channels.slack.connection import SocketModeConnection
-from holdfast.channels.slack.message import SlackIdentity, string, user_of
+from holdfast.channels.slack.message import SlackIdentity, escaped_length, string, user_of
 from holdfast.channels.slack.posting import delete_post, edit_post, send_post
 from holdfast.channels.slack.reading import NO_POSITIONS, SlackReader
 from holdfast.channels.slack.settings import SlackSettings, read_slack
-from holdfast.channels.slack.text import escaped_length
 from holdfast.channels.slack.users import SlackUsers
 from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
 from holdfast.channels.slack.webhook import SlackWebhook

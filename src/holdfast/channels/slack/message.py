@@ -1,4 +1,5 @@
-"""Translates an event of Slack into a `ChatMessage`. Pure: the reader looks up names and files afterwards.
+"""Translates an event of Slack into a `ChatMessage`, and text into Slack's markup and back. Pure: the reader looks up
+names and files afterwards.
 
 Rule 1: a message's id is its `ts`, which is unique in its channel. The `app_mention` and `message` events of one `ts`
         are one message with the same text.
@@ -6,19 +7,24 @@ Rule 2: a message that starts a thread belongs to its channel; only the replies 
         therefore reads the same before and after its first reply.
 Rule 3: a sender is identified by our own team and their user id, never by a name. The bot's own messages are skipped.
 Rule 4: link previews and reply counts arrive as changes, too; only a change by the author is an edit.
+Rule 5: Slack escapes `&`, `<` and `>` in user input, so a bare `<...>` is always Slack's own markup. Outgoing text is
+        escaped completely, so a model's text can never mention, link or call @channel by accident.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from holdfast.channels.slack.text import mentioned
 from holdfast.inbox.chat_message import ChatMessage, MessageChange
 
 Json: TypeAlias = Mapping[str, Any]  # untrusted: every value is checked before it is used
 
 TEXT_SUBTYPES = frozenset({"", "file_share", "thread_broadcast", "me_message", "bot_message"})
 MICROS = 1_000_000
+_MARK = re.compile(r"<([^<>]*)>")
+_MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^<>]*)?>")
+MENTIONS_MAX = 20  # users whose names are looked up; further ones are shown as ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,3 +147,68 @@ def position_of(ts: str) -> int | None:
 
 def ts_of(position: int) -> str:
     return f"{position // MICROS}.{position % MICROS:06d}"
+
+
+# --- Slack's markup -------------------------------------------------------------------------------
+
+
+def escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def unescape(text: str) -> str:
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def escaped_length(text: str) -> int:
+    """The length as Slack counts it: an ampersand counts five."""
+    return len(escape(text))
+
+
+def mentioned(raw: str) -> tuple[str, ...]:
+    """The ids of the users that the text mentions, each once, in order."""
+    return tuple(dict.fromkeys(_MENTION.findall(raw)))
+
+
+def without_mention(raw: str, bot: str) -> str:
+    """The text without a mention of the bot at its beginning."""
+    found = _MENTION.match(raw.lstrip())
+    if found is None or found[1] != bot:
+        return raw
+    return raw.lstrip()[found.end() :].lstrip(" \t,:")
+
+
+def readable(raw: str, names: Mapping[str, str]) -> str:
+    """The text as Slack displays it. `names` maps the mentioned users' ids to their names, where known."""
+    shown = []
+    end = 0
+    for mark in _MARK.finditer(raw):
+        shown += [unescape(raw[end : mark.start()]), _shown(mark[1], names)]
+        end = mark.end()
+    return "".join([*shown, unescape(raw[end:])])
+
+
+def _shown(mark: str, names: Mapping[str, str]) -> str:
+    target, _, label = (unescape(part) for part in mark.partition("|"))
+    match target[:1]:
+        case "@":
+            return f"@{names.get(target[1:]) or label or target[1:]}"
+        case "#":
+            return f"#{label or target[1:]}"
+        case "!":
+            return _special(target[1:], label)
+        case _:
+            return _link(target, label)
+
+
+def _special(target: str, label: str) -> str:
+    """<!here>, <!subteam^S1|@group>, <!date^1700000000^{date}|14 Nov 2023>."""
+    word, _, rest = target.partition("^")
+    if label:
+        return label
+    return f"@{rest or word}" if word == "subteam" else f"@{word}"
+
+
+def _link(target: str, label: str) -> str:
+    address = target.removeprefix("mailto:")
+    return address if not label or address.endswith(label) else f"{label} ({address})"

@@ -10,8 +10,7 @@ Rule 4: where the search is not allowed (no history scope), the post is sent, on
 """
 
 from holdfast.channels.slack.history import EVENT_TYPE, find_post
-from holdfast.channels.slack.message import string
-from holdfast.channels.slack.text import escape
+from holdfast.channels.slack.message import escape, string
 from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
 from holdfast.inbox.address import Address
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent

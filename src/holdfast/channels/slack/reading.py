@@ -25,16 +25,19 @@ from holdfast.channels.slack.connection import SocketModeConnection
 from holdfast.channels.slack.files import SlackFiles
 from holdfast.channels.slack.history import TYPES, Positions, earlier_of, listed, missed
 from holdfast.channels.slack.message import (
+    MENTIONS_MAX,
     Json,
     SlackIdentity,
     mapping,
     mappings,
+    mentioned,
     read_event,
     read_message,
+    readable,
     string,
     user_of,
+    without_mention,
 )
-from holdfast.channels.slack.text import MENTIONS_MAX, mentioned, readable, without_mention
 from holdfast.channels.slack.users import SlackUsers
 from holdfast.channels.slack.web import SlackFailure, SlackWebApi
 from holdfast.inbox.channel import ChannelSetup, Intake
