@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import cast
 
 from holdfast.channels.slack import SlackChannel
-from holdfast.channels.slack.settings import SlackSettings
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelSetup, IntakeOutcome
 from holdfast.inbox.chat_message import ChatMessage, conversation_of
@@ -118,8 +117,8 @@ def setup_of(
 
 
 def channel_of(slack: FakeSlack, bot: Bot, clock: Clock | None = None) -> SlackChannel:
-    settings = SlackSettings(token=bot.token, app_token=bot.app_token, api_url=slack.api_url)
-    return SlackChannel(replace(setup_of({}), clock=clock or SystemClock()), settings)
+    setup = replace(setup_of({}), clock=clock or SystemClock())
+    return SlackChannel(setup, bot.token, slack.api_url, app_token=bot.app_token)
 
 
 def tasks_of(channel: SlackChannel) -> HastyTasks:

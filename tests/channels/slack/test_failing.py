@@ -7,7 +7,6 @@ import pytest
 
 from holdfast.channels.slack import SlackChannel, connection
 from holdfast.channels.slack.chat_queue import ChatQueues
-from holdfast.channels.slack.settings import SlackSettings
 from holdfast.kernel.errors import ChannelFailed
 from tests.channels.slack.kit import Mailbox, channel_of, running, setup_of, slept
 from tests.platforms.slack import Fault
@@ -26,15 +25,15 @@ async def failure_of(channel):
 
 
 async def test_a_bot_token_that_is_not_taken_ends_the_run(world):
-    settings = SlackSettings(token="xoxb-no", app_token=world.bot.app_token, api_url=world.slack.api_url)
-    sentence = await failure_of(SlackChannel(setup_of({}), settings))
+    channel = SlackChannel(setup_of({}), "xoxb-no", world.slack.api_url, app_token=world.bot.app_token)
+    sentence = await failure_of(channel)
     assert "bot token (invalid_auth)" in sentence
     assert "xoxb-no" not in sentence
 
 
 async def test_an_app_token_that_is_not_taken_ends_the_run(world):
-    settings = SlackSettings(token=world.bot.token, app_token="xapp-no", api_url=world.slack.api_url)
-    sentence = await failure_of(SlackChannel(setup_of({}), settings))
+    channel = SlackChannel(setup_of({}), world.bot.token, world.slack.api_url, app_token="xapp-no")
+    sentence = await failure_of(channel)
     assert "app-level token (invalid_auth)" in sentence
     assert "xapp-no" not in sentence
 

@@ -13,7 +13,6 @@ import pytest
 
 from holdfast.channels.receiving import WHOLE
 from holdfast.channels.slack import SlackChannel, history, reading
-from holdfast.channels.slack.settings import SlackSettings
 from holdfast.channels.slack.webhook import AGE_MS_MAX, READ_BACK_MS, SIGNATURE, TIMESTAMP, check_signature
 from holdfast.inbox.channel import WebhookRequest
 from holdfast.kernel.errors import BadSignature, ChannelFailed, InvalidName, StoreUnavailable
@@ -97,8 +96,8 @@ class Desk:
 @asynccontextmanager
 async def desk_of(world):
     clock = Hands()
-    settings = SlackSettings(token=world.bot.token, signing_secret=SECRET, api_url=world.slack.api_url)
-    channel = SlackChannel(replace(setup_of({}), clock=clock), settings)
+    setup = replace(setup_of({}), clock=clock)
+    channel = SlackChannel(setup, world.bot.token, world.slack.api_url, signing_secret=SECRET)
     try:
         yield Desk(world, channel, clock)
     finally:

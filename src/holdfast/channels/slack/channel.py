@@ -7,21 +7,25 @@ Rule 4: without a signing secret no HTTP request is read.
 """
 
 from collections.abc import Mapping
+from typing import Literal
 
+import msgspec
+
+from holdfast.channels.settings import check_unused, check_url, invalid, read_secret
 from holdfast.channels.slack.connection import SocketModeConnection
 from holdfast.channels.slack.message import SlackIdentity, escaped_length, string, user_of
 from holdfast.channels.slack.posting import delete_post, edit_post, send_post
 from holdfast.channels.slack.reading import NO_POSITIONS, SlackReader
-from holdfast.channels.slack.settings import SlackSettings, read_slack
 from holdfast.channels.slack.users import SlackUsers
 from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
 from holdfast.channels.slack.webhook import SlackWebhook
 from holdfast.inbox.address import Address
-from holdfast.inbox.channel import Channel, ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
+from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
 from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
-from holdfast.kernel.errors import BadSignature, ChannelFailed, HoldfastError
+from holdfast.kernel.errors import BadSignature, ChannelFailed, ConfigInvalid, HoldfastError
 from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.settings_table import read_table
 from holdfast.outbox.post import Post, SendOutcome
 from holdfast.sessions.command_rights import Rank
 
@@ -32,24 +36,87 @@ COMMAND_HINT = "Slack does not pass on messages that begin with a slash: mention
 SOCKET_MODE = "this channel is in socket mode and accepts no HTTP requests"
 RETRY = RetryPolicy(delay_ms_base=200, delay_ms_max=60_000)
 STABLE_MS = 30_000  # a connection that lasted this long is replaced with the shortest delay
+API_URL = "https://slack.com/api"
+HINTS = {"mode": 'it must be "socket" or "http"', "stream": "it must be true or false"}
+SOCKET_ONLY = ("app_token_env", "app_token_file")
+HTTP_ONLY = ("signing_secret_env", "signing_secret_file")
+
+
+class SlackSettings(msgspec.Struct, frozen=True, kw_only=True):
+    token_env: str | None = None  # the bot's token, xoxb-...
+    token_file: str | None = None
+    mode: Literal["socket", "http"] = "socket"  # socket mode needs no public address; in HTTP mode Slack calls Holdfast
+    app_token_env: str | None = None  # socket mode: the app-level token, xapp-...
+    app_token_file: str | None = None
+    signing_secret_env: str | None = None  # HTTP mode: the secret that Slack signs its requests with
+    signing_secret_file: str | None = None
+    api_url: str = API_URL
+    send_key_over_plain_http: bool = False
+    stream: bool = False  # show a reply in the chat while it is generated
+
+
+def make_slack(setup: ChannelSetup) -> "SlackChannel":
+    """Raises `ConfigInvalid`, which never contains a secret; reads the files of secrets, and connects to nothing."""
+    settings = read_table(setup.name, setup.settings, SlackSettings, HINTS)
+    token = read_secret(setup, settings.token_env, settings.token_file)
+    api_url = check_url(setup, settings.api_url, plain_http=settings.send_key_over_plain_http)
+    app_token = signing_secret = ""
+    if settings.mode == "http":
+        signing_secret = _signing_secret(setup, settings)
+        if token.startswith("xapp-"):
+            what = "its value is an app-level token (xapp-...); HTTP mode uses the bot's token (xoxb-...)"
+            invalid(setup, "token", what)
+    else:
+        app_token = _app_token(setup, settings, token)
+    return SlackChannel(
+        setup, token, api_url, app_token=app_token, signing_secret=signing_secret, stream=settings.stream
+    )
+
+
+def _app_token(setup: ChannelSetup, settings: SlackSettings, token: str) -> str:
+    check_unused(setup, settings, HTTP_ONLY, 'it needs mode = "http"; set the mode, or remove the key')
+    app_token = read_secret(setup, settings.app_token_env, settings.app_token_file, name="app_token")
+    if token.startswith("xapp-") or app_token.startswith("xox"):
+        what = "the tokens are swapped: token is the bot's (xoxb-...), app_token the app-level one (xapp-...)"
+        raise ConfigInvalid(f"{setup.name}: {what}", key="app_token")
+    return app_token
+
+
+def _signing_secret(setup: ChannelSetup, settings: SlackSettings) -> str:
+    """HTTP mode without a secret is refused."""
+    check_unused(setup, settings, SOCKET_ONLY, 'it is used in socket mode only; remove it, or set mode = "socket"')
+    secret = read_secret(setup, settings.signing_secret_env, settings.signing_secret_file, name="signing_secret")
+    if secret.startswith(("xox", "xapp-")):
+        what = "its value is a token; the signing secret is on the app's page Basic Information"
+        invalid(setup, "signing_secret", what)
+    return secret
 
 
 class SlackChannel:
     """Implements `Channel`, `Editing`, `Identifiable`, `Ranking`, `WebhookChannel` and `HeadCheckedWebhook`."""
 
-    def __init__(self, setup: ChannelSetup, settings: SlackSettings) -> None:
+    def __init__(
+        self,
+        setup: ChannelSetup,
+        token: str,
+        api_url: str,
+        *,
+        app_token: str = "",  # socket mode
+        signing_secret: str = "",  # HTTP mode
+        stream: bool = False,
+    ) -> None:
         self.capabilities = ChannelCapabilities(
             text_chars_max=TEXT_CHARS_MAX,
             text_length=escaped_length,
             chat_interval_ms=CHAT_INTERVAL_MS,
-            drafts=settings.stream,
+            drafts=stream,
             account_edit_interval_ms=EDIT_INTERVAL_MS,
             command_hint=COMMAND_HINT,
         )
         self._setup = setup
-        self._app_token = settings.app_token or ""
-        self._webhook = SlackWebhook(setup, settings.signing_secret) if settings.signing_secret else None
-        self._web = SlackWebApi(settings.token, settings.api_url)
+        self._app_token = app_token
+        self._webhook = SlackWebhook(setup, signing_secret) if signing_secret else None
+        self._web = SlackWebApi(token, api_url)
         self._users = SlackUsers(self._web, setup.clock)
         self._who = ""
 
@@ -166,8 +233,3 @@ def _failed(which: str, failure: SlackFailure) -> ChannelFailed:
         what = f"Slack does not accept the {which} token ({failure.code}); check the token and the app's scopes"
         return ChannelFailed(f"slack: {what}", code=failure.code, vendor=failure.vendor)
     return ChannelFailed(f"slack: {failure.code}", code=failure.code, vendor=failure.vendor)
-
-
-def make_slack(setup: ChannelSetup) -> Channel:
-    """Raises `ConfigInvalid`; reads the files of secrets, and connects to nothing."""
-    return SlackChannel(setup, read_slack(setup))
