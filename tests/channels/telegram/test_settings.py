@@ -54,8 +54,8 @@ def test_a_wrong_setting_is_named_and_no_secret_is_shown(table, sentence):
 def test_a_token_may_stand_in_a_file_of_its_own(tmp_path):
     (tmp_path / "token").write_text(f"{TOKEN}\n", encoding="utf-8")
     channel = make_telegram(setup({"token_file": "token"}, {}, tmp_path))
-    assert channel._settings.token == TOKEN
-    assert channel._settings.api_url == "https://api.telegram.org"
+    assert channel._token == TOKEN
+    assert channel._api_url == "https://api.telegram.org"
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"\x00\x01", b"x" * 5000])

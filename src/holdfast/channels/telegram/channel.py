@@ -8,14 +8,24 @@ Rule 3: the secret of a webhook call is compared before the body is read. Withou
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from secrets import compare_digest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from holdfast.channels.telegram.receiving import BotConnection, UpdateTaker, keep_webhook, poll, rejected_token
+import msgspec
+
+from holdfast.channels.settings import check_unused, check_url, invalid, read_secret
+from holdfast.channels.telegram.receiving import (
+    BotConnection,
+    UpdateTaker,
+    Webhook,
+    keep_webhook,
+    poll,
+    rejected_token,
+)
 from holdfast.channels.telegram.sending import TelegramSender
-from holdfast.channels.telegram.settings import TelegramSettings, read_telegram
 from holdfast.channels.telegram.update_window import UpdateWindow
 from holdfast.channels.telegram.wire import BotAccount, BotApiError, BotApiErrorKind
 from holdfast.inbox.address import Address
@@ -24,6 +34,7 @@ from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import BadSignature, ChannelFailed, HoldfastError, InvalidInput
 from holdfast.kernel.json_body import JSON_TYPE, check_json, check_json_type
+from holdfast.kernel.settings_table import read_table
 from holdfast.outbox.post import NotSent, Post, SendOutcome
 from holdfast.outbox.splitting import utf16_length
 from holdfast.sessions.command_rights import Rank
@@ -45,12 +56,70 @@ CAPABILITIES = ChannelCapabilities(
     account_edit_interval_ms=50,  # and thirty a second in all
     cumulative=True,
 )
+OFFICIAL = "https://api.telegram.org"
+WEBHOOK_ONLY = ("webhook_url", "webhook_secret_env", "webhook_secret_file")
+HINTS = {
+    "mode": 'it must be "polling" or "webhook"',
+    "poll_s": "it must be a whole number of seconds from 1 to 50",
+    "stream": "it must be true or false",
+}
+_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{1,200}\Z")
+_WEBHOOK_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}\Z")  # the characters that Telegram accepts
+
+
+class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
+    token_env: str | None = None  # the bot's token, from @BotFather
+    token_file: str | None = None
+    mode: Literal["polling", "webhook"] = "polling"  # Holdfast polls Telegram, or Telegram calls Holdfast
+    webhook_url: str | None = None  # the public https address of /v1/hooks/<agent>/<channel>
+    webhook_secret_env: str | None = None  # sent by Telegram with each call, to prove that it is the caller
+    webhook_secret_file: str | None = None
+    api_url: str = OFFICIAL  # a Bot API server
+    send_key_over_plain_http: bool = False
+    poll_s: Annotated[int, msgspec.Meta(ge=1, le=50)] = 30  # how long one poll may wait
+    stream: bool = False  # show a reply in the chat while it is generated
+
+    @property
+    def token_from(self) -> str:
+        """The setting that holds the token, for error messages."""
+        return f"token_env ({self.token_env})" if self.token_env is not None else "token_file"
+
+
+def make_telegram(setup: ChannelSetup) -> "TelegramChannel":
+    """Raises `ConfigInvalid`, which never contains a secret; reads the files of secrets, and connects to nothing."""
+    settings = read_table(setup.name, setup.settings, TelegramSettings, HINTS)
+    token = read_secret(setup, settings.token_env, settings.token_file)
+    if not _TOKEN.match(token):
+        what = f"the value of {settings.token_from} is no bot token; one from @BotFather looks like 123456:ABC-DEF"
+        invalid(setup, "token", what)
+    webhook = _webhook(setup, settings)
+    api_url = check_url(setup, settings.api_url, plain_http=settings.send_key_over_plain_http)
+    return TelegramChannel(setup, settings, token, api_url, webhook)
+
+
+def _webhook(setup: ChannelSetup, settings: TelegramSettings) -> Webhook | None:
+    """None for polling. A webhook without a secret is refused."""
+    if settings.mode == "polling":
+        check_unused(setup, settings, WEBHOOK_ONLY, 'it needs mode = "webhook"; set the mode, or remove the key')
+        return None
+    if not settings.webhook_url:
+        path = f"/v1/hooks/{setup.agent}/{setup.name}"
+        invalid(setup, "webhook_url", f"it is missing; set it to the public https address of {path}")
+    secret = read_secret(setup, settings.webhook_secret_env, settings.webhook_secret_file, name="webhook_secret")
+    if not _WEBHOOK_SECRET.match(secret):
+        invalid(setup, "webhook_secret", "it must have 1 to 256 characters of A-Z, a-z, 0-9, _ and -")
+    return Webhook(url=check_url(setup, settings.webhook_url, key="webhook_url"), secret=secret)
 
 
 class TelegramChannel:
-    def __init__(self, setup: ChannelSetup, settings: TelegramSettings) -> None:
+    def __init__(
+        self, setup: ChannelSetup, settings: TelegramSettings, token: str, api_url: str, webhook: Webhook | None
+    ) -> None:
         self._setup = setup
         self._settings = settings
+        self._token = token
+        self._api_url = api_url
+        self._webhook = webhook
         self.capabilities = replace(CAPABILITIES, drafts=settings.stream)
         self._sender = TelegramSender(setup.clock.now)
         self._loading = asyncio.Lock()
@@ -66,8 +135,8 @@ class TelegramChannel:
         connection = BotConnection(intake, self._setup.tasks, self._setup.entropy, token_from=self._settings.token_from)
         me = self._me = await connection.persist(api.me)
         connection.bot_name = me.username
-        if self._settings.webhook is not None:
-            await keep_webhook(api, connection, self._settings.webhook, self._setup.tasks)
+        if self._webhook is not None:
+            await keep_webhook(api, connection, self._webhook, self._setup.tasks)
         else:
             now, window = self._setup.clock.now, UpdateWindow(self._setup.tasks)
             await poll(api, connection, window, lambda: UpdateTaker(api, me, intake, now), poll_s=self._settings.poll_s)
@@ -88,9 +157,8 @@ class TelegramChannel:
 
     def check_head(self, headers: Mapping[str, str]) -> None:
         """Raises `BadSignature`, and `UnsupportedMediaType` for a content type other than JSON."""
-        webhook = self._settings.webhook
         given = headers.get(SECRET_HEADER, "").encode("utf-8", "surrogateescape")
-        if webhook is None or not compare_digest(given, webhook.secret.encode()):
+        if self._webhook is None or not compare_digest(given, self._webhook.secret.encode()):
             raise BadSignature("the webhook's secret is missing or wrong")
         check_json_type(headers.get("content-type", JSON_TYPE))
 
@@ -184,9 +252,4 @@ class TelegramChannel:
     def _load(self) -> "BotApi":
         from holdfast.channels.telegram.bot_api import BotApi  # noqa: PLC0415 - imports httpx
 
-        return BotApi(self._settings.token, self._settings.api_url)
-
-
-def make_telegram(setup: ChannelSetup) -> TelegramChannel:
-    """Raises `ConfigInvalid`; reads the files of secrets, and connects to nothing."""
-    return TelegramChannel(setup, read_telegram(setup))
+        return BotApi(self._token, self._api_url)

@@ -18,11 +18,10 @@ Rule 9: delays after a failed call grow and are randomised, so that bots that lo
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.channels.telegram.reading import IncomingUpdate, read_update
-from holdfast.channels.telegram.settings import Webhook
 from holdfast.channels.telegram.update_window import UpdateWindow
 from holdfast.channels.telegram.wire import BotAccount, BotApiError, BotApiErrorKind
 from holdfast.inbox.channel import Intake
@@ -188,6 +187,12 @@ def _check_ids(updates: Sequence[IncomingUpdate]) -> None:
     """Updates without ids cannot be acknowledged: they would come again at once, for ever."""
     if updates and all(update.id is None for update in updates):
         raise BotApiError(BotApiErrorKind.BROKEN, "Telegram's updates have no ids")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    url: str
+    secret: str = field(repr=False)
 
 
 async def keep_webhook(api: "BotApi", connection: BotConnection, webhook: Webhook, tasks: Tasks) -> None:
