@@ -21,8 +21,7 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, PerSession, Unreachable
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.recall import RecallQuery, Recollection
-from holdfast.models.extractive_summary import EARLIER, SummaryLines
-from holdfast.models.practice import PracticeModel
+from holdfast.models.practice import EARLIER, PracticeModel, SummaryLines
 from holdfast.sessions import compressor
 from holdfast.turns.context import ModelMessage, summary_request
 from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, ModelTask

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.models.extractive_summary import (
+from holdfast.models.practice import (
     EARLIER,
     LINE_CHARS_MAX,
     NOTHING,
