@@ -30,7 +30,7 @@ from holdfast.cli.up import _announce
 from holdfast.config import HOST, PORT
 from holdfast.kernel.errors import ModelFailed, StoreUnavailable
 from holdfast.kernel.ids import MessageId
-from holdfast.models.lazy_model import LazyModel
+from holdfast.models.choose import LazyModel
 from holdfast.runtime.app import make_agents, open_runtime
 from tests.support.live import GatedModel
 from tests.support.patience import HANGS_S

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.kernel.errors import ModelFailed
 from holdfast.kernel.machine import AsyncTasks, SystemEntropy
-from holdfast.models.fallback import Fallback
+from holdfast.models.choose import Fallback
 from holdfast.turns.model import ModelAnswer, TextDelta
 from holdfast.turns.model_call import ModelCaller, Patience
 from holdfast.turns.policy import TurnPolicy

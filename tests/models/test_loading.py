@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from holdfast.kernel.ids import AgentName
-from holdfast.models.fallback import Fallback
+from holdfast.models.choose import Fallback
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.model import Connected

@@ -7,10 +7,8 @@ import pytest
 from holdfast.kernel.errors import ConfigInvalid, ModelFailed
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.models import vendors
-from holdfast.models.choose import make_models
+from holdfast.models.choose import Fallback, LazyModel, make_models
 from holdfast.models.detect import OLLAMA, ask_ollama, detect_model, first_model, ollama_address
-from holdfast.models.fallback import Fallback
-from holdfast.models.lazy_model import LazyModel
 from holdfast.models.practice import PracticeModel
 from holdfast.models.settings import ModelSettings, parse_settings
 from holdfast.models.vendors import VENDORS

@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from holdfast.kernel.machine import AsyncTasks
-from holdfast.models.choose import make_model
-from holdfast.models.lazy_model import LazyModel
+from holdfast.models.choose import LazyModel, make_model
 from holdfast.models.settings import parse_settings
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import ToolCall

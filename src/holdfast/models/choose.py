@@ -5,20 +5,25 @@ Rule 1: every fault that can be found without a request is an error at the start
 Rule 2: only the libraries of the configured models are imported; the practice model needs none.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from holdfast.kernel import log
 from holdfast.kernel.errors import ConfigInvalid, ModelFailed
 from holdfast.kernel.ports import Tasks
 from holdfast.kernel.settings_table import check_key_url, fault_of_url, has_credentials, wrong_url
-from holdfast.models.fallback import Fallback
-from holdfast.models.lazy_model import LazyModel
 from holdfast.models.practice import PracticeModel
 from holdfast.models.prices import has_price
 from holdfast.models.settings import PRACTICE, ModelSettings, parse_settings
 from holdfast.models.vendors import VENDORS
-from holdfast.turns.model import Model, ModelEvent, ModelRequest
+from holdfast.turns.model import AnswerRestarted, Connected, Model, ModelEvent, ModelRequest, listen
 from holdfast.turns.policy import AgentPolicy
+
+if TYPE_CHECKING:
+    from holdfast.models.pydantic_model import PydanticModel
 
 KEY_BYTES_MAX = 8_192
 
@@ -154,3 +159,104 @@ def _check_prices(settings: ModelSettings, where: str) -> None:
             why = "its price is not known, so a daily spending limit cannot be enforced"
             fix = "set input_usd_per_million and output_usd_per_million, or remove the limit"
             raise ConfigInvalid(f"{where}: {name}: {why}; {fix}", key="input_usd_per_million")
+
+
+# --- models made of models ------------------------------------------------------------------------
+
+
+class Fallback(Connected):
+    """Several models in order: if one fails, the next one is asked. It has the name of the first.
+
+    The next model is asked after a failure that it might not have (`elsewhere`), and not after a refusal. The text
+    streamed by a failed model is void; an `AnswerRestarted` event tells the caller. If all fail, the last failure is
+    raised, final only if all were final. Its wait is the shortest that any of them asks for: one model is enough.
+    """
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self.models = tuple(models)
+        self.name = self.models[0].name
+
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        failures: list[ModelFailed] = []
+        for model in self.models:
+            if failures:
+                yield AnswerRestarted(failures[-1])
+            try:
+                async with aclosing(listen(model, request)) as events:
+                    async for event in events:
+                        yield event
+            except ModelFailed as error:
+                failures.append(error)
+                if not error.context.get("elsewhere", True):
+                    raise
+                if model is not self.models[-1]:
+                    task, why = request.task.value, str(error)
+                    log.warning("model.failed", task=task, model=model.name, why=why, **error.vendor.fields)
+            else:
+                return
+        raise _combined(failures)
+
+    async def load(self) -> None:
+        for model in self.models:
+            if isinstance(model, Connected):
+                await model.load()
+
+    async def close(self) -> None:
+        for model in self.models:
+            if isinstance(model, Connected):
+                await model.close()
+
+
+def _combined(failures: Sequence[ModelFailed]) -> ModelFailed:
+    last = failures[-1]
+    waits = [error.retry_after_ms for error in failures if not error.is_final]
+    last.context.update(final=not waits, retry_after_ms=min(waits, default=0))
+    return last
+
+
+class LazyModel(Connected):
+    """A vendor's model whose libraries are loaded by the first request, or before `holdfast up` says that it is ready.
+
+    pydantic-ai and the vendor's library take a second or more and tens of megabytes, so they are imported in a thread.
+    The settings, the key and the presence of the libraries are checked before.
+    """
+
+    def __init__(self, settings: ModelSettings, key: str | None, tasks: Tasks) -> None:
+        self.name = settings.name
+        self._settings = settings
+        self._key = key
+        self._tasks = tasks
+        self._loading = asyncio.Lock()
+        self._model: PydanticModel | None = None
+
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        model = await self._loaded()
+        async with aclosing(model.ask(request)) as events:
+            async for event in events:
+                yield event
+
+    async def load(self) -> None:
+        """Load the libraries now instead of with the first request."""
+        await self._loaded()
+
+    async def inspect(self) -> str:
+        """Whether the vendor can be reached and accepts the key, without asking for an answer. Raises `ModelFailed`."""
+        return await (await self._loaded()).inspect()
+
+    async def close(self) -> None:
+        """Close the connections. A later request opens new ones."""
+        model, self._model = self._model, None
+        if model is not None:
+            await model.close()
+
+    async def _loaded(self) -> "PydanticModel":
+        async with self._loading:
+            if self._model is None:
+                self._model = await self._tasks.in_thread(self._load)
+            return self._model
+
+    def _load(self) -> "PydanticModel":
+        from holdfast.models.pydantic_model import PydanticModel  # noqa: PLC0415 - heavy, and an extra
+
+        has_price(self._settings)  # loads the price table
+        return PydanticModel.open(self._settings, self._key)

@@ -1,4 +1,4 @@
-"""One vendor's model through pydantic-ai's direct API. lazy_model.py imports this module with the first request.
+"""One vendor's model through pydantic-ai's direct API. `LazyModel` imports this module with the first request.
 
 Rule 1: each step of a stream has a time limit: connecting, the first event, each pause after it. The caller limits the
         whole.

@@ -32,9 +32,8 @@ from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.kernel.ports import Clock, Tasks
 from holdfast.memory.provider import Inspectable, Provider
 from holdfast.memory.visibility import AGENTS
-from holdfast.models.choose import make_models, models_in
+from holdfast.models.choose import LazyModel, make_models, models_in
 from holdfast.models.detect import detect_model
-from holdfast.models.lazy_model import LazyModel
 from holdfast.models.settings import parse_settings
 from holdfast.runtime.plugins import EMBEDDED, Environment, make_channel, make_provider
 from holdfast.runtime.tool_factory import check_talks, silent_notes, wanted_tools
