@@ -11,6 +11,8 @@ from holdfast.kernel.dates import tells_time
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.providers.local import ranking
 from holdfast.providers.local.ranking import (
+    POSITION_BITS,
+    POSITION_MASK,
     SCENE_LINES_MAX,
     TERMS_MAX,
     IndexedLine,
@@ -22,9 +24,7 @@ from holdfast.providers.local.ranking import (
     line_id,
     line_scores,
     names_of,
-    position_of,
     read_question,
-    scene_of,
     scene_scores,
     spread_scores,
     strongest,
@@ -44,7 +44,7 @@ class Talk:
     texts: list[str] = field(default_factory=list)
 
     def say(self, text, *, by="ada", scene=1, at=NOW, address=""):
-        position = 1 + sum(scene_of(line.id) == scene for line in self.lines)
+        position = 1 + sum(line.id >> POSITION_BITS == scene for line in self.lines)
         said = list(words(text))
         cut = stems(said)
         line = IndexedLine(
@@ -66,7 +66,7 @@ class Talk:
         found = {term: [line.id for line in self.lines if f" {term} " in line.stems] for term in question.terms}
         sightings = [TermMatches(question.terms[term], lines, len(lines)) for term, lines in found.items()]
         worth = line_scores(self.lines, question, {term: len(some) for term, some in found.items()}, len(self.lines))
-        places = {scene_of(line.id) for line in self.lines}
+        places = {line.id >> POSITION_BITS for line in self.lines}
         scenes = scene_scores(sightings, len(places), places)
         spots = spread_scores(self.lines, worth)
         scores = with_scenes({line.id: spots.get(line.id, 0.0) for line in self.lines}, scenes)
@@ -96,7 +96,7 @@ def test_an_answer_without_the_words_of_its_question_is_found_through_it():
 
 def test_worth_stays_inside_its_scene():
     spots = spread_scores([trace(1, position=1), trace(1, position=64)], {at(1, 1): 2.0, at(1, 64): 2.0})
-    assert {scene_of(line) for line in spots} == {1}
+    assert {line >> POSITION_BITS for line in spots} == {1}
     assert spots[at(1, 2)] > spots[at(1, 3)] > 0
 
 
@@ -276,5 +276,5 @@ def test_a_line_is_likely_for_its_scene_too(monkeypatch):
 
 @given(st.integers(1, 2**25 - 1), st.integers(1, SCENE_LINES_MAX))
 def test_the_number_of_a_line_tells_its_scene_and_position(scene, position):
-    assert (scene_of(line_id(scene, position)), position_of(line_id(scene, position))) == (scene, position)
+    assert (line_id(scene, position) >> POSITION_BITS, line_id(scene, position) & POSITION_MASK) == (scene, position)
     assert line_id(scene, position) + max(Weights().around) < line_id(scene + 1, 1) + min(Weights().around)

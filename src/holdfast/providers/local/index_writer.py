@@ -9,7 +9,7 @@ Rule 4: a new line is only stored. Its postings are written together with those 
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import apsw
 
@@ -18,12 +18,13 @@ from holdfast.memory.delivery import Delivered, Erasure, MemoryNote, Op, Outcome
 from holdfast.memory.visibility import is_group, person_scope
 from holdfast.providers.local import postings
 from holdfast.providers.local.postings import IndexScope, LineScopes
-from holdfast.providers.local.ranking import SCENE_LINES_MAX, forget_lines, line_id, position_of, scene_of
+from holdfast.providers.local.ranking import POSITION_BITS, POSITION_MASK, SCENE_LINES_MAX, forget_lines, line_id
 from holdfast.providers.local.tokenizer import stems, words
 
 SCENE_GAP_MS = 6 * 3_600_000  # a pause of this length ends a scene
 FRESH_MAX = 128  # lines without postings
 INDEXED_AT_ONCE = 2_000  # lines whose postings are in memory together
+Row: TypeAlias = dict[str, str | int]
 _NOTE = "\n"  # prefix of the scope in the unit of a note: no principal contains a line end
 
 _INSERT = """
@@ -32,6 +33,7 @@ insert into line (id, delivery, seq, kind, agent, session, address, in_group, pr
 values (:id, :delivery, :seq, :kind, :agent, :session, :address, :in_group, :principal, :speaker, :target, :turn,
         :at, :size, :asks, :dated, :stems)
 """
+_ABSENT: Row = {"address": "", "in_group": False, "speaker": "", "target": "", "turn": 0}  # of a note
 _STORED = "id, kind, agent, session, address, in_group, principal, stems"
 _FRESH = f"select {_STORED} from fresh join line using (id) order by id limit ?"  # noqa: S608 - our own constants
 
@@ -51,12 +53,7 @@ class StoredLine(NamedTuple):
     @property
     def scopes(self) -> LineScopes:
         return postings.line_scopes(
-            kind=self.kind,
-            agent=self.agent,
-            session=self.session,
-            address=self.address,
-            in_group=bool(self.in_group),
-            principal=self.principal,
+            self.kind, self.agent, self.session, self.address, self.principal, in_group=bool(self.in_group)
         )
 
 
@@ -121,40 +118,31 @@ def _retain(db: apsw.Connection, parcel: Parcel) -> None:
     inputs = parcel.naming
     newest = "select id, at from line where session = ? and kind = 'said' order by id desc limit 1"
     last, last_at = next(db.execute(newest, (inputs.session,)), (0, 0))
-    in_group = is_group(inputs.address)
+    shared: Row = {"kind": "said", "address": inputs.address, "principal": inputs.principal}
+    shared["in_group"] = is_group(inputs.address)
     for turn in parcel.turns:
         for line in turn.lines:
             last, last_at = _place(db, last, line.at - last_at), line.at
-            row: dict[str, str | int] = {
-                "id": last,
-                "seq": line.seq,
-                "kind": "said",
-                "address": inputs.address,
-                "in_group": in_group,
-                "principal": inputs.principal,
-                "speaker": line.speaker,
-                "target": "",
-                "turn": turn.n,
-                "at": line.at,
-            }
-            _insert(db, parcel, row, line.text)
+            row: Row = {"id": last, "seq": line.seq, "speaker": line.speaker, "turn": turn.n, "at": line.at}
+            _insert(db, parcel, shared | row, line.text)
             db.execute("insert or ignore into voice values (?, ?, ?)", (inputs.agent, inputs.address, line.speaker))
 
 
 def _place(db: apsw.Connection, last: int, pause_ms: int) -> int:
     """The number of a session's next line: in the scene of the last one, or in a new scene."""
-    if last and pause_ms <= SCENE_GAP_MS and position_of(last) < SCENE_LINES_MAX:
+    if last and pause_ms <= SCENE_GAP_MS and last & POSITION_MASK < SCENE_LINES_MAX:
         return last + 1
     (newest,) = next(db.execute("select coalesce(max(id), 0) from line"))
-    return line_id(scene_of(newest) + 1, 1)
+    return line_id((newest >> POSITION_BITS) + 1, 1)
 
 
-def _insert(db: apsw.Connection, parcel: Parcel, row: dict[str, str | int], text: str) -> None:
+def _insert(db: apsw.Connection, parcel: Parcel, row: Row, text: str) -> None:
     said = list(words(text))
     cut = stems(said)
     db.execute(
         _INSERT,
         {
+            **_ABSENT,
             **row,
             "delivery": parcel.id,
             "agent": parcel.naming.agent,
@@ -180,19 +168,8 @@ def _remember(db: apsw.Connection, parcel: Parcel, note: MemoryNote) -> None:
         delete_lines(db, where, (parcel.naming.agent, note.old_scope, note.target, encode(note.old_text)))
     if note.op == "remove":
         return
-    row: dict[str, str | int] = {
-        "id": _place(db, 0, 0),
-        "seq": note.seq,
-        "kind": "note",
-        "address": "",
-        "in_group": False,
-        "principal": note.scope,
-        "speaker": "",
-        "target": note.target,
-        "turn": 0,
-        "at": note.at,
-    }
-    _insert(db, parcel, row, note.text)
+    row: Row = {"id": _place(db, 0, 0), "seq": note.seq, "kind": "note", "target": note.target, "at": note.at}
+    _insert(db, parcel, row | {"principal": note.scope}, note.text)
 
 
 # --- erasing ---------------------------------------------------------------------------------------

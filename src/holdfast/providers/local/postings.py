@@ -168,7 +168,7 @@ class AskedScopes(NamedTuple):
 
 
 @lru_cache(maxsize=4_096)
-def line_scopes(*, kind: str, agent: str, session: str, address: str, in_group: bool, principal: str) -> LineScopes:
+def line_scopes(kind: str, agent: str, session: str, address: str, principal: str, *, in_group: bool) -> LineScopes:
     """The scopes of one line. The `principal` of a note is its owner's scope (memory/visibility.py)."""
     if kind == "note":
         return LineScopes((IndexScope(agent, "note", principal),), (), None)

@@ -30,7 +30,7 @@ from holdfast.providers.local.tokenizer import COMMON, stem, words
 
 SCENE_LINES_MAX = 64
 POSITION_BITS = 7  # positions 1 to 64; the distance between scenes exceeds every distance of `Weights.around`
-_POSITION = (1 << POSITION_BITS) - 1
+POSITION_MASK = (1 << POSITION_BITS) - 1
 TERMS_MAX = 64  # a question is a sentence; of a pasted page only the first words count
 FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
@@ -62,24 +62,11 @@ class Weights:
     recent_half_ms: int = 30 * 86_400_000
 
 
-DEFAULT = Weights()
+WEIGHTS = Weights()
 
 
 def line_id(scene: int, position: int) -> int:
     return scene << POSITION_BITS | position
-
-
-def scene_of(line: int) -> int:
-    return line >> POSITION_BITS
-
-
-def position_of(line: int) -> int:
-    return line & _POSITION
-
-
-def is_position(line: int) -> bool:
-    """Whether a line can have the number, as that of a neighbour of the first or last line of a scene cannot."""
-    return 1 <= line & _POSITION <= SCENE_LINES_MAX
 
 
 class IndexedLine(NamedTuple):
@@ -116,7 +103,6 @@ def read_question(
     agent: AgentName = AgentName(""),
     address: str = "",
     now: Instant = Instant(0),
-    weights: Weights = DEFAULT,
 ) -> ParsedQuestion:
     """`voices` are the speakers of the visible chats; `asker` is the meaning of `I`, `agent` of `you`."""
     asked = list(words(text))
@@ -126,10 +112,10 @@ def read_question(
     content = [word for word in dict.fromkeys(asked) if word not in COMMON][:TERMS_MAX]
     called = frozenset().union(*names.values())
     spoken = [stem(word) for word in content if word not in called]
-    terms = {stem(word): weights.name for word in content if word in called} | dict.fromkeys(spoken, 1.0)
+    terms = {stem(word): WEIGHTS.name for word in content if word in called} | dict.fromkeys(spoken, 1.0)
     for word in spoken:
         for other in sorted(SYNONYMS.get(word, ())):
-            terms.setdefault(other, weights.synonym)
+            terms.setdefault(other, WEIGHTS.synonym)
     return ParsedQuestion(
         terms=terms,
         phrases=tuple(pairwise(spoken)),
@@ -187,11 +173,9 @@ def best_of(scores: Mapping[int, float], most: int) -> list[int]:
     return sorted(sorted(scores, reverse=True), key=scores.__getitem__, reverse=True)[:most]
 
 
-def with_scenes(
-    scores: Mapping[int, float], scenes: Mapping[int, float], weights: Weights = DEFAULT
-) -> dict[int, float]:
+def with_scenes(scores: Mapping[int, float], scenes: Mapping[int, float]) -> dict[int, float]:
     """The scores of lines, with those of their scenes."""
-    share = weights.scene
+    share = WEIGHTS.scene
     return {line: score + share * scenes[line >> POSITION_BITS] for line, score in scores.items()}
 
 
@@ -246,11 +230,7 @@ def forget_lines() -> None:
 
 
 def line_scores(
-    lines: Collection[IndexedLine],
-    question: ParsedQuestion,
-    found: Mapping[str, int],
-    total: int,
-    weights: Weights = DEFAULT,
+    lines: Collection[IndexedLine], question: ParsedQuestion, found: Mapping[str, int], total: int
 ) -> dict[int, float]:
     """The score of each line's own words, by line id (bm25). `found` is the number of lines with a term."""
     gains = {term: weight * _rarity(found.get(term, 0), total) for term, weight in question.terms.items()}
@@ -262,35 +242,31 @@ def line_scores(
     phrases = frozenset(question.phrases)
     spoken = [(line.id, phrases & pairs_of(line.stems)) for line, terms in matched if terms]
     holders = Counter(pair for _, pairs in spoken for pair in pairs)
-    phrase_gains = {pair: weights.phrase * _rarity(count, total) for pair, count in holders.items()}
+    phrase_gains = {pair: WEIGHTS.phrase * _rarity(count, total) for pair, count in holders.items()}
     for line, pairs in spoken:
         scores[line] += math.fsum(map(phrase_gains.__getitem__, pairs))
     return {
-        line.id: scores[line.id] * (weights.k1 + 1) / (1 + weights.k1 * (1 - weights.b + weights.b * line.size / mean))
+        line.id: scores[line.id] * (WEIGHTS.k1 + 1) / (1 + WEIGHTS.k1 * (1 - WEIGHTS.b + WEIGHTS.b * line.size / mean))
         for line, _ in matched
     }
 
 
-def scene_scores(
-    matches: Iterable[TermMatches], scenes: int, among: Collection[int], weights: Weights = DEFAULT
-) -> dict[int, float]:
+def scene_scores(matches: Iterable[TermMatches], scenes: int, among: Collection[int]) -> dict[int, float]:
     """The score of each scene of `among` as a whole. `scenes` is the approximate number of all scenes."""
     scores = dict.fromkeys(among, 0.0)
     for match in matches:
         counts = Counter([line >> POSITION_BITS for line in match.lines])
         gain = match.weight * _rarity(len(counts), scenes)
-        gains = {count: gain * count / (count + weights.scene_half) for count in set(counts.values())}
+        gains = {count: gain * count / (count + WEIGHTS.scene_half) for count in set(counts.values())}
         for scene in scores.keys() & counts.keys():
             scores[scene] += gains[counts[scene]]
     return scores
 
 
-def spread_scores(
-    lines: Iterable[IndexedLine], scores: Mapping[int, float], weights: Weights = DEFAULT
-) -> dict[int, float]:
+def spread_scores(lines: Iterable[IndexedLine], scores: Mapping[int, float]) -> dict[int, float]:
     """Spread scores to neighbours in the same scene, by line id. There may be no line of an id."""
     spread: defaultdict[int, float] = defaultdict(float)
-    around = tuple(weights.around.items())
+    around = tuple(WEIGHTS.around.items())
     for line in lines:
         number = line.id
         own = scores[number]
@@ -298,26 +274,25 @@ def spread_scores(
         for distance, share in around:
             spread[number + distance] += own * share
         if line.asks:
-            spread[number + 1] += own * weights.answer
-    return {number: score for number, score in spread.items() if is_position(number)}
+            spread[number + 1] += own * WEIGHTS.answer
+    # A neighbour of the first or last line of a scene may have a number that no line can have.
+    return {number: score for number, score in spread.items() if 1 <= number & POSITION_MASK <= SCENE_LINES_MAX}
 
 
-def final_score(
-    line: IndexedLine, total: float, question: ParsedQuestion, weights: Weights = DEFAULT
-) -> tuple[float, int]:
+def final_score(line: IndexedLine, total: float, question: ParsedQuestion) -> tuple[float, int]:
     """The final score of a line, with its id to break ties. `total` is the score of its words and of its scene."""
     if line.speaker in question.speakers:
-        total *= weights.speaker
+        total *= WEIGHTS.speaker
     if question.asks_when and line.dated:
-        total *= weights.dated
+        total *= WEIGHTS.dated
     if question.days is not None and question.days.holds(line.at):
-        total *= weights.days
+        total *= WEIGHTS.days
     if line.asks:
-        total *= weights.question
+        total *= WEIGHTS.question
     if question.address and line.address == question.address:
-        total *= weights.chat
+        total *= WEIGHTS.chat
     age_ms = max(0, question.now - line.at)
-    return total * (1 + weights.recent * 0.5 ** (age_ms / weights.recent_half_ms)), line.id
+    return total * (1 + WEIGHTS.recent * 0.5 ** (age_ms / WEIGHTS.recent_half_ms)), line.id
 
 
 def _rarity(found: int, total: int) -> float:
