@@ -109,8 +109,8 @@ def recall_ignores_scope() -> Sequence[Patch]:
     """The local index finds lines of everyone who talks to the agent."""
     visible = search._VISIBLE  # noqa: SLF001
 
-    def everything(db: apsw.Connection, query: RecallQuery) -> postings.AskedScopes:
-        return postings.all_scopes(db, query.agent)
+    def everything(db: apsw.Connection, query: RecallQuery) -> search.AskedScopes:
+        return search.all_scopes(db, query.agent)
 
     return [
         (search, "asked_scopes", everything),
@@ -123,17 +123,17 @@ def recall_ignores_scope() -> Sequence[Patch]:
 def recall_finds_private_words_in_groups() -> Sequence[Patch]:
     """In a group a speaker's private words are found without the setting that allows it."""
     honest: Any = search.IndexSearch._scope  # noqa: SLF001
-    honest_scopes = postings.named_scopes
+    honest_scopes = search.named_scopes
 
     def in_private(searching: search.IndexSearch) -> dict[str, str | int]:
         return {**honest.func(searching), "private": True}
 
-    def more(query: RecallQuery) -> postings.NamedScopes:
+    def more(query: RecallQuery) -> search.NamedScopes:
         people = [postings.IndexScope(query.agent, "person", asker) for asker in query.askers]
         found = honest_scopes(query)
         return found._replace(partial=[*found.partial, *people])
 
-    return [(search.IndexSearch, "_scope", property(in_private)), (postings, "named_scopes", more)]
+    return [(search.IndexSearch, "_scope", property(in_private)), (search, "named_scopes", more)]
 
 
 @mutant("I33", budget=60, area=Area.STRANGERS, first=147)

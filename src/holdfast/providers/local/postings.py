@@ -14,7 +14,7 @@ Rule 6: a scope is made of the line's own columns, which are never rewritten. Th
 
 A note is in the scope of its owner; a turn in those of its person and, in a group or with an agent as speaker, of its
 chat. All lines of a chat that is no group, or of a session, are found through the scopes that hold them: `scope_part`
-lists these. They may hold other lines as well, so a query checks them (`AskedScopes.partial`).
+lists these. They may hold other lines as well, so a query checks them (search.py).
 """
 
 import json
@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 import apsw
 
-from holdfast.memory.recall import RecallQuery
 from holdfast.memory.visibility import is_agent
 
 BLOCK_IDS = 240  # a block fits into a quarter of a page, so it needs no page of its own
@@ -120,16 +119,6 @@ def lines_of(ids: bytes) -> tuple[int, ...]:
 # --- scopes -----------------------------------------------------------------------------------------
 
 _FIND = "select id, lines from scope where agent = ? and kind = ? and name = ?"
-_FIND_ALL = """
-select wanted.key, scope.id, scope.lines from json_each(?) as wanted
-cross join scope on scope.agent = wanted.value ->> 0 and scope.kind = wanted.value ->> 1
-  and scope.name = wanted.value ->> 2
-"""
-_ALL_SCOPES = "select id, lines from scope where agent = ? and kind in ('person', 'chat', 'session', 'note')"
-_PARTS = """
-select distinct scope.id, scope.lines from scope_part cross join scope on scope.id = scope_part.part
-where scope_part.whole in (select value from json_each(?))
-"""
 _COUNT = """
 insert into scope (agent, kind, name, lines) values (?, ?, ?, ?)
 on conflict (agent, kind, name) do update set lines = lines + excluded.lines
@@ -150,23 +139,6 @@ class LineScopes(NamedTuple):
     part: IndexScope | None  # the one of `own` that stands for the line in `wholes`
 
 
-class NamedScopes(NamedTuple):
-    """The scopes that a query sees in full, sees in part, and finds through their parts."""
-
-    full: list[IndexScope]
-    partial: list[IndexScope]
-    wholes: list[IndexScope]
-
-
-class AskedScopes(NamedTuple):
-    """The scopes of a query."""
-
-    full: tuple[int, ...]  # every line is visible
-    partial: tuple[int, ...]  # some lines may not be visible
-    total: int  # approximate number of lines
-    here: int = 0  # of these, lines of the query's session
-
-
 @lru_cache(maxsize=4_096)
 def line_scopes(kind: str, agent: str, session: str, address: str, principal: str, *, in_group: bool) -> LineScopes:
     """The scopes of one line. The `principal` of a note is its owner's scope (memory/visibility.py)."""
@@ -180,40 +152,6 @@ def line_scopes(kind: str, agent: str, session: str, address: str, principal: st
         return LineScopes((person,), (whole_session, whole_chat) if address else (whole_session,), person)
     own = chat if address else IndexScope(agent, "session", session)
     return LineScopes((own,), (whole_session,), own)
-
-
-def asked_scopes(db: apsw.Connection, query: RecallQuery) -> AskedScopes:
-    """The scopes whose lines a query may see, without those that have no line."""
-    if query.audience.sees_all:
-        return all_scopes(db, query.agent)
-    named = named_scopes(query)
-    names = [*named.full, *named.partial, *named.wholes]
-    found = {names[place]: (scope, lines) for place, scope, lines in db.execute(_FIND_ALL, (json.dumps(names),))}
-    wholes = [found[name][0] for name in named.wholes if name in found]
-    parts = dict(db.execute(_PARTS, (json.dumps(wholes),))) if wholes else {}
-    full = dict(found[name] for name in named.full if name in found)
-    partial = [found[name] for name in named.partial if name in found]
-    some = {scope: lines for scope, lines in (*partial, *parts.items()) if scope not in full}
-    _, here = found.get(named.wholes[0], (0, 0))
-    return AskedScopes(tuple(full), tuple(some), sum(full.values()) + sum(some.values()), here)
-
-
-def all_scopes(db: apsw.Connection, agent: str) -> AskedScopes:
-    """Every scope of an agent with postings; their number grows with the people who share its memory."""
-    found = dict(db.execute(_ALL_SCOPES, (agent,)))
-    return AskedScopes(tuple(found), (), sum(found.values()))
-
-
-def named_scopes(query: RecallQuery) -> NamedScopes:
-    """The scopes of a query by name."""
-    agent, session, address = query.agent, query.key.session, query.naming.address
-    full = [IndexScope(agent, "note", scope) for scope in query.audience.scopes]
-    full += [IndexScope(agent, "session", session), *([IndexScope(agent, "chat", address)] if address else [])]
-    here = [IndexScope(agent, "in session", session), *([IndexScope(agent, "in chat", address)] if address else [])]
-    people = [IndexScope(agent, "person", asker) for asker in query.askers]
-    if not query.group:
-        return NamedScopes([*full, *people], [], here)
-    return NamedScopes(full, people if query.private_in_groups else [], here)
 
 
 def count_lines(db: apsw.Connection, lines: Collection[LineScopes]) -> dict[IndexScope, int]:

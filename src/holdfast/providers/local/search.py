@@ -18,7 +18,7 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -27,7 +27,7 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.local import postings, ranking
 from holdfast.providers.local.index_writer import decode
-from holdfast.providers.local.postings import AskedScopes, asked_scopes
+from holdfast.providers.local.postings import IndexScope
 
 READ_MAX = 3_000  # postings that one question reads, those of rare terms first
 VOICES_MAX = 200  # speakers whose names are compared with the question
@@ -62,6 +62,67 @@ _BODIES = """
 select line.id, session, turn, speaker, at, delivery, seq, body.text, kind, principal
 from json_each(?) as wanted cross join line on line.id = wanted.value cross join body on body.id = line.id
 """
+_FIND_ALL = """
+select wanted.key, scope.id, scope.lines from json_each(?) as wanted
+cross join scope on scope.agent = wanted.value ->> 0 and scope.kind = wanted.value ->> 1
+  and scope.name = wanted.value ->> 2
+"""
+_ALL_SCOPES = "select id, lines from scope where agent = ? and kind in ('person', 'chat', 'session', 'note')"
+_PARTS = """
+select distinct scope.id, scope.lines from scope_part cross join scope on scope.id = scope_part.part
+where scope_part.whole in (select value from json_each(?))
+"""
+
+
+class NamedScopes(NamedTuple):
+    """The scopes that a query sees in full, sees in part, and finds through their parts."""
+
+    full: list[IndexScope]
+    partial: list[IndexScope]
+    wholes: list[IndexScope]
+
+
+class AskedScopes(NamedTuple):
+    """The scopes of a query."""
+
+    full: tuple[int, ...]  # every line is visible
+    partial: tuple[int, ...]  # some lines may not be visible
+    total: int  # approximate number of lines
+    here: int = 0  # of these, lines of the query's session
+
+
+def asked_scopes(db: apsw.Connection, query: RecallQuery) -> AskedScopes:
+    """The scopes whose lines a query may see, without those that have no line."""
+    if query.audience.sees_all:
+        return all_scopes(db, query.agent)
+    named = named_scopes(query)
+    names = [*named.full, *named.partial, *named.wholes]
+    found = {names[place]: (scope, lines) for place, scope, lines in db.execute(_FIND_ALL, (json.dumps(names),))}
+    wholes = [found[name][0] for name in named.wholes if name in found]
+    parts = dict(db.execute(_PARTS, (json.dumps(wholes),))) if wholes else {}
+    full = dict(found[name] for name in named.full if name in found)
+    partial = [found[name] for name in named.partial if name in found]
+    some = {scope: lines for scope, lines in (*partial, *parts.items()) if scope not in full}
+    _, here = found.get(named.wholes[0], (0, 0))
+    return AskedScopes(tuple(full), tuple(some), sum(full.values()) + sum(some.values()), here)
+
+
+def all_scopes(db: apsw.Connection, agent: str) -> AskedScopes:
+    """Every scope of an agent with postings; their number grows with the people who share its memory."""
+    found = dict(db.execute(_ALL_SCOPES, (agent,)))
+    return AskedScopes(tuple(found), (), sum(found.values()))
+
+
+def named_scopes(query: RecallQuery) -> NamedScopes:
+    """The scopes of a query by name."""
+    agent, session, address = query.agent, query.key.session, query.naming.address
+    full = [IndexScope(agent, "note", scope) for scope in query.audience.scopes]
+    full += [IndexScope(agent, "session", session), *([IndexScope(agent, "chat", address)] if address else [])]
+    here = [IndexScope(agent, "in session", session), *([IndexScope(agent, "in chat", address)] if address else [])]
+    people = [IndexScope(agent, "person", asker) for asker in query.askers]
+    if not query.group:
+        return NamedScopes([*full, *people], [], here)
+    return NamedScopes(full, people if query.private_in_groups else [], here)
 
 
 @dataclass(frozen=True)
@@ -81,8 +142,10 @@ class IndexSearch:
     def ranked(self) -> list[tuple[float, int]]:
         """Score and id of the lines with a score, best first."""
         scopes = asked_scopes(self.db, self.query)
-        if self.query.shows_session and scopes.total <= scopes.here and not self._has_fresh_elsewhere():
-            return []  # every visible line is in the context already
+        if self.query.shows_session and scopes.total <= scopes.here:
+            fresh_elsewhere = self.db.execute(_FRESH_ELSEWHERE, self._scope).fetchone()
+            if fresh_elsewhere is None:
+                return []  # every visible line is in the context already
         question = self.question()
         fresh = list(self._read(_FRESH))
         total = scopes.total + len(fresh)
@@ -97,10 +160,6 @@ class IndexSearch:
         lines |= {line.id: line for line in self._read(_LINES, ids=json.dumps(more))} if more else {}
         judged = [lines[line] for line in promising if line in lines]
         return sorted((ranking.final_score(line, scores[line.id], question) for line in judged), reverse=True)
-
-    def _has_fresh_elsewhere(self) -> bool:
-        """Whether a line without postings is visible that is not of the query's session."""
-        return self.db.execute(_FRESH_ELSEWHERE, self._scope).fetchone() is not None
 
     def _matches(
         self, question: ranking.ParsedQuestion, scopes: AskedScopes, fresh: Sequence[ranking.IndexedLine]
