@@ -81,9 +81,10 @@ def translated(
     change: MessageChange = MessageChange.NEW,
 ) -> ChatMessage:
     is_new = change is MessageChange.NEW
+    edited_ms = int(message.edited_at.timestamp() * 1000) if message.edited_at is not None else 0
     return ChatMessage(
         account=me.account,
-        event_id=str(message.id) if is_new else f"{message.id}.edit.{_edited_ms(message)}",
+        event_id=str(message.id) if is_new else f"{message.id}.edit.{edited_ms}",
         chat=place.chat,
         chat_type=place.type,
         thread=place.thread,
@@ -127,10 +128,6 @@ def _without_mention(text: str, me: DiscordIdentity) -> str:
     """The text without a mention of this bot at its beginning."""
     names = [rf"<@!?{me.user_id}>", *([] if me.role_id is None else [rf"<@&{me.role_id}>"])]
     return re.sub(rf"\A\s*(?:{'|'.join(names)})[\s,:]*", "", text)
-
-
-def _edited_ms(message: discord.Message) -> int:
-    return int(message.edited_at.timestamp() * 1000) if message.edited_at is not None else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,8 @@ class BotApi:
         await self._http.close()
 
     async def _call(self, method: str, shape: type[T], *, total_s: float | None = None, **fields: object) -> T:
-        form = {name: _encoded(value) for name, value in fields.items() if value is not None}
+        given = {name: value for name, value in fields.items() if value is not None}
+        form = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
         request = httpx.Request("POST", f"{self._api_url}/bot{self._token}/{method}", data=form)
         response, body = await self._request(request, CALL_S if total_s is None else total_s, ANSWER_BYTES_MAX)
         try:
@@ -118,10 +119,6 @@ class BotApi:
             return await self._http.exchange(request, total_s, bytes_max)
         except FAILED as error:
             raise translated(error) from None  # an error of httpx may hold the URL
-
-
-def _encoded(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _result(status: int, body: bytes | None) -> object:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.memory.delivery import MemoryNote, NamingInputs, Parcel, SaidTurn, SpokenLine
+from holdfast.memory.delivery import MemoryNote, NamingInputs, Parcel, SpokenLine
 from holdfast.memory.notes import Target
 from holdfast.memory.visibility import SHARED, is_agent, is_group, person_of
 from holdfast.providers.hindsight.naming import bank_of, escaped, fitted
@@ -60,7 +60,7 @@ def turns_document(parcel: Parcel, unit: DeliveryId) -> Document:
     return Document(
         bank=bank_of(parcel.place),
         id=unit_id(unit),
-        content="\n".join(_turn(turn) for turn in parcel.turns),
+        content="\n".join("\n".join(_line(line) for line in turn.lines) for turn in parcel.turns),
         tags=_turn_tags(naming),
         metadata=_turn_metadata(parcel, unit),
         at=iso(parcel.turns[0].lines[0].at) if parcel.turns and parcel.turns[0].lines else iso(Instant(0)),
@@ -171,10 +171,6 @@ def visible(text: str) -> str:
 def iso(at: Instant) -> str:
     moment = datetime.fromtimestamp(min(max(at, 0), _INSTANT_MAX) / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _turn(turn: SaidTurn) -> str:
-    return "\n".join(_line(line) for line in turn.lines)
 
 
 def _line(line: SpokenLine) -> str:

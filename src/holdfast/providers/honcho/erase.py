@@ -39,7 +39,10 @@ async def erase(client: HonchoClient, names: HonchoNames, erasure: Erasure) -> O
         filters = _filters(names, erasure)
         left = {place: await _erase_place(client, place, owned) for place, owned in filters.items()}
         if erasure.principal is not None:
-            await _erase_person(client, names.person_peer(erasure.agent, erasure.principal))
+            peer = names.person_peer(erasure.agent, erasure.principal)
+            for one in await _concluded(client, peer):
+                await client.delete_conclusion(one)
+            await client.clear_card(peer)
         for one in await _notes_left(client, names, erasure):
             await client.delete_conclusion(one)
     except HonchoCallFailed as failure:
@@ -99,12 +102,6 @@ async def _erase_place(client: HonchoClient, place: str, filters: Sequence[Metad
     for conclusion in await client.conclusions(session_id=place):
         await client.delete_conclusion(conclusion.id)
     return Remainder.UNDER_WAY if await client.count(place) else Remainder.NOTHING
-
-
-async def _erase_person(client: HonchoClient, peer: str) -> None:
-    for one in await _concluded(client, peer):
-        await client.delete_conclusion(one)
-    await client.clear_card(peer)
 
 
 async def _concluded(client: HonchoClient, peer: str) -> set[str]:

@@ -170,7 +170,8 @@ class IndexSearch:
         """
         lengths, lines = self._postings(question.terms, scopes)
         if scopes.partial:
-            visible = self._visible(set().union(*lines.values()))
+            values = {**self._scope, "ids": json.dumps(list(set().union(*lines.values())))}
+            visible = {row[0] for row in self.db.execute(_SEEN, values)}
             lengths |= {term: len(some & visible) for term, some in lines.items() if len(some) == lengths[term]}
             lines = {term: some & visible for term, some in lines.items()}
         terms = frozenset(lines)
@@ -202,10 +203,6 @@ class IndexSearch:
             if is_whole:
                 lengths[term] = len(lines[term])  # two scopes may hold the same line
         return lengths, lines
-
-    def _visible(self, ids: Collection[int]) -> set[int]:
-        values = {**self._scope, "ids": json.dumps(list(ids))}
-        return {row[0] for row in self.db.execute(_SEEN, values)}
 
     def question(self) -> ranking.ParsedQuestion:
         return ranking.read_question(
