@@ -9,16 +9,12 @@ a ban of an hour would otherwise end every reply as doubtful.
 from holdfast.kernel.vendor_error import Answer, Meaning, only
 
 ANSWERS = (
+    Answer(only(429), Meaning.NOT_SENT, "the rate is limited, by Discord or a server in front of it"),
+    Answer((range(500, 600),), Meaning.DOUBTFUL, "a server or a gateway failed"),
+    Answer(only(401), Meaning.NOT_SENT, "Discord rejects the token", own=True),
+    Answer(only(408), Meaning.DOUBTFUL, "a server gave up waiting"),
+    Answer((range(400, 500),), Meaning.DECLINED, "Discord refused it", own=True),
     Answer(
-        statuses=only(429), meaning=Meaning.NOT_SENT, says="the rate is limited, by Discord or a server in front of it"
-    ),
-    Answer(statuses=(range(500, 600),), meaning=Meaning.DOUBTFUL, says="a server or a gateway failed"),
-    Answer(statuses=only(401), own=True, meaning=Meaning.NOT_SENT, says="Discord rejects the token"),
-    Answer(statuses=only(408), meaning=Meaning.DOUBTFUL, says="a server gave up waiting"),
-    Answer(statuses=(range(400, 500),), own=True, meaning=Meaning.DECLINED, says="Discord refused it"),
-    Answer(
-        statuses=(range(100, 500),),
-        meaning=Meaning.DOUBTFUL,
-        says="a server in front of Discord's API answered; redirects are not followed",
+        (range(100, 500),), Meaning.DOUBTFUL, "a server in front of Discord's API answered; redirects are not followed"
     ),
 )

@@ -10,19 +10,15 @@ before it is sent again.
 from holdfast.kernel.vendor_error import Answer, Meaning, only
 
 ANSWERS = (
+    Answer(only(429), Meaning.NOT_SENT, "the rate is limited, by Slack or a server in front of it"),
+    Answer((range(500, 600),), Meaning.DOUBTFUL, "a server or a gateway failed"),
     Answer(
-        statuses=only(429), meaning=Meaning.NOT_SENT, says="the rate is limited, by Slack or a server in front of it"
-    ),
-    Answer(statuses=(range(500, 600),), meaning=Meaning.DOUBTFUL, says="a server or a gateway failed"),
-    Answer(
-        statuses=(range(200, 500),),
+        (range(200, 500),),
+        Meaning.DECLINED,
+        "Slack refused it; error codes about limits and tokens mean not sent, those about failures doubtful",
         own=True,
-        meaning=Meaning.DECLINED,
-        says="Slack refused it; error codes about limits and tokens mean not sent, those about failures doubtful",
     ),
     Answer(
-        statuses=(range(100, 500),),
-        meaning=Meaning.DOUBTFUL,
-        says="a server in front of Slack's API answered, or the answer cannot be read",
+        (range(100, 500),), Meaning.DOUBTFUL, "a server in front of Slack's API answered, or the answer cannot be read"
     ),
 )

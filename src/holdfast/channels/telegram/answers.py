@@ -7,20 +7,13 @@ shows bots no history, so a message whose outcome is unknown is resent once and 
 from holdfast.kernel.vendor_error import Answer, Meaning, only
 
 ANSWERS = (
-    Answer(statuses=(range(500, 600),), meaning=Meaning.DOUBTFUL, says="a server or a gateway failed"),
-    Answer(statuses=only(429), own=True, meaning=Meaning.NOT_SENT, says="Telegram asks to wait"),
-    Answer(statuses=only(401, 404), own=True, meaning=Meaning.NOT_SENT, says="Telegram does not know this bot"),
-    Answer(statuses=only(409), own=True, meaning=Meaning.NOT_SENT, says="another process polls, or a webhook is set"),
-    Answer(statuses=only(400, 403, 413), own=True, meaning=Meaning.DECLINED, says="Telegram refused it"),
+    Answer((range(500, 600),), Meaning.DOUBTFUL, "a server or a gateway failed"),
+    Answer(only(429), Meaning.NOT_SENT, "Telegram asks to wait", own=True),
+    Answer(only(401, 404), Meaning.NOT_SENT, "Telegram does not know this bot", own=True),
+    Answer(only(409), Meaning.NOT_SENT, "another process polls, or a webhook is set", own=True),
+    Answer(only(400, 403, 413), Meaning.DECLINED, "Telegram refused it", own=True),
+    Answer((range(400, 500),), Meaning.NOT_SENT, "Telegram refused it with an undocumented status", own=True),
     Answer(
-        statuses=(range(400, 500),),
-        own=True,
-        meaning=Meaning.NOT_SENT,
-        says="Telegram refused it with an undocumented status",
-    ),
-    Answer(
-        statuses=(range(100, 500),),
-        meaning=Meaning.DOUBTFUL,
-        says="a server in front of Telegram answered, or the answer cannot be read",
+        (range(100, 500),), Meaning.DOUBTFUL, "a server in front of Telegram answered, or the answer cannot be read"
     ),
 )
