@@ -7,8 +7,9 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from holdfast.kernel.errors import StoreNewer, StorePathInvalid
-from holdfast.store.postgres import PostgresDatabase, known_migrations
+from holdfast.store.postgres import PostgresDatabase
 from holdfast.store.postgres.migrate import tables_after
+from holdfast.store.schema import read_steps
 from tests.support.servers import Dice, fresh_schema, postgres_database
 
 CATALOG = [
@@ -31,7 +32,7 @@ FOREIGN = {
     "a version that is no number": META + VERSION % "v2",
     "a version below zero": META + VERSION % "-1",
     "a null version": META + "insert into {0}.holdfast_meta values ('schema_version', null);",
-    "our version without our tables": META + VERSION % len(known_migrations()),
+    "our version without our tables": META + VERSION % len(read_steps()),
     "ground that was laid, and a table of our name": META + VERSION % 0 + "create table {0}.session (id int);",
     "an old version with tables of a newer one": META + VERSION % 0 + "create table {0}.draft (id int);",
 }
@@ -70,7 +71,7 @@ async def test_a_schema_of_somebody_else_is_refused_and_left_as_it_is(postgres_s
 
 
 async def test_a_newer_schema_is_refused_and_left_as_it_is(postgres_server, admin):
-    newer = len(known_migrations()) + 1
+    newer = len(read_steps()) + 1
     async with fresh_schema(postgres_server) as schema:
         async with postgres_database(postgres_server, schema=schema):
             pass
@@ -98,7 +99,7 @@ async def test_an_extension_in_the_schema_is_not_foreign_data(postgres_server, a
 
 async def test_a_schema_that_is_upgraded_step_by_step_is_ours_at_each(postgres_server, admin):
     async with fresh_schema(postgres_server) as schema:
-        for steps in range(len(known_migrations()) + 1):
-            async with postgres_database(postgres_server, schema=schema, migrations=known_migrations()[:steps]):
+        for steps in range(len(read_steps()) + 1):
+            async with postgres_database(postgres_server, schema=schema, migrations=read_steps()[:steps]):
                 found = await admin.fetch("select tablename from pg_tables where schemaname = $1", schema)
-            assert {name for (name,) in found} - {"holdfast_meta"} == tables_after(known_migrations()[:steps])
+            assert {name for (name,) in found} - {"holdfast_meta"} == tables_after(read_steps()[:steps])

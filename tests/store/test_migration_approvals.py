@@ -9,7 +9,7 @@ from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail
 from holdfast.kernel.errors import ApprovalChanged, ApprovalDigestNeeded, InvariantBroken
 from holdfast.kernel.ids import ApprovalId, NodeId
 from holdfast.store.node_sql import register_node
-from holdfast.store.postgres.migrate import known_migrations
+from holdfast.store.schema import read_steps
 from holdfast.store.script import Call, run
 from holdfast.store.sqlite import ThreadedDatabase
 from holdfast.store.sqlite.migrate import load_migrations
@@ -80,7 +80,7 @@ async def sqlite(folder, _request, call):
 async def postgres(_folder, request, call):
     server = request.getfixturevalue("postgres_server")
     async with fresh_schema(server) as schema:
-        async with postgres_database(server, schema=schema, migrations=known_migrations()[:STEP]) as old:
+        async with postgres_database(server, schema=schema, migrations=read_steps()[:STEP]) as old:
             await old.write(Call("fill", lambda: filling(call)))
         async with postgres_database(server, schema=schema) as database:
             yield database

@@ -9,7 +9,7 @@ from holdfast.api.auth.access_token_sql import find_token, list_tokens, revoke_t
 from holdfast.api.auth.token_binding import UNSAID
 from holdfast.kernel.ids import MessageId, TokenId
 from holdfast.sessions.history_sql import trace_message
-from holdfast.store.postgres.migrate import known_migrations
+from holdfast.store.schema import read_steps
 from holdfast.store.script import Call, run
 from holdfast.store.sqlite import ThreadedDatabase
 from holdfast.store.sqlite.migrate import load_migrations
@@ -51,7 +51,7 @@ def filling():
 async def postgres(_folder, request):
     server = request.getfixturevalue("postgres_server")
     async with fresh_schema(server) as schema:
-        async with postgres_database(server, schema=schema, migrations=known_migrations()[:STEP]) as old:
+        async with postgres_database(server, schema=schema, migrations=read_steps()[:STEP]) as old:
             await old.write(Call("fill", filling))
         async with postgres_database(server, schema=schema) as database:
             yield database

@@ -31,7 +31,7 @@ import pytest
 
 from holdfast.kernel.ports import Clock
 from holdfast.store.ports import Database
-from holdfast.store.postgres import Migration, PostgresDatabase
+from holdfast.store.postgres import PostgresDatabase
 from holdfast.store.script import Call, R, Script, run
 from tests.support.patience import HANGS_S
 
@@ -181,7 +181,7 @@ async def postgres_database(
     clock: Clock | None = None,
     *,
     schema: str | None = None,
-    migrations: Sequence[Migration] | None = None,
+    migrations: Sequence[str] | None = None,
     pool_size: int = 4,
     seed: int | None = None,
 ) -> AsyncIterator["PostgresDatabase | Clocked"]:

@@ -31,8 +31,9 @@ from holdfast.store.postgres.connection import PipelineConnection
 from holdfast.store.postgres.dialect import translate
 from holdfast.store.postgres.faults import RACES, STALE, translated
 from holdfast.store.postgres.hints import Hints
-from holdfast.store.postgres.migrate import Migration, checked_schema, known_migrations, migrate
+from holdfast.store.postgres.migrate import checked_schema, migrate
 from holdfast.store.postgres.pool import Pool
+from holdfast.store.schema import read_steps
 from holdfast.store.script import Call, Change, Group, Many, Params, Query, R, Row, Script, Statement
 
 POOL_SIZE = 10
@@ -73,14 +74,14 @@ class PostgresDatabase(CheckedEngine):
         entropy: Entropy,
         schema: str = "holdfast",
         pool_size: int = POOL_SIZE,
-        migrations: Sequence[Migration] | None = None,
+        migrations: Sequence[str] | None = None,
     ) -> Self:
         """Connect and migrate.
 
         Raises `StoreNewer`, `StorePathInvalid`, `ConfigInvalid`, `StoreReadOnly`, `StoreUnavailable`.
         """
         schema = checked_schema(schema)
-        known = known_migrations() if migrations is None else tuple(migrations)
+        known = read_steps() if migrations is None else tuple(migrations)
 
         async def connect() -> PipelineConnection:
             return await PipelineConnection.open(dsn, SETTINGS | {"search_path": schema})

@@ -18,18 +18,16 @@ start time, which errs towards treating a lease as alive.
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.resources.abc import Traversable
 from typing import Any, LiteralString, TypeAlias
 
 import psycopg
 
 from holdfast.kernel.errors import ConfigInvalid, StoreNewer, StorePathInvalid
 from holdfast.store.postgres.dialect import translate_schema
-from holdfast.store.schema import read_steps
 from holdfast.store.script import Row
 
 Session: TypeAlias = psycopg.AsyncConnection[Row]
+Migrations: TypeAlias = tuple[str, ...]  # in the common subset; translated when they are applied
 
 CONNECT_TIMEOUT_S = 10
 TIMEOUT_S = 600
@@ -77,16 +75,6 @@ on conflict (key) do update set value = excluded.value
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    version: int
-    sql: str  # in the common subset; translated when it is applied
-
-
-def known_migrations(folder: Traversable | None = None) -> tuple[Migration, ...]:
-    return tuple(Migration(version, sql) for version, sql in enumerate(read_steps(folder), 1))
-
-
 def checked_schema(name: str) -> str:
     """Check the name of a namespace, so that SQL may contain it without quotes."""
     if not _SCHEMA_NAME.fullmatch(name) or len(name) > SCHEMA_CHARS_MAX or name.startswith("pg_"):
@@ -97,7 +85,7 @@ def checked_schema(name: str) -> str:
     return name
 
 
-async def migrate(dsn: str, schema: str, migrations: tuple[Migration, ...]) -> int:
+async def migrate(dsn: str, schema: str, migrations: Migrations) -> int:
     """Apply the missing versions and return their number. Raises `StoreNewer` and `StorePathInvalid`."""
     applied = 0
     async with asyncio.timeout(TIMEOUT_S):
@@ -109,7 +97,7 @@ async def migrate(dsn: str, schema: str, migrations: tuple[Migration, ...]) -> i
     return applied
 
 
-async def _apply_next(session: Session, schema: str, migrations: tuple[Migration, ...]) -> bool:
+async def _apply_next(session: Session, schema: str, migrations: Migrations) -> bool:
     async with session.transaction():
         # A separate statement, so that the next one sees what the previous lock holder committed.
         await session.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"holdfast:{schema}",))
@@ -125,10 +113,9 @@ async def _apply_next(session: Session, schema: str, migrations: tuple[Migration
         await _check_tables(session, schema, version, migrations)
         if version == len(migrations):
             return False
-        following = migrations[version]
         # Without parameters psycopg sends the text unchanged, so one call runs all its statements.
-        await session.execute(translate_schema(following.sql).encode())
-        await session.execute(SET_VERSION, (VERSION_KEY, str(following.version)))
+        await session.execute(translate_schema(migrations[version]).encode())
+        await session.execute(SET_VERSION, (VERSION_KEY, str(version + 1)))
         return True
 
 
@@ -148,7 +135,7 @@ async def _version(session: Session, schema: str) -> int | None:
     return int(value)
 
 
-async def _check_tables(session: Session, schema: str, version: int, migrations: tuple[Migration, ...]) -> None:
+async def _check_tables(session: Session, schema: str, version: int, migrations: Migrations) -> None:
     found = await _relations(session, schema)
     present = tables_after(migrations[:version])
     if missing := sorted(present - found):
@@ -157,19 +144,19 @@ async def _check_tables(session: Session, schema: str, version: int, migrations:
         raise _foreign(schema, f"says it has version {version} and already holds {', '.join(early)}")
 
 
-def tables_after(migrations: tuple[Migration, ...]) -> set[str]:
+def tables_after(migrations: Migrations) -> set[str]:
     """The tables that exist after these versions."""
     tables: set[str] = set()
     for migration in migrations:
-        for step in _TABLE_STEP.finditer(_COMMENT.sub("", migration.sql)):
+        for step in _TABLE_STEP.finditer(_COMMENT.sub("", migration)):
             tables -= {step["dropped"], step["old"]}
             tables |= {name for name in (step["made"], step["new"]) if name}
     return tables
 
 
-def made_by(migrations: tuple[Migration, ...]) -> set[str]:
+def made_by(migrations: Migrations) -> set[str]:
     """Every table that one of these versions creates, including tables that a later version drops."""
-    steps = [step for one in migrations for step in _TABLE_STEP.finditer(_COMMENT.sub("", one.sql))]
+    steps = [step for one in migrations for step in _TABLE_STEP.finditer(_COMMENT.sub("", one))]
     return {name for step in steps for name in (step["made"], step["new"]) if name}
 
 
