@@ -33,7 +33,7 @@ ENDS = """
 import os, sys
 from pathlib import Path
 from holdfast.runtime.app import change_encryption
-from holdfast.store.encryption.source import KeySource
+from holdfast.store.encryption.marker import KeySource
 
 calls, wanted, before = 0, int(sys.argv[3]), sys.argv[4] == "before"
 real = Path.replace
