@@ -7,8 +7,8 @@ from contextlib import suppress
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.inbox.address import agent_name, parse
-from holdfast.inbox.message import Limits, MessageKind, check_event_id, check_text, kind_of
+from holdfast.inbox.address import agent_name, check_part, parse
+from holdfast.inbox.message import Limits, MessageKind, check_text, kind_of
 from holdfast.kernel.errors import (
     EmptyMessage,
     InvalidAddress,
@@ -84,7 +84,7 @@ def test_a_text_is_kept_unchanged_for_ever_or_refused_by_name(text, bytes_max):
 
 @given(anything | odd)
 def test_a_name_or_an_id_from_outside_is_kept_or_refused(text):
-    for check in (agent_name, check_event_id):
+    for check in (agent_name, lambda id_: check_part("message id", id_)):
         with suppress(InvalidName):
             assert check(text) == text
             assert text.encode()

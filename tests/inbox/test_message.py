@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.inbox.address import Address
+from holdfast.inbox.address import Address, check_part
 from holdfast.inbox.message import (
     UNFINISHED,
     Accepted,
@@ -19,7 +19,6 @@ from holdfast.inbox.message import (
     TooMany,
     Unfit,
     accepted_message,
-    check_event_id,
     check_text,
     kind_of,
     refusal,
@@ -99,7 +98,7 @@ def test_size_is_counted_in_bytes_and_the_limit_itself_is_taken(text, size):
 @pytest.mark.parametrize("event_id", ["", "x" * 513, "a\nb", "\ud800"])
 def test_a_message_id_that_cannot_be_kept_is_refused(event_id):
     with pytest.raises(InvalidName, match="message id"):
-        check_event_id(event_id)
+        check_part("message id", event_id)
 
 
 # --- how it is treated -------------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from holdfast.cli.command import Invocation, command, home_of
 from holdfast.cli.output import Output
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.machine import SystemEntropy
-from holdfast.store.encryption.marker import KeySource, read_marker
-from holdfast.store.encryption.source import KeySource, write_new_key
+from holdfast.store.encryption.marker import KeySource, read_marker, write_new_key
 
 KeyFile = Annotated[Path | None, typer.Option("--key-file", help="Read the key from this file.")]
 KeyCommand = Annotated[str | None, typer.Option("--key-command", help="Read the key from the output of this command.")]

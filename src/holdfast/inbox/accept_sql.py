@@ -200,7 +200,7 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         kind=arrival.kind.value,
         human=int(arrival.human),
         hop=arrival.hop,
-        body=arrival.body,
+        body=arrival.text.encode(),
         state=state.value,
         reason=reason,
         session=box.session if arrival.kind is MessageKind.SIGNAL else None,

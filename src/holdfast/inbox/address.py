@@ -39,11 +39,11 @@ class Address:
                 check_part(what, part)
 
     def __str__(self) -> str:
-        parts = ["agent", self.agent, self.channel, self.type, _escape(self.chat)]
+        parts = ["agent", self.agent, self.channel, self.type, quote(self.chat, safe="")]
         if self.thread is not None or self.user is not None:
-            parts.append(_escape(self.thread or ""))
+            parts.append(quote(self.thread or "", safe=""))
         if self.user is not None:
-            parts.append(_escape(self.user))
+            parts.append(quote(self.user, safe=""))
         return ":".join(parts)
 
 
@@ -100,7 +100,3 @@ def sender_of_chat(chat: str) -> str:
     if len(name) <= PART_CHARS_MAX:
         return name
     return f"{name[: PART_CHARS_MAX // 2]}%{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
-
-
-def _escape(part: str) -> str:
-    return quote(part, safe="")

@@ -14,7 +14,6 @@ from holdfast.inbox.message import (
     Duplicate,
     Limits,
     MessageKind,
-    check_event_id,
     check_text,
     kind_of,
 )
@@ -79,7 +78,7 @@ class Gateway:
         """The message with its defaults, its kind and its ids. Raises `InvalidName` for a malformed id or sender."""
         message = arrival.message or self.new_message()
         kind = kind_of(arrival.text, addressed=arrival.addressed, human=arrival.human)
-        check_event_id(arrival.event_id)
+        check_part("message id", arrival.event_id)
         check_part("sender", arrival.principal)
         return replace(
             arrival,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from holdfast.inbox.address import Address, check_part
+from holdfast.inbox.address import Address
 from holdfast.inbox.agent_chain import NOBODY, Chain
 from holdfast.kernel.errors import (
     EmptyMessage,
@@ -120,12 +120,8 @@ class Arrival:
     operators: frozenset[str] = frozenset()  # the agent's named operators, for a signal
 
     @property
-    def body(self) -> bytes:
-        return self.text.encode()
-
-    @property
     def body_hash(self) -> bytes:
-        return hashlib.sha256(self.principal.encode() + b"\0" + self.body).digest()[:16]
+        return hashlib.sha256(self.principal.encode() + b"\0" + self.text.encode()).digest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,10 +235,6 @@ def check_text(text: str, limits: Limits) -> str:
     if all(unicodedata.category(char) in INVISIBLE for char in text):
         raise EmptyMessage("the message has no visible character")
     return text
-
-
-def check_event_id(text: str) -> str:
-    return check_part("message id", text)
 
 
 def kind_of(text: str, *, addressed: bool = True, human: bool = True) -> MessageKind:

@@ -170,14 +170,13 @@ class Notifier:
             self._feeds.pop(feed.key, None)
 
 
+@dataclass(eq=False)
 class Listener:
     """A subscriber that is called instead of having a queue."""
 
+    key: str
+    offer: Callable[[Event], None]
     deltas = False
-
-    def __init__(self, key: str, offer: Callable[[Event], None]) -> None:
-        self.key = key
-        self.offer = offer
 
 
 class Feed(AsyncIterator[Event]):

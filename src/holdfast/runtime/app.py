@@ -25,7 +25,6 @@ from holdfast.runtime.tool_factory import make_memory, silent_notes, with_server
 from holdfast.store.data_folder import check_owner, make_private
 from holdfast.store.encryption.changing import Changed, change_key
 from holdfast.store.encryption.marker import KeySource, key_files, key_of
-from holdfast.store.encryption.source import KeySource
 from holdfast.store.location import postgres_address
 from holdfast.store.ports import Database, Ports
 from holdfast.store.sqlite.migrate import is_migrated

@@ -150,7 +150,8 @@ def _opened(path: Path, key: bytes | None) -> apsw.Connection:
         raise ForeignIndex(f"SQLite {version} can corrupt databases; install 3.51.3 or later")
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        unlock(db, key)
+        if key is not None:
+            unlock(db, key)
         _prepare(db, path)
     except DAMAGE as error:
         db.close(True)

@@ -33,8 +33,16 @@ from holdfast.kernel.ports import Clock, Entropy
 from holdfast.store.encryption.databases import address_of, can_encrypt, unlock
 from holdfast.store.encryption.key import SALT_BYTES, EncryptionKey
 from holdfast.store.encryption.log_lines import LineCipher, translated
-from holdfast.store.encryption.marker import FORMAT, Lock, Marker, new_lock, read_marker, unlocked, write_marker
-from holdfast.store.encryption.source import KeySource
+from holdfast.store.encryption.marker import (
+    FORMAT,
+    KeySource,
+    Lock,
+    Marker,
+    new_lock,
+    read_marker,
+    unlocked,
+    write_marker,
+)
 from holdfast.store.script import Call
 from holdfast.store.sqlite.batch import run_batch
 
@@ -203,7 +211,8 @@ def _opened(
 ) -> Iterator[apsw.Connection]:
     """A connection for the block. Raises `StoreOwned` if another process has the file open."""
     db = apsw.Connection(str(path), flags=flags)
-    unlock(db, key.of_databases if key else None)
+    if key is not None:
+        unlock(db, key.of_databases)
     db.set_busy_timeout(BUSY_MS)
     try:
         yield db

@@ -19,10 +19,8 @@ def can_encrypt() -> bool:
     return hasattr(apsw, "mc_version")
 
 
-def unlock(db: apsw.Connection, key: bytes | None) -> None:
+def unlock(db: apsw.Connection, key: bytes) -> None:
     """Set the key, before any other use of a connection. Raises `EncryptionUnavailable` after closing it."""
-    if key is None:
-        return
     if not can_encrypt():
         db.close(True)
         raise EncryptionUnavailable("this data folder is encrypted, and the SQLite library in use cannot read it")

@@ -69,13 +69,17 @@ def _run_all(db: apsw.Connection, calls: Sequence[Call[Any]], clock: Clock, prob
 
     If one is, the transaction restarts with a savepoint around each script: a script may run twice.
     """
-    outcomes = [_run_bare(db, call, clock, probe) for call in calls]
-    if not any(spoilt for _, spoilt in outcomes):
-        return [outcome for outcome, _ in outcomes]
+    outcomes, is_spoilt = list[Outcome](), False
+    for call in calls:
+        before = db.total_changes()
+        outcomes.append(_outcome(db, call, clock, probe))
+        is_spoilt |= outcomes[-1].error is not None and db.total_changes() != before
+    if not is_spoilt:
+        return outcomes
     try:
         db.execute("rollback")
         if len(calls) == 1:
-            return [outcomes[0][0]]
+            return outcomes
         db.execute("begin immediate")
     except apsw.Error as error:
         raise BatchFailed(error) from error
@@ -128,13 +132,6 @@ def _answer(cursor: apsw.Cursor, verb: str, statement: Query | Many, now: int, p
         return []
     statement.params["now"] = now
     return cursor.execute(statement.sql, statement.params).fetchall()
-
-
-def _run_bare(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | None) -> tuple[Outcome, bool]:
-    """Run one call in the open transaction; True if it was refused after it had written."""
-    before = db.total_changes()
-    outcome = _outcome(db, call, clock, probe)
-    return outcome, outcome.error is not None and db.total_changes() != before
 
 
 def _run_guarded(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | None) -> Outcome:

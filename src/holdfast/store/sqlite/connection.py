@@ -96,7 +96,8 @@ def connect(name: str, vfs: str | None, key: bytes | None = None) -> apsw.Connec
         db = apsw.Connection(name, flags=flags, vfs=vfs, statementcachesize=STATEMENTS_CACHED_MAX)
     except apsw.Error as error:
         raise translate(error, f"opening {name}") from error
-    unlock(db, key)
+    if key is not None:
+        unlock(db, key)
     return db
 
 

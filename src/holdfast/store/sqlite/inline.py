@@ -111,9 +111,10 @@ class InlineDatabase:
     def _submit(self, queue: list[Pending], call: Call[Any]) -> asyncio.Future[Any]:
         if self._closed:
             raise StoreUnavailable(f"{call.verb}: the store is closed")
-        pending = Pending(call)
+        loop = asyncio.get_running_loop()
         if not self._writes and not self._reads:
-            pending.loop.call_soon(self._flush)
+            loop.call_soon(self._flush)
+        pending = Pending(call, loop, loop.create_future())
         queue.append(pending)
         return pending.future
 

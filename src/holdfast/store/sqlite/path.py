@@ -102,13 +102,12 @@ class FileIdentity:
         except FileNotFoundError:
             return 0
 
-    def _look(self) -> tuple[object, object]:
-        return _identity(self._path), _identity(self._wal)
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
+    def _look(self) -> list[tuple[int, int] | None]:
+        found: list[tuple[int, int] | None] = []
+        for path in (self._path, self._wal):
+            try:
+                one = path.stat()
+                found.append((one.st_dev, one.st_ino))
+            except FileNotFoundError:
+                found.append(None)
+        return found

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.kernel.errors import HoldfastError, StoreUnavailable
 from holdfast.store.script import Call
@@ -42,15 +42,12 @@ class WorkerThread:
             self._ended.set_result(None)
 
 
-class Pending:
+class Pending(NamedTuple):
     """A call with a caller that waits on an event loop."""
 
-    __slots__ = ("call", "future", "loop")
-
-    def __init__(self, call: Call[Any]) -> None:
-        self.call = call
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
+    call: Call[Any]
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
 
 
 class PoolWorker:
@@ -78,7 +75,8 @@ class ThreadPool:
 
     def submit(self, call: Call[Any]) -> asyncio.Future[Any]:
         """Queue a call of the running event loop and return the future of its value."""
-        pending = Pending(call)
+        loop = asyncio.get_running_loop()
+        pending = Pending(call, loop, loop.create_future())
         with self._submitting:
             if self._closed:
                 raise StoreUnavailable(f"{call.verb}: the store is closed")
@@ -100,9 +98,15 @@ class ThreadPool:
         going = True
         while going:
             calls, going = self._take()
-            if calls:
-                answer(calls, self._serve(worker, [one.call for one in calls]))
-                worker.rest()
+            if not calls:
+                continue
+            waiting = [one.call for one in calls]
+            try:
+                outcomes = worker.serve(waiting)
+            except BaseException as error:  # noqa: BLE001 - a dead thread would leave its callers waiting for ever
+                outcomes = [Outcome(error=translate(error, call.verb)) for call in waiting]
+            answer(calls, outcomes)
+            worker.rest()
         worker.leave()
 
     def _take(self) -> tuple[list[Pending], bool]:
@@ -125,12 +129,6 @@ class ThreadPool:
             call = self._queue.get()
             if call is not None:
                 answer([call], [Outcome(error=StoreUnavailable(f"{call.call.verb}: the store closed"))])
-
-    def _serve(self, worker: PoolWorker, calls: Sequence[Call[Any]]) -> list[Outcome]:
-        try:
-            return worker.serve(calls)
-        except BaseException as error:  # noqa: BLE001 - a dead thread would leave its callers waiting for ever
-            return [Outcome(error=translate(error, call.verb)) for call in calls]
 
 
 def answer(calls: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
