@@ -10,7 +10,7 @@ that a worker that still has the words can no longer write them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -87,22 +87,8 @@ def leave_mailbox(session: SessionId) -> Script[None]:
         yield from run(LEAVE, session=session)
 
 
-def drop_mail(agent: AgentName, person: Principal) -> Script[int]:
-    """Drop the waiting messages of a person; their number."""
-    found = yield from rows(WAITING, agent=agent, person=person, reason=FORGOTTEN, blank=b"")
-    return (yield from _decrement([mailbox for (mailbox,) in found]))
-
-
-def drop_agent_messages(messages: Iterable[str]) -> Script[int]:
-    """Drop waiting messages of other agents; their number."""
-    boxes: list[str] = []
-    for message in sorted(messages):
-        boxes += [row[0] for row in (yield from rows(LETTER, message=message, reason=FORGOTTEN, blank=b""))]
-    return (yield from _decrement(boxes))
-
-
 def _decrement(boxes: Sequence[str]) -> Script[int]:
-    """Decrement each mailbox's message count by its number of occurrences."""
+    """Decrement each mailbox's message count by the number of its dropped messages; their number."""
     for mailbox in sorted(set(boxes)):
         yield from run(VOID, mailbox=mailbox)
         yield from run(LIGHTEN, mailbox=mailbox, count=boxes.count(mailbox), release=0)
@@ -241,14 +227,18 @@ def _blank_session(session: SessionId, found: Found, done: Blanked) -> Script[No
 
 def _blank_agent_messages(trail: Trail, done: Blanked) -> Script[None]:
     """Blank messages between agents at their receivers; drop those that wait."""
-    done.counts["unanswered"] += yield from drop_agent_messages(trail.mail)
+    boxes: list[str] = []
+    for message in sorted(trail.mail):
+        boxes += [row[0] for row in (yield from rows(LETTER, message=message, reason=FORGOTTEN, blank=b""))]
+    done.counts["unanswered"] += yield from _decrement(boxes)
     for message in sorted({*trail.mail, *trail.messages}):
         done.counts["messages"] += len((yield from rows(BLANK_MESSAGE, message=message, blank=b"")))
     yield from drop_enclosures(trail.mail)
 
 
 def _blank_own(agent: AgentName, person: Principal, done: Blanked) -> Script[None]:
-    done.counts["unanswered"] += yield from drop_mail(agent, person)
+    dropped = yield from rows(WAITING, agent=agent, person=person, reason=FORGOTTEN, blank=b"")
+    done.counts["unanswered"] += yield from _decrement([mailbox for (mailbox,) in dropped])
     done.counts["replies"] += len((yield from rows(REPLIES_TO_THEM, agent=agent, person=person, blank=b"")))
     messages = [MessageId(row[0]) for row in (yield from rows(BLANK_INBOUND, agent=agent, person=person, blank=b""))]
     done.counts["messages"] += len(messages)

@@ -114,26 +114,16 @@ def claim_lanes(
     passing: bool = False,
 ) -> Script[tuple[LaneClaim, ...]]:
     """Claim free lanes whose heads are due, each with up to `units` rendered deliveries from its head."""
-
-    def lane(place: str, fence: int, doubted_for_ms: int | None) -> LaneClaim:
-        return LaneClaim(
-            key=key,
-            place=place,
-            fence=fence,
-            node=node,
-            packages=(),
-            passing=passing,
-            doubted_for_ms=doubted_for_ms,
-        )
-
+    lane = LaneClaim(key=key, place="", fence=0, node=node, packages=(), passing=passing)
     again = (yield from rows(HELD, node=node, name=name, agent=key.agent, provider=key.provider)) if name else []
     if again:
-        return tuple((yield from _load([lane(*row) for row in sorted(again)], units, renderer, repeated=True)))
+        held = [replace(lane, place=place, fence=fence, doubted_for_ms=ms) for place, fence, ms in sorted(again)]
+        return tuple((yield from _load(held, units, renderer, repeated=True)))
     claims: list[LaneClaim] = []
     for _ in range(ROUNDS_MAX):
         limit = lanes - len(claims)
         found = yield from rows(FREE, agent=key.agent, provider=key.provider, node=node, limit=limit)
-        taken = [lane(place, fence + 1, doubted_for_ms) for place, fence, doubted_for_ms in sorted(found)]
+        taken = [replace(lane, place=place, fence=fence + 1, doubted_for_ms=ms) for place, fence, ms in sorted(found)]
         yield from many(TAKE, [{"node": node, "name": name, **_marks(one_)} for one_ in taken])
         claims += yield from _load(taken, units, renderer, repeated=False)
         if len(found) < limit or len(claims) == lanes:

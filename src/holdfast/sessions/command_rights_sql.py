@@ -32,7 +32,6 @@ class Giver:
     """The sender of a command: the input for `judge`, and all accounts of the person."""
 
     speaker: Speaker
-    person: Principal
     accounts: frozenset[str]
 
 
@@ -77,7 +76,7 @@ def giver(verb: CommandVerb, given: Given) -> Script[Giver]:
         speaker = Speaker(
             human=given.human, place=command_rights.place_of(given.address, several=False), rank=given.rank
         )
-        return Giver(speaker, given.principal, frozenset({given.principal}))
+        return Giver(speaker, frozenset({given.principal}))
     accounts = frozenset((yield from linked_principals(given.principal)))
     several = False
     if command_rights.is_over_http(given.address):
@@ -90,7 +89,7 @@ def giver(verb: CommandVerb, given: Given) -> Script[Giver]:
         rank=given.rank,
         is_named=not accounts.isdisjoint(given.operators),
     )
-    return Giver(speaker, given.principal, accounts)
+    return Giver(speaker, accounts)
 
 
 def may_decide(verb: CommandVerb, who: Giver, *, asker: str, approvers: Collection[str]) -> NotAllowed | None:

@@ -24,7 +24,16 @@ from holdfast.memory.notes_sql import read_memory
 from holdfast.sessions import extraction
 from holdfast.sessions.extraction import ExtractionResult, Unusable
 from holdfast.sessions.extraction_sql import apply_finalisation, read_excerpt
-from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishPolicy, FinishStep, cutoffs, put_off
+from holdfast.sessions.finalisation import (
+    Cutoffs,
+    Ending,
+    Finalisation,
+    FinishEvent,
+    FinishPolicy,
+    FinishStep,
+    cutoffs,
+    put_off,
+)
 from holdfast.sessions.finalisation_sql import (
     begin_finalisation,
     claim_finalisation,
@@ -38,7 +47,6 @@ from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 from holdfast.turns.model import ModelRequest, ModelTask
 from holdfast.turns.model_call import hear
-from holdfast.turns.policy import ExpiryPolicy
 
 EPOCHS = "epochs"
 GIVE_BACK = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
@@ -107,7 +115,7 @@ class Finisher(ClaimLoop[str, Finalisation]):
         now, agents = await self._ports.db.read(list_open_agents())
         ended = False
         for agent, idle_since in agents.items():
-            limits = cutoffs(*self._expiry(agent, now))
+            limits = self._cutoffs(agent, now)
             if limits.latest is None or idle_since > limits.latest:
                 continue
             for found in await self._ports.db.write(
@@ -125,13 +133,13 @@ class Finisher(ClaimLoop[str, Finalisation]):
                 )
         return ended
 
-    def _expiry(self, agent: AgentName, now: Instant) -> tuple[ExpiryPolicy, Instant, Offset]:
-        """The expiry policy of an agent. Sessions of an agent that is no longer configured do not expire."""
+    def _cutoffs(self, agent: AgentName, now: Instant) -> Cutoffs:
+        """The expiry instants of an agent. Sessions of an agent that is no longer configured do not expire."""
         try:
             policy = self._agents.policy(agent).expiry
         except AgentNotFound:
-            policy = ExpiryPolicy()
-        return policy, now, self._offset_of(policy.time_zone if policy.daily_at else UTC)
+            return Cutoffs()
+        return cutoffs(policy, now, self._offset_of(policy.time_zone if policy.daily_at else UTC))
 
     async def _end(self, ending: Ending) -> bool:
         begun = await self._ports.db.write(begin_finalisation(ending))
