@@ -50,7 +50,7 @@ LOCKS: dict[str, Pair] = {
     "provenance_sql.LOCK_SESSION": ("recorded", "forget the person", "record"),
     "attachment_sql.HOLD": ("attachments", "drop one", "drop four"),
     "record_sql.SESSION": ("recorded", "record", "forget the session"),
-    "replay_sql.HOLD": ("parked", "replay", "undo"),
+    "replay_sql.HOLD": ("parked", "replay", "replay too"),
     "replay_sql.LOCK_SESSION": ("an_open_turn", "commit", "backfill"),
     "reply_sql.FIND": ("sent", "resend", "forget the person"),
     "summary_sql.HOLD_OPERATION": ("a_long_session", "summarise", "end"),
