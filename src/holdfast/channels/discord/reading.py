@@ -16,17 +16,16 @@ Rule 4: Discord does not report edits and deletions made during an outage. They 
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import aiohttp
 import discord
 
 from holdfast.channels.discord.mapping import GuildChannel, channel_id_of, snowflake_at
 from holdfast.channels.discord.send_tracker import answer_of
-from holdfast.channels.receiving import AccountWatermark, cancel_all, receive
+from holdfast.channels.receiving import AccountWatermark, receive
 from holdfast.inbox.channel import ChannelSetup, Intake
 from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel import log
@@ -38,6 +37,7 @@ QUEUE_MAX = 256  # queued events of one channel; further messages are fetched la
 STREAMS_MAX = 10_000
 FETCHES_MAX = 4  # channels that are fetched from at once
 AT_ONCE_MAX = 2  # messages with files in memory; each may take 200 MB
+CLOSE_S = 3.0
 RETRY = RetryPolicy(delay_ms_base=500, delay_ms_max=60_000)
 EXPECTED = (HoldfastError, discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
 
@@ -103,6 +103,8 @@ class DiscordReader:
         self._helpers: list[Task] = []
         self._fetches = asyncio.Semaphore(FETCHES_MAX)
         self._files = asyncio.Semaphore(AT_ONCE_MAX)
+        self._running = 0
+        self._idle = asyncio.Event()
 
     def connected(self) -> None:
         """Mark all streams as behind. Called before any event of the new connection is offered."""
@@ -112,8 +114,9 @@ class DiscordReader:
         for stream in self._streams.values():
             self._ask(stream)
         if not self._helpers:
-            self._help(self._watermark.keep(self._has_read_all), "discord watermark")
-        self._help(self._load(self._connection), "discord positions")
+            self._help(lambda: self._watermark.keep(self._has_read_all), "discord watermark")
+        connection = self._connection
+        self._help(lambda: self._load(connection), "discord positions")
 
     def disconnected(self) -> None:
         self._is_up = False
@@ -121,7 +124,8 @@ class DiscordReader:
     def check(self, channels: Iterable[GuildChannel]) -> None:
         """Have the channels with newer messages catch up; one without a position, from the watermark on."""
         self._checking += 1
-        self._help(self._check(self._connection, channels), "discord guild")
+        connection = self._connection
+        self._help(lambda: self._check(connection, channels), "discord guild")
 
     def offer(self, event: DiscordEvent) -> None:
         stream = self._stream(event.channel_id)
@@ -134,9 +138,15 @@ class DiscordReader:
             log.warning("channel.skipped", account=self._account, event_id=event.message_id, why="too many events wait")
 
     async def close(self) -> None:
-        """Cancel all tasks within a bounded time. Messages that were not taken are fetched in the next run."""
-        working = [stream.task for stream in self._streams.values() if stream.task is not None]
-        await cancel_all([*self._helpers, *working], self._tasks)
+        """Cancel all tasks within `CLOSE_S`. Messages that were not taken are fetched in the next run."""
+        for task in (*self._helpers, *(stream.task for stream in self._streams.values())):
+            if task is not None:
+                task.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                while self._running:
+                    self._idle.clear()
+                    await self._idle.wait()
 
     # --- streams
 
@@ -154,11 +164,22 @@ class DiscordReader:
 
     def _wake(self, stream: Stream) -> None:
         if stream.task is None:
-            stream.task = self._tasks.start(self._work(stream), name=f"discord channel {stream.channel_id}")
+            stream.task = self._start(lambda: self._work(stream), f"discord channel {stream.channel_id}")
 
-    def _help(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _help(self, work: Callable[[], Awaitable[None]], name: str) -> None:
         self._helpers = [task for task in self._helpers if not task.done()]
-        self._helpers.append(self._tasks.start(work, name=name))
+        self._helpers.append(self._start(work, name))
+
+    def _start(self, work: Callable[[], Awaitable[None]], name: str) -> Task:
+        async def counted() -> None:
+            self._running += 1  # counted here, because a task cancelled before it begins never ends
+            try:
+                await work()
+            finally:
+                self._running -= 1
+                self._idle.set()
+
+        return self._tasks.start(counted(), name=name)
 
     async def _load(self, connection: int) -> None:
         """Load the positions. Streams that have one catch up, even if no event arrives there."""
