@@ -21,8 +21,7 @@ from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival, Conflict, D
 from holdfast.kernel.errors import HoldfastError, InvalidAddress, Remedy
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.outbox.post import Declined, NotSent, Post, SendOutcome, Sent
-from holdfast.turns.agents import Agents
-from holdfast.turns.chained_tools import may_message
+from holdfast.turns.agents import Agents, may_message
 
 CHANNEL = "agent"
 TEXT_CHARS_MAX = 60_000

@@ -26,8 +26,7 @@ from holdfast.tools.mcp.tools import McpTools
 from holdfast.tools.memory import make_memory_tool
 from holdfast.tools.recall import HISTORY, RECALL, make_history_tool, make_recall_tool
 from holdfast.tools.toolbox import JoinedTools, ToolBox
-from holdfast.turns.agents import Agent, Agents
-from holdfast.turns.chained_tools import may_message
+from holdfast.turns.agents import Agent, Agents, may_message
 from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.tool import built_in
 

@@ -59,7 +59,6 @@ LOOPS = (  # the modules that act
     "turns.agents",
     "turns.approvals",
     "turns.context_cache",
-    "turns.chained_tools",
     "turns.context_window",
     "turns.interruption",
     "turns.mailbox_processor",

@@ -68,7 +68,7 @@ LEFT_OUT: dict[str, str] = {
     "inbox.router.InboundRouter.disconnected": "a simulated connection that breaks raises",
     "inbox.router.FaultCounter.count": ONLY_A_BUG,
     "store.load_secret": "the world reads the secret of the store before it wraps the database",
-    "turns.chained_tools.ChainedTools.is_idempotent": "no agent's turn dies while a tool runs",
+    "turns.agents.ChainedTools.is_idempotent": "no agent's turn dies while a tool runs",
     "channels.agent._unlisted": "the tool refuses first, and lists do not change within a history",
     "channels.agent.AgentChannel.run": "the channel between agents receives nothing by itself and is not run",
     "outbox.typing_indicator.TypingIndicator._type": "no simulated platform shows that somebody is typing",

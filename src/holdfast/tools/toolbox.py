@@ -16,7 +16,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ports import Tasks
 from holdfast.turns.journal import storable
 from holdfast.turns.model import ToolSpec
-from holdfast.turns.tool import ToolContext, ToolOutcome, Tools, no_such_tool, origin_of, outages_of
+from holdfast.turns.tool import ToolContext, ToolOutcome, Tools, Unreliable, no_such_tool, origin_of
 
 RESULT_CHARS_MAX = 64_000
 
@@ -198,7 +198,7 @@ class JoinedTools:
         return no_such_tool(name, self.specs(context.agent), self.outages()) if outcome.missing else outcome
 
     def outages(self) -> tuple[str, ...]:
-        return tuple(outage for some in self.sets for outage in outages_of(some))
+        return tuple(outage for some in self.sets if isinstance(some, Unreliable) for outage in some.outages())
 
     def origin(self, agent: AgentName, name: str) -> Hashable | None:
         return origin_of(self._owner(name, agent), agent, name)

@@ -24,8 +24,7 @@ from holdfast.sessions import system_messages
 from holdfast.sessions.compression import Pressure
 from holdfast.sessions.compressor import Compressor
 from holdfast.store.ports import Ports
-from holdfast.turns.agents import Agents
-from holdfast.turns.chained_tools import acting
+from holdfast.turns.agents import Agents, acting
 from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.context_cache import Brief, Briefing, ContextCache, audience_of
 from holdfast.turns.context_window import ContextFitter
@@ -42,7 +41,7 @@ from holdfast.turns.journal import (
 from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask
 from holdfast.turns.model_call import ModelCaller, Patience
 from holdfast.turns.policy import Arrivals
-from holdfast.turns.tool import outage_text, outages_of
+from holdfast.turns.tool import Unreliable, outage_text
 from holdfast.turns.tool_calls import Hint, ToolCaller, no_hint
 from holdfast.turns.turn import (
     NewReply,
@@ -162,9 +161,10 @@ class TurnRunner:
 
     async def _brief(self, run: TurnRun, context: Context) -> Brief:
         """Notes and instructions, followed by the tool servers that are down, under their configured names."""
-        policy, outages = run.agent.policy, outages_of(run.agent.tools)
+        policy, tools = run.agent.policy, run.agent.tools
         audience = audience_of(policy, context, run.turn.principal, run.claim.address)
         brief = await self._briefing.read(policy, context, audience)
+        outages = tools.outages() if isinstance(tools, Unreliable) else ()
         if not outages:
             return brief
         return replace(brief, instructions="\n\n".join(filter(None, (brief.instructions, outage_text(outages)))))

@@ -70,12 +70,6 @@ class Unreliable(Protocol):
         ...
 
 
-def outages_of(tools: "Tools") -> tuple[str, ...]:
-    """The servers that are down; none for tools without servers."""
-    outages: Callable[[], tuple[str, ...]] | None = getattr(tools, "outages", None)
-    return outages() if outages is not None else ()
-
-
 @runtime_checkable
 class Traceable(Protocol):
     """Tools with an origin, which tells whether two agents have the same tool."""
