@@ -25,7 +25,7 @@ from holdfast.memory.delivery import NOWHERE, CallerDirectory
 from holdfast.sessions.command_rights import Rank
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
-from holdfast.turns.turn_limit import TurnLimit
+from holdfast.turns.worker import TurnLimit
 
 PATH_CHARS_MAX = 4_096
 REPOSITORY_MARK = ".git"  # a directory, or a file in a worktree

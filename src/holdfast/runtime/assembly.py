@@ -36,8 +36,7 @@ from holdfast.turns.runner import TurnRunner
 from holdfast.turns.spend_recorder import metered
 from holdfast.turns.tool import Attached
 from holdfast.turns.tool_calls import Hint, no_hint
-from holdfast.turns.turn_limit import TURNS_MAX
-from holdfast.turns.worker import Worker
+from holdfast.turns.worker import TURNS_MAX, Worker
 
 EXTRACTIONS_AT_ONCE = 2
 
