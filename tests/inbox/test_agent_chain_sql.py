@@ -11,8 +11,9 @@ from holdfast.inbox.identity_sql import link_principals
 from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.kernel.ids import AgentName, OperationId, Principal, ReplyId
 from holdfast.outbox.reply_sql import claim_replies
+from holdfast.turns.open_turn_sql import open_turn
 from holdfast.turns.turn import OutgoingMessage
-from holdfast.turns.turn_sql import append_step, open_turn, resume_turn
+from holdfast.turns.turn_sql import append_step, resume_turn
 from tests.support.driver import returned, tool_step
 
 ADA, BEN, FERN = AgentName("ada"), AgentName("ben"), AgentName("fern")

@@ -17,8 +17,9 @@ from holdfast.sessions.command_rights import Rank
 from holdfast.store.script import Call, rows
 from holdfast.store.upkeep_sql import prune_messages
 from holdfast.turns.journal import AssistantSaid, ToolCall, ToolReturned, UserSaid, decode_body
+from holdfast.turns.open_turn_sql import open_turn
 from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent, TurnOpening
-from holdfast.turns.turn_sql import append_step, open_turn
+from holdfast.turns.turn_sql import append_step
 from tests.memory.test_forget_sql import CANARY, EACH, carry_all, found_in, person
 from tests.support.driver import LIMITS, SECRET
 

@@ -38,10 +38,10 @@ from holdfast.store.upkeep_sql import prune_messages
 from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import AssistantSaid, Recalled, UserSaid
-from holdfast.turns.observe_sql import observe_messages
+from holdfast.turns.open_turn_sql import observe_messages, open_turn
 from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn import Step, Turn, TurnEvent, TurnRecord
-from holdfast.turns.turn_sql import append_step, open_turn, resume_turn
+from holdfast.turns.turn_sql import append_step, resume_turn
 from tests.support.driver import SECRET, address_of, record, retain
 from tests.support.ports import verb_on
 

@@ -10,7 +10,7 @@ from holdfast.kernel.ids import AgentName, Principal, ReplyId
 from holdfast.memory import notes_sql
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
-from holdfast.turns import turn_sql
+from holdfast.turns import open_turn_sql, turn_sql
 from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent
 from holdfast.turns.turn_sql import append_step
 from tests.postgres.pairs import FERN, SECRET, Situation, Verbs, party, person
@@ -58,7 +58,7 @@ async def a_letter_that_waits(driver: Driver) -> Verbs:
     assert taken is not None
     mail = await driver.db.read(read_mail(taken, limit=1))
     return {
-        "open": party(turn_sql.open_turn, taken, driver.opening(mail.session, mail.waiting)),
+        "open": party(open_turn_sql.open_turn, taken, driver.opening(mail.session, mail.waiting)),
         "hand over": party(accept_sql.accept_message, _arrival(driver, "letter_2", address), LIMITS, SECRET),
         "forget the person": person("forget_1"),
     }

@@ -13,7 +13,7 @@ from holdfast.memory.replay_sql import replay_delivery
 from holdfast.outbox.post import OnDoubt
 from holdfast.store.node_sql import register_node, retire_node
 from holdfast.store.script import Call
-from holdfast.turns import observe_sql, turn_sql
+from holdfast.turns import open_turn_sql, turn_sql
 from tests.postgres.pairs import (
     KEY,
     OTHER,
@@ -74,8 +74,8 @@ async def overheard(driver: Driver) -> Verbs:
     mail = await driver.db.read(read_mail(claim, limit=1))
     opening = driver.opening(None, mail.waiting)
     return {
-        "open": party(turn_sql.open_turn, claim, opening),
-        "observe": party(observe_sql.observe_messages, claim, opening.session, [message]),
+        "open": party(open_turn_sql.open_turn, claim, opening),
+        "observe": party(open_turn_sql.observe_messages, claim, opening.session, [message]),
     }
 
 

@@ -26,7 +26,7 @@ LOCKS: dict[str, Pair] = {
     "draft_sql.HOLD": ("about_to_draft", "intend", "answer"),
     "draft_sql.STRAY": ("stray", "find strays", "find strays too"),
     "forget_sql.LOCK_LANE": ("work", "forget the session", "claim"),
-    "fence_sql.HOLD": ("an_open_turn", "resume", "retire"),
+    "turn_sql.HOLD": ("an_open_turn", "resume", "retire"),
     "finalisation_sql.CLAIM": ("ended", "claim", "claim elsewhere"),
     "finalisation_sql.LIVE_IN": ("ending", "end", "resume elsewhere"),
     "finalisation_sql.LOCK": ("finishing", "record", "retire"),

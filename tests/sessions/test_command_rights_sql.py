@@ -14,8 +14,8 @@ from holdfast.kernel.ids import OperationId, Principal
 from holdfast.sessions.command_rights import NotAllowed, Rank
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.history_sql import read_session
+from holdfast.turns.open_turn_sql import open_turn
 from holdfast.turns.turn import Turn
-from holdfast.turns.turn_sql import open_turn
 from tests.inbox.test_identity_sql import linking
 from tests.support.driver import confirmed
 from tests.turns.test_approval_sql import told, waiting

@@ -39,7 +39,7 @@ from holdfast.testing import SeededEntropy
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.context_sql import read_context
-from holdfast.turns.observe_sql import observe_messages
+from holdfast.turns.open_turn_sql import observe_messages
 from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn import Usage

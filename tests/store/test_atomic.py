@@ -18,9 +18,9 @@ from holdfast.sessions.summary_sql import commit_summary
 from holdfast.store.node_sql import reap_nodes
 from holdfast.store.script import Call, rows
 from holdfast.store.upkeep_sql import prune_messages
-from holdfast.turns.observe_sql import observe_messages
+from holdfast.turns.open_turn_sql import observe_messages, open_turn
 from holdfast.turns.record_sql import record_turn
-from holdfast.turns.turn_sql import append_step, commit_turn, open_turn, resume_turn
+from holdfast.turns.turn_sql import append_step, commit_turn, resume_turn
 from tests.support.driver import LIMITS, SECRET, record, retain, returned, tool_step
 from tests.support.engines import ENGINES
 

@@ -11,8 +11,8 @@ from holdfast.kernel.ids import NodeId
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.history_sql import list_operations
 from holdfast.store.node_sql import read_upcoming, reap_nodes, register_node, renew_node, retire_node
-from holdfast.turns.observe_sql import observe_messages
-from holdfast.turns.turn_sql import append_step, commit_turn, open_turn, resume_turn
+from holdfast.turns.open_turn_sql import observe_messages, open_turn
+from holdfast.turns.turn_sql import append_step, commit_turn, resume_turn
 from tests.support.driver import address_of, tool_step
 
 OTHER = NodeId("node_b")

@@ -32,8 +32,9 @@ from holdfast.store.script import Call, Row, rows
 from holdfast.testing import ManualClock
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import AnyBody, AssistantSaid, ToolCall, ToolReturned, ToolStarted, UserSaid
+from holdfast.turns.open_turn_sql import open_turn
 from holdfast.turns.turn import Committed, NewReply, Step, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord, Usage
-from holdfast.turns.turn_sql import commit_turn, open_turn
+from holdfast.turns.turn_sql import commit_turn
 
 LIMITS = Limits()
 SECRET = b"a secret of the tests"

@@ -18,7 +18,7 @@ from holdfast.turns.approval import ApprovalAsk, Decision
 from holdfast.turns.approval_sql import decide_approval, is_waiting_at
 from holdfast.turns.approval_view_sql import list_approvals
 from holdfast.turns.journal import AssistantSaid, ToolCall, ToolReturned, ToolStarted
-from holdfast.turns.observe_sql import observe_messages
+from holdfast.turns.open_turn_sql import observe_messages
 from holdfast.turns.turn import OutgoingMessage, Phase, Step, TurnEvent
 from holdfast.turns.turn_sql import append_step, commit_turn, resume_turn
 from tests.support.driver import address_of, returned, started, tool_step

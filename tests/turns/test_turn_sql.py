@@ -17,9 +17,9 @@ from holdfast.memory.delivery import NOWHERE
 from holdfast.sessions.history_sql import find_mailbox, list_entries, read_session, trace_message
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import UserSaid
-from holdfast.turns.observe_sql import observe_messages
+from holdfast.turns.open_turn_sql import observe_messages, open_turn
 from holdfast.turns.turn import Phase, Step, Turn, TurnEvent
-from holdfast.turns.turn_sql import append_step, commit_turn, open_turn, resume_turn
+from holdfast.turns.turn_sql import append_step, commit_turn, resume_turn
 from tests.store.test_node_sql import EVERYTHING
 from tests.support.driver import address_of, returned, started, tool_step
 

@@ -7,8 +7,7 @@ from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, MessageId, NodeId, Principal, SessionId
 from holdfast.memory.delivery import CallerDirectory
 from holdfast.store.script import Query, Row, Script, claim_name, rows, run, together, verb
-from holdfast.turns.fence_sql import stands
-from holdfast.turns.read_turn_sql import read_turn
+from holdfast.turns.turn_sql import read_turn, stands
 
 MAILBOX = """
 select mailbox.fence, mailbox.session_id, mailbox.depth, mailbox.unattended, session.open_turn, session.last_seq,

@@ -26,8 +26,8 @@ from holdfast.sessions.session_sql import UNHASHED
 from holdfast.store.script import Columns, Row, Script, many, one, rows, run
 from holdfast.turns import approval_sql
 from holdfast.turns.approval_sql import forget_digests
-from holdfast.turns.fence_sql import LIGHTEN
 from holdfast.turns.turn import Phase, TurnEvent, advance
+from holdfast.turns.turn_sql import LIGHTEN
 
 FORGOTTEN = "forgotten"  # the reason stored with the envelopes
 LIVE_IN = "select id from mailbox where session_id = :session"

@@ -22,8 +22,8 @@ from holdfast.sessions.session import CommandDone, CommandRun, clean_title, titl
 from holdfast.sessions.session_sql import blank_session, go_live, lock_line, new_session, pick_turns, undo_turns
 from holdfast.store.agent_lock_sql import hold_agents, share_agent
 from holdfast.store.script import Columns, Script, one, run, verb
-from holdfast.turns.fence_sql import Held, hold, lighten
 from holdfast.turns.turn import NewReply
+from holdfast.turns.turn_sql import Held, hold, lighten
 
 MESSAGE = "select state, channel from inbound where message = :message and mailbox = :mailbox"
 FIRST_RESULT = """

@@ -27,9 +27,10 @@ from holdfast.store.node_sql import register_node, renew_node, retire_node
 from holdfast.store.ports import Database
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import AssistantSaid, UserSaid
+from holdfast.turns.open_turn_sql import open_turn
 from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn import NewReply, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord
-from holdfast.turns.turn_sql import commit_turn, open_turn, resume_turn
+from holdfast.turns.turn_sql import commit_turn, resume_turn
 
 NODE = NodeId("node_check")
 SECRET = b"the secret of the checks"

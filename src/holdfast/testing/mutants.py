@@ -35,7 +35,7 @@ from holdfast.testing import (
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.mutant import MUTANTS, Mutant, Patch, arguments, mutant
 from holdfast.testing.watched import NodeDatabase
-from holdfast.turns import context_sql, fence_sql, runner, turn_sql, work_sql
+from holdfast.turns import context_sql, runner, turn_sql, work_sql
 from holdfast.turns.context import Context
 from holdfast.turns.journal import Entry
 from holdfast.turns.turn import NewReply, OpenCall, Turn, TurnCommit, open_calls
@@ -110,7 +110,7 @@ def no_fence() -> Sequence[Patch]:
     def broken(_claim: Claim, _fence: int) -> bool:
         return True
 
-    return [(fence_sql, "stands", broken), (mailbox_sql, "stands", broken)]
+    return [(turn_sql, "stands", broken), (mailbox_sql, "stands", broken)]
 
 
 @mutant("I14", "I15", budget=10)

@@ -10,7 +10,7 @@ from holdfast.sessions.command import CommandVerb
 from holdfast.sessions.command_rights import NotAllowed, Speaker, judge
 from holdfast.store.script import Script
 from holdfast.testing.mutant import Patch, mutant
-from holdfast.turns import approval_sql, turn_sql
+from holdfast.turns import approval_sql, open_turn_sql
 
 
 def _open_to_people(*verbs: CommandVerb) -> Callable[..., NotAllowed | None]:
@@ -50,7 +50,7 @@ def anybody_undoes() -> Sequence[Patch]:
         yield from ()
         return judge(verb, who.speaker, owns=True)
 
-    return [(command_sql, "judge_turns", broken), (turn_sql, "judge_turns", broken)]
+    return [(command_sql, "judge_turns", broken), (open_turn_sql, "judge_turns", broken)]
 
 
 @mutant("I35", budget=80, first=89)
@@ -67,7 +67,7 @@ def robot_commands() -> Sequence[Patch]:
     def broken(verb: CommandVerb, given: command_rights_sql.Given) -> Script[command_rights_sql.Giver]:
         return (yield from honest(verb, replace(given, human=True)))
 
-    return [(module, "giver", broken) for module in (accept_sql, approval_sql, command_sql, turn_sql)]
+    return [(module, "giver", broken) for module in (accept_sql, approval_sql, command_sql, open_turn_sql)]
 
 
 @mutant("I35", budget=40, first=21)

@@ -17,7 +17,7 @@ from holdfast.store.script import Script
 from holdfast.testing.areas import Area
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.mutant import RARE_BUDGET, Patch, mutant
-from holdfast.turns import context, runner, speaker_sql
+from holdfast.turns import context, open_turn_sql, runner
 from holdfast.turns.context import NOTES, RECALL, ModelMessage
 
 BUDGET = 30
@@ -79,14 +79,14 @@ def private_notes_shown_in_groups() -> Sequence[Patch]:
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def shared_chat_taken_for_private() -> Sequence[Patch]:
     """A private chat in which others speak too is shown the private notes and words of each speaker."""
-    return [(speaker_sql, "ATTENDED", speaker_sql.ATTENDED.replace("then 1", "then 0"))]
+    return [(open_turn_sql, "ATTENDED", open_turn_sql.ATTENDED.replace("then 1", "then 0"))]
 
 
 @mutant("I6", budget=60, area=ChannelArea.LINKS, first=141)
 def linked_speakers_forgotten() -> Sequence[Patch]:
     """A person who spoke in a chat while linked to its first speaker is not counted after the unlink."""
     forgotten = "delete from linked_speaker where mailbox = :mailbox and principal = :person"
-    return [(speaker_sql, "LINKED_SPEAKER", forgotten)]
+    return [(open_turn_sql, "LINKED_SPEAKER", forgotten)]
 
 
 @mutant("I6", budget=150, area=ChannelArea.LINKS, first=166)

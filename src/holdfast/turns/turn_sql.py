@@ -1,30 +1,28 @@
-"""Turn verbs: the holder of a claim opens, steps, resumes and commits a turn."""
+"""Turn verbs: the holder of a claim reads, resumes, steps and commits an open turn.
+
+The fence: every write of a worker checks its claim here, inside its transaction. `hold` locks the mailbox row until
+commit and compares the claim with it. A plain select of the fence would not suffice: a newer claim could be taken
+between the select and the commit.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from msgspec.structs import replace as replace_body
 
-from holdfast.inbox.agent_chain import Chain, chain_of_turn, stored
-from holdfast.inbox.mailbox import Claim, SessionHead
+from holdfast.inbox.agent_chain import loaded
+from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
-from holdfast.kernel.ids import MessageId, Principal, SessionId
+from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
 from holdfast.memory.cursor_sql import marks_queries, places_of, schedule
 from holdfast.memory.delivery import CallerDirectory, NamingInputs, TurnSpan
 from holdfast.outbox.reply_sql import insert_reply, send_messages
-from holdfast.sessions.command import CommandVerb
-from holdfast.sessions.command_rights import NotAllowed
-from holdfast.sessions.command_rights_sql import given_by, giver, judge_turns
-from holdfast.sessions.finalisation_sql import reopen
-from holdfast.sessions.session_sql import PickedTurns, new_session, pick_turns, undo_turns
 from holdfast.store.script import Query, Row, Script, one, plain, rows, run, together, verb
 from holdfast.turns import approval_sql
 from holdfast.turns.context import calibrate
-from holdfast.turns.fence_sql import Held, held_of, hold, hold_query, lighten
 from holdfast.turns.journal import AnyBody, Recalled
 from holdfast.turns.journal_sql import append
-from holdfast.turns.read_turn_sql import READ_TURN, read_turn, turn_of, turn_queries
-from holdfast.turns.speaker_sql import attend, attend_query
 from holdfast.turns.turn import (
     CLOSED,
     MESSAGE_STATES,
@@ -34,10 +32,24 @@ from holdfast.turns.turn import (
     Turn,
     TurnCommit,
     TurnEvent,
-    TurnOpening,
     advance,
 )
 
+HOLD = """
+select id, fence, session_id, depth from mailbox where id in (:mailbox, :other) order by id /*lock*/"""
+LIGHTEN = """
+update mailbox
+   set depth = depth - :count, owner = case when :release = 1 then null else owner end,
+       ready_at = case when depth - :count > 0 then cast(:now as int8) else null end
+ where id = :mailbox"""
+READ_TURN = """
+select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
+       (select epoch from session where id = :session), approval, directory, repo, chain,
+       (select shared from mailbox where id = turn.mailbox)
+  from turn where session = :session and n = :n"""
+TURN_MESSAGES = """
+select message, hop from inbound
+ where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' order by seq"""
 SESSION = """
 select last_seq, turns, open_turn, token_ratio, title, parent_id, exists (select 1 from forget where swept_at is null),
        epoch, cast(:now as int8),
@@ -49,20 +61,9 @@ OWING = """
 select distinct delivery.provider from forget join forget_part on forget_part.forget = forget.id
   join delivery on delivery.n = forget_part.n
  where forget.swept_at is null and delivery.agent = :agent"""
-NEW_TURN = """
-insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
-                  directory, repo, chain, opened_at)
-values (:session, :n, null, :phase, 1, :fence, (select fence from mailbox where id = :mailbox), :mailbox, :place,
-        :principal, :first_seq, :last_seq, :directory, :repo, :chain, :now)"""
 TAKE = """
 update inbound set state = 'in_turn', session = :session, turn = :turn
  where message = :message and mailbox = :mailbox and state = 'waiting' returning hop"""
-OPENED = """
-update session
-   set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now,
-       several = case when principal = :principal then several else 1 end
- where id = :session"""
-REPEATED = "select chain, principal from turn where session = :session and n = :n"
 TURN_FENCE = "select fence from turn where session = :session and n = :n"
 RESUME = """
 update turn
@@ -89,124 +90,102 @@ update session
  where id = :session"""
 
 
-@verb
-def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
-    """Open a turn and return it. If the sender may not retry the last turn, return `NotAllowed` and change nothing."""
-    held = yield from hold(claim)
-    row = yield from live_session(claim, held, opening.session, opening.principal)
-    last_seq, turns, already = row[:3]
-    if already is not None:
-        return (yield from _repeated_opening(claim, opening, already))
-    if opening.retry:
-        again = yield from pick_turns(opening.session, 1)
-        refused = yield from _judge_retry(claim, opening, again)
-        if refused is not None:
-            return refused
-        last_seq = yield from undo_turns(opening.session, claim, again, by=opening.messages[0])
-        opening = replace(opening, chain=(yield from _repeated_chain(opening)))
-    head = SessionHead(last_seq=last_seq, turns=turns, epoch=row[7], is_open=True, now=row[8])
-    turn, _ = yield from insert_turn(claim, opening, head)
-    return turn
+# --- the fence
 
 
-def insert_turn(
-    claim: Claim, opening: TurnOpening, head: SessionHead, beside: Sequence[Query] = ()
-) -> Script[tuple[Turn, list[list[Row]]]]:
-    """Open a turn at the end of the live session. The caller holds the mailbox in this transaction.
+class Held(NamedTuple):
+    """A locked mailbox."""
 
-    Returns the turn, and the rows of the queries in `beside`, which see it.
-    """
-    n, first_seq = head.turns + 1, head.last_seq + 1
-    last_seq = yield from append(opening.session, n, head.last_seq, opening.entries, claim)
-    yield from run(
-        NEW_TURN,
-        session=opening.session,
-        n=n,
-        phase=Phase.THINKING.value,
-        fence=claim.fence,
-        mailbox=claim.mailbox,
-        place=claim.address,
-        principal=opening.principal,
-        first_seq=first_seq,
-        last_seq=last_seq,
-        directory=_paths(opening.where)[0],
-        repo=_paths(opening.where)[1],
-        chain=stored(opening.chain),
-    )
-    yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
-    taking = _take_queries(claim, opening.messages, opening.session, n)
-    attended, *found = yield from together(attend_query(claim, opening), *taking, *beside)
-    hop = _hop(opening.messages, found[: len(taking)])
-    shared = yield from attend(claim, opening, attended)
-    turn = Turn(
-        session=opening.session,
-        n=n,
-        phase=Phase.THINKING,
-        attempt=1,
-        principal=opening.principal,
-        messages=opening.messages,
-        first_seq=first_seq,
-        last_seq=last_seq,
-        epoch=head.epoch,
-        opened_at=head.now,
-        hop=hop,
-        where=opening.where,
-        chain=opening.chain,
-        shared=shared,
-    )
-    return turn, found[len(taking) :]
+    session: SessionId | None
+    depth: int
 
 
-def _repeated_chain(opening: TurnOpening) -> Script[Chain]:
-    """The chain of the retried turn: a retry has the same tools, regardless of its sender."""
-    session, n = opening.repeats or (opening.session, 0)
-    row = yield from one(REPEATED, session=session, n=n)
-    return chain_of_turn(row[0], row[1]) if row is not None else chain_of_turn(None, opening.principal)
+def hold(claim: Claim, *, other: str = "") -> Script[Held]:
+    """Lock the mailbox (and another, in id order) and verify the claim."""
+    held, _ = yield from _hold_and_read(claim, other=other)
+    return held
 
 
-def _judge_retry(claim: Claim, opening: TurnOpening, again: PickedTurns) -> Script[NotAllowed | None]:
-    given = yield from given_by(
-        opening.messages[0], mailbox=claim.mailbox, address=claim.address, operators=opening.operators
-    )
-    return (yield from judge_turns(CommandVerb.RETRY, (yield from giver(CommandVerb.RETRY, given)), again.by_session))
+def _hold_and_read(
+    claim: Claim, *queries: Query, session: SessionId | None = None, other: str = ""
+) -> Script[tuple[Held, list[list[Row]]]]:
+    """Lock the mailbox, then run the queries. Raises `ClaimLost` if the claim is void, or the session is not live."""
+    locked, *found = yield from together(Query(HOLD, {"mailbox": claim.mailbox, "other": other}), *queries)
+    mine = next((row for row in locked if row[0] == claim.mailbox), None)
+    if mine is None or not stands(claim, mine[1]):
+        raise ClaimLost(f"fence {claim.fence} is behind {mine and mine[1]}", mailbox=claim.mailbox)
+    if session is not None and mine[2] != session:
+        raise ClaimLost(f"session {session} is not live in {claim.mailbox}", mailbox=claim.mailbox)
+    return Held(mine[2], mine[3]), found
 
 
-def live_session(claim: Claim, held: Held, session: SessionId, principal: Principal) -> Script[Row]:
-    """The row of the mailbox's session, opened under the given id if the mailbox has none.
+def stands(claim: Claim, fence: int) -> bool:
+    return claim.fence == fence
 
-    The lock of the mailbox covers it: every other writer of these columns holds the mailbox too.
-    """
-    if held.session is None:
-        yield from new_session(claim, session, principal)
-    elif held.session != session:
-        raise ClaimLost(f"{claim.mailbox} is in session {held.session}, not {session}", mailbox=claim.mailbox)
-    row = yield from one(SESSION, session=session)
+
+def lighten(claim: Claim, count: int, *, release: bool = False) -> Script[None]:
+    """Subtract `count` finished messages; the mailbox stays ready while any is left. `release` ends the claim."""
+    yield from run(LIGHTEN, mailbox=claim.mailbox, count=count, release=int(release))
+
+
+# --- the open turn
+
+
+def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script[Turn]:
+    found = yield from together(*_turn_queries(claim, session, n))
+    return (yield from _turn_of(session, n, last_seq, found))
+
+
+def _turn_queries(claim: Claim, session: SessionId, n: int) -> tuple[Query, Query]:
+    """The queries whose rows `_turn_of` takes."""
+    return Query(READ_TURN, {"session": session, "n": n}), Query(TURN_MESSAGES, {"mailbox": claim.mailbox})
+
+
+def _turn_of(session: SessionId, n: int, last_seq: int, found: Sequence[list[Row]]) -> Script[Turn]:
+    row, messages = found[0][0] if found[0] else None, found[1]
     if row is None:
-        raise InvariantBroken(f"the live session {session} has no row", session=session)
-    if row[-1] == "expiring":  # a message before the close continues in the next epoch (D23)
-        epoch = yield from reopen(session)
-        return (*row[:7], epoch or row[7], *row[8:])
-    return row
+        raise InvariantBroken(f"the open turn {n} of {session} has no row", session=session)
+    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval, directory, *more = row
+    repo, chain, shared = more
+    awaited = (yield from approval_sql.read_approval(ApprovalId(approval))) if phase == Phase.AWAITING.value else None
+    return Turn(
+        session=session,
+        n=n,
+        phase=Phase(phase),
+        attempt=attempt,
+        principal=Principal(principal),
+        messages=tuple(MessageId(message) for message, _ in messages),
+        first_seq=first_seq,
+        last_seq=last_seq,
+        epoch=epoch,
+        stopping=stop_at is not None,
+        opened_at=Instant(opened_at),
+        hop=max((hop for _, hop in messages), default=0),
+        approval=awaited,
+        where=CallerDirectory(directory or "", repo or ""),
+        chain=loaded(chain),
+        shared=bool(shared),
+    )
 
 
-def _repeated_opening(claim: Claim, opening: TurnOpening, n: int) -> Script[Turn]:
-    """The open turn, if an earlier call committed the opening but its result was lost."""
-    (last_seq, *_) = (yield from one(SESSION, session=opening.session)) or (0,)
-    turn = yield from read_turn(claim, opening.session, n, last_seq)
-    if turn.messages != opening.messages:
-        raise InvariantBroken(f"turn {n} of {opening.session} is open with other messages", session=opening.session)
-    return turn
+def _hold_open(claim: Claim, turn: Turn) -> Script[tuple[Row, Turn]]:
+    """Lock the mailbox, and read its session and the open turn. Raises `ClaimLost` if this turn is not open."""
+    session, queries = Query(SESSION, {"session": turn.session}), _turn_queries(claim, turn.session, turn.n)
+    _, (sessions, *found) = yield from _hold_and_read(claim, session, *queries, session=turn.session)
+    if not sessions or sessions[0][2] != turn.n:
+        raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
+    return sessions[0], (yield from _turn_of(turn.session, turn.n, sessions[0][0], found))
 
 
-def _take_queries(claim: Claim, messages: Sequence[MessageId], session: SessionId, turn: int) -> list[Query]:
-    """The statements that make waiting messages part of a turn; `_hop` takes their rows."""
+def take_queries(claim: Claim, messages: Sequence[MessageId], session: SessionId, turn: int) -> list[Query]:
+    """The statements that make waiting messages part of a turn; `hop_of` takes their rows."""
     return [
         Query(TAKE, {"message": message, "mailbox": claim.mailbox, "session": session, "turn": turn})
         for message in messages
     ]
 
 
-def _hop(messages: Sequence[MessageId], taken: Sequence[list[Row]]) -> int:
+def hop_of(messages: Sequence[MessageId], taken: Sequence[list[Row]]) -> int:
     """The largest number of agents that one of the messages has passed."""
     hop = 0
     for message, found in zip(messages, taken, strict=True):
@@ -218,11 +197,7 @@ def _hop(messages: Sequence[MessageId], taken: Sequence[list[Row]]) -> int:
 
 @verb
 def resume_turn(claim: Claim, turn: Turn) -> Script[Turn]:
-    yield from hold(claim, session=turn.session)
-    row = yield from one(SESSION, session=turn.session)
-    if row is None or row[2] != turn.n:
-        raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
-    current = yield from read_turn(claim, turn.session, turn.n, row[0])
+    _, current = yield from _hold_open(claim, turn)
     if current.attempt != turn.attempt:
         yield from _require_resumed(claim, turn, current)
         return current
@@ -242,10 +217,7 @@ def _require_resumed(claim: Claim, turn: Turn, current: Turn) -> Script[None]:
 
 @verb
 def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
-    _, row, found = yield from _hold_all(claim, turn.session, *turn_queries(claim, turn.session, turn.n))
-    if row is None or row[2] != turn.n:
-        raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
-    current = yield from turn_of(turn.session, turn.n, row[0], found)
+    row, current = yield from _hold_open(claim, turn)
     if row[0] != turn.last_seq:
         yield from _require_mine(claim, turn, row[0], turn.last_seq + len(step.entries))
         return current
@@ -258,7 +230,7 @@ def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
     last_seq = yield from append(turn.session, turn.n, row[0], bodies, claim)
     yield from run(STEPPED, session=turn.session, n=turn.n, phase=phase.value, last_seq=last_seq)
     yield from run(GROWN, session=turn.session, last_seq=last_seq)
-    _hop(step.messages, (yield from together(*_take_queries(claim, step.messages, turn.session, turn.n))))
+    hop_of(step.messages, (yield from together(*take_queries(claim, step.messages, turn.session, turn.n))))
     yield from send_messages(claim, current, step.outgoing)
     asked = (yield from approval_sql.ask(claim, current, step.ask)) if step.ask is not None else None
     messages = current.messages + step.messages
@@ -291,8 +263,14 @@ def commit_turn(
     claim: Claim, turn: Turn, commit: TurnCommit, keeps: Callable[[int], bool] = lambda _: True
 ) -> Script[Committed]:
     """End a turn. `keeps` decides by the number of messages that are left whether the claim stays."""
-    queries = (Query(CHANNELS, {"mailbox": claim.mailbox}), *marks_queries(turn.session, commit.policies))
-    held, row, (channels, *cursors) = yield from _hold_all(claim, turn.session, *queries)
+    held, (sessions, channels, *cursors) = yield from _hold_and_read(
+        claim,
+        Query(SESSION, {"session": turn.session}),
+        Query(CHANNELS, {"mailbox": claim.mailbox}),
+        *marks_queries(turn.session, commit.policies),
+        session=turn.session,
+    )
+    row = sessions[0] if sessions else None
     if row is None or row[2] != turn.n:
         return (yield from _repeated_commit(claim, turn, held))
     if row[0] != turn.last_seq:
@@ -334,19 +312,13 @@ def commit_turn(
     left = held.depth - len(channels)
     released = not keeps(left)
     yield from lighten(claim, len(channels), release=released)
-    directory, repo = _paths(turn.where)
-    newest = TurnSpan(turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, directory, repo)
+    where = turn.where.directory, turn.where.repo
+    newest = TurnSpan(turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, *where)
     marks: dict[str, int] = dict(cursors[0]) if cursors else {}
     yield from schedule(
         turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest, marks=marks
     )
     return Committed(left, released)
-
-
-def _hold_all(claim: Claim, session: SessionId, *beside: Query) -> Script[tuple[Held, Row | None, list[list[Row]]]]:
-    """Lock the mailbox of a live session; returns it, the session, and the rows of each query in `beside`."""
-    held, sessions, *found = yield from together(hold_query(claim), Query(SESSION, {"session": session}), *beside)
-    return held_of(claim, held, session), sessions[0] if sessions else None, found
 
 
 def _naming(claim: Claim, turn: Turn, row: Row) -> NamingInputs:
@@ -360,10 +332,6 @@ def _naming(claim: Claim, turn: Turn, row: Row) -> NamingInputs:
         directory=turn.where.directory,
         repo=turn.where.repo,
     )
-
-
-def _paths(where: CallerDirectory) -> tuple[str | None, str | None]:
-    return where.directory or None, where.repo or None
 
 
 def _repeated_commit(claim: Claim, turn: Turn, held: Held) -> Script[Committed]:

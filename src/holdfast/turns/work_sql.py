@@ -12,8 +12,9 @@ from holdfast.sessions.command_rights import NotAllowed
 from holdfast.store.script import Script, claim_name, one, together, verb
 from holdfast.turns.context import Context
 from holdfast.turns.context_sql import context_of, context_queries, read_context
+from holdfast.turns.open_turn_sql import insert_turn, open_turn
 from holdfast.turns.turn import Step, Turn, TurnCommit, TurnOpening
-from holdfast.turns.turn_sql import TURN_FENCE, append_step, commit_turn, insert_turn, open_turn
+from holdfast.turns.turn_sql import TURN_FENCE, append_step, commit_turn
 from holdfast.turns.work import EndedTurn, KnownContexts, Planner, Work
 
 
