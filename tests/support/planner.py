@@ -4,7 +4,7 @@ from holdfast.inbox.mailbox import Claim, Mail
 from holdfast.kernel.ids import SessionId
 from holdfast.turns.policy import TurnPolicy
 from holdfast.turns.turn import TurnOpening
-from holdfast.turns.work import mail_needed, opening_of
+from holdfast.turns.work_sql import mail_needed, opening_of
 
 
 class PlainPlanner:

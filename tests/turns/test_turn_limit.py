@@ -6,8 +6,7 @@ import pytest
 
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import MessageId
-from holdfast.turns.work import Work
-from holdfast.turns.work_sql import claim_work
+from holdfast.turns.work_sql import Work, claim_work
 from holdfast.turns.worker import ACTIVE_MIN, CALM_MS, DECREASE_EVERY_MS, SLOW_MS, TURNS_MAX, TurnLimit
 from tests.support.fakes import Gate, Process, ScriptedModel, agents, says, soon, stands_at, states
 from tests.support.ports import replace_verb, verb_on

@@ -10,7 +10,7 @@ from holdfast.testing.mutant import Patch, arguments, mutant
 from holdfast.testing.watched import NodeDatabase
 from holdfast.turns import work_sql
 from holdfast.turns.turn import Turn
-from holdfast.turns.work import KnownContexts, Planner, Work
+from holdfast.turns.work_sql import KnownContexts, Planner, Work
 
 BUDGET = 30
 RELEASE = """

@@ -56,8 +56,7 @@ from holdfast.turns.turn import (
 )
 from holdfast.turns.turn_run import ClaimRun, TurnRun, TurnSteps
 from holdfast.turns.turn_sql import resume_turn
-from holdfast.turns.work import EndedTurn
-from holdfast.turns.work_sql import end_turn
+from holdfast.turns.work_sql import EndedTurn, end_turn
 
 STEER_READ_MAX = 32
 

@@ -17,8 +17,7 @@ from holdfast.turns.interruption import MailboxWatch
 from holdfast.turns.model_call import Patience
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.turn import Step, Turn, Usage
-from holdfast.turns.work import EndedTurn, Planner
-from holdfast.turns.work_sql import take_step
+from holdfast.turns.work_sql import EndedTurn, Planner, take_step
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from holdfast.store.ports import Ports
 from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.interruption import MailboxWatch
 from holdfast.turns.mailbox_processor import MailboxProcessor
-from holdfast.turns.work import Work
-from holdfast.turns.work_sql import claim_work
+from holdfast.turns.work_sql import Work, claim_work
 
 ALL = "mailboxes"  # the one group: the store chooses among all of them
 CLAIMS_AT_ONCE_MAX = 16  # one commit claims all mailboxes that became ready together
