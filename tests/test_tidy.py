@@ -225,7 +225,7 @@ MAY_CATCH_EVERYTHING = {
     "kernel/loop.py": "the top of every loop, task and claim: logs once, and the others go on",
     "outbox/reply_sender.py": "a channel is somebody else's code: what it posted before it raised is uncertain",
     "tools/toolbox.py": "a tool is somebody else's code: what it raises is told to the model",
-    "turns/interruption.py": "the error of either side of a race is raised where the race is awaited",
+    "turns/turn_run.py": "the error of either side of a race is raised where the race is awaited",
     "store/sqlite/batch.py": "a bug in one script becomes that call's outcome and spares its neighbours",
     "store/sqlite/thread_pool.py": "a dead thread would leave its callers waiting for ever; each gets the error",
     "store/sqlite/inline.py": "the death of a simulated process is handed to the simulator",

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.kernel.notifier import Event, Notifier
-from holdfast.turns import interruption
-from holdfast.turns.interruption import Interruption, MailboxWatch
+from holdfast.turns import turn_run
+from holdfast.turns.turn_run import Interruption, MailboxWatch
 from tests.support.patience import within
 
 
@@ -22,7 +22,7 @@ class Mailbox:
 
 @pytest.fixture
 def ports(monkeypatch) -> Any:
-    monkeypatch.setattr(interruption, "LOOK_EVERY_MS", 3_600_000)
+    monkeypatch.setattr(turn_run, "LOOK_EVERY_MS", 3_600_000)
     return SimpleNamespace(db=Mailbox(), notifier=Notifier(), tasks=AsyncTasks())
 
 

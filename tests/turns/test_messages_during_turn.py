@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.kernel.errors import StoreUnavailable
-from holdfast.turns import interruption
+from holdfast.turns import turn_run
 from holdfast.turns.policy import Arrivals
 from tests.support.fakes import (
     Gate,
@@ -277,7 +277,7 @@ async def test_stop_from_another_process_ends_the_turn(tmp_path):
 
 
 async def test_a_store_that_is_away_for_one_look_cuts_no_tool_off(tmp_path, monkeypatch):
-    monkeypatch.setattr(interruption, "LOOK_EVERY_MS", 10)
+    monkeypatch.setattr(turn_run, "LOOK_EVERY_MS", 10)
     gate, away = Gate(), asyncio.Event()
 
     async def pay() -> str:

@@ -60,7 +60,6 @@ LOOPS = (  # the modules that act
     "turns.approvals",
     "turns.context_cache",
     "turns.context_window",
-    "turns.interruption",
     "turns.mailbox_processor",
     "turns.model_call",
     "turns.runner",

@@ -8,10 +8,9 @@ from holdfast.inbox import mailbox_sql
 from holdfast.testing.mutant import Patch, mutant
 from holdfast.turns import approval_sql, tool_calls
 from holdfast.turns.approval import Approval, Proof
-from holdfast.turns.interruption import Interruption
 from holdfast.turns.journal import ToolCall
 from holdfast.turns.turn import OpenCall, Phase
-from holdfast.turns.turn_run import TurnRun
+from holdfast.turns.turn_run import Interruption, TurnRun
 
 
 @mutant("I19", budget=20)

@@ -22,12 +22,11 @@ from holdfast.sessions.session import CommandDone, CommandRun
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 from holdfast.turns.context_cache import ContextCache
-from holdfast.turns.interruption import MailboxWatch
 from holdfast.turns.journal import UserSaid, effective
 from holdfast.turns.open_turn_sql import observe_messages, open_turn
 from holdfast.turns.runner import TurnRunner
 from holdfast.turns.turn import Committed, Turn, TurnOpening
-from holdfast.turns.turn_run import ClaimRun
+from holdfast.turns.turn_run import ClaimRun, MailboxWatch
 from holdfast.turns.work_sql import MAIL_READ_MAX, EndedTurn, Planner, Work, is_unattended, mail_needed, opening_of
 
 ITEMS_PER_CLAIM_MAX = 32  # then the claim is released, so that no mailbox starves the others

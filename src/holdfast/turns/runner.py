@@ -15,7 +15,7 @@ from holdfast.inbox.mailbox import plain_run, source_of
 from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.kernel import log
 from holdfast.kernel.errors import ClaimLost, InvariantBroken, ModelFailed
-from holdfast.kernel.ids import SessionId
+from holdfast.kernel.ids import ReplyId, SessionId
 from holdfast.kernel.notifier import DELTA, Topic
 from holdfast.kernel.spans import TURN, span
 from holdfast.memory.recaller import Recaller, query_of, shown_of
@@ -28,7 +28,6 @@ from holdfast.turns.agents import Agents, acting
 from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.context_cache import Brief, Briefing, ContextCache, audience_of
 from holdfast.turns.context_window import ContextFitter
-from holdfast.turns.interruption import Interruption
 from holdfast.turns.journal import (
     AnyBody,
     AssistantSaid,
@@ -54,7 +53,7 @@ from holdfast.turns.turn import (
     close_call,
     open_calls,
 )
-from holdfast.turns.turn_run import ClaimRun, TurnRun, TurnSteps
+from holdfast.turns.turn_run import ClaimRun, Interruption, TurnRun, TurnSteps
 from holdfast.turns.turn_sql import resume_turn
 from holdfast.turns.work_sql import EndedTurn, end_turn
 
@@ -80,7 +79,7 @@ class TurnRunner:
         self._recaller = recaller
         self._briefing = briefing
         self._steps = TurnSteps(ports, contexts)
-        self._tool_caller = ToolCaller(self._steps, hint)
+        self._tool_caller = ToolCaller(ports, self._steps, hint)
         self._model_caller = ModelCaller(ports.entropy, ports.tasks)
         self._fitter = ContextFitter(ports, contexts, compressor)
         self._suspects = asyncio.Lock()
@@ -94,13 +93,13 @@ class TurnRunner:
             log.info("turn.opened", attempt=turn.attempt, messages=len(turn.messages))
             self._steps.publish(claim, turn, "turn.opened")
             agent = acting(self._agents, claim.agent, turn.chain)
-            return await self._run(TurnRun(serving, turn, context, agent))
+            return await self._run(TurnRun(claim, serving, turn, context, agent))
 
     async def resume(self, serving: ClaimRun, turn: Turn) -> EndedTurn | None:
         agent = acting(self._agents, serving.claim.agent, turn.chain)
         with log.pinned(session=turn.session, turn=turn.n):
             context = await self._contexts.read(turn.session)
-            run = TurnRun(serving, turn, context, agent)
+            run = TurnRun(serving.claim, serving, turn, context, agent)
             if turn.attempt >= agent.policy.turn.turn_attempts_max and turn.phase is not Phase.AWAITING:
                 await self._fail(run, f"It was tried {turn.attempt} times and stopped its worker each time.")
                 return run.ended
@@ -303,7 +302,7 @@ class TurnRunner:
         *,
         reason: str | None = None,
     ) -> None:
-        reply = NewReply(id=self._steps.reply_id(), text=text)
+        reply = NewReply(id=ReplyId(self._ports.new_id("rep")), text=text)
         commit = TurnCommit(
             event=event,
             entries=entries,

@@ -16,8 +16,9 @@ from typing import TypeAlias
 
 from holdfast.inbox.address import parse
 from holdfast.kernel import log
-from holdfast.kernel.ids import AgentName
+from holdfast.kernel.ids import AgentName, ReplyId
 from holdfast.kernel.spans import TOOL, span
+from holdfast.store.ports import Ports
 from holdfast.turns.approval import (
     ID_BITS,
     IDS_OFFERED,
@@ -29,13 +30,12 @@ from holdfast.turns.approval import (
     unshowable_text,
 )
 from holdfast.turns.call_view import SALT_BITS, why_unshowable
-from holdfast.turns.interruption import Interruption
 from holdfast.turns.journal import AnyBody, Recalled, ToolCall, ToolReturned, ToolStarted, storable
 from holdfast.turns.model_call import is_cancelled_from_outside
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.tool import ToolContext
 from holdfast.turns.turn import UNKNOWN_OUTCOME, OpenCall, OutgoingMessage, Phase, Step, TurnEvent, close_call
-from holdfast.turns.turn_run import TurnRun, TurnSteps
+from holdfast.turns.turn_run import Interruption, TurnRun, TurnSteps
 
 APPEARED = (
     "This call was not run: the tool was not there yet, and now that it is, a person must say yes. Call it again."
@@ -62,7 +62,8 @@ class Result:
 
 
 class ToolCaller:
-    def __init__(self, steps: TurnSteps, hint: Hint = no_hint) -> None:
+    def __init__(self, ports: Ports, steps: TurnSteps, hint: Hint = no_hint) -> None:
+        self._ports = ports
         self._steps = steps
         self._hint = hint
 
@@ -78,7 +79,7 @@ class ToolCaller:
         if isinstance(result, Interruption):
             return result
         event = TurnEvent.STEPPED if others else TurnEvent.RETURNED
-        outgoing = tuple(replace(message, id=self._steps.reply_id()) for message in result.messages)
+        outgoing = tuple(replace(message, id=ReplyId(self._ports.new_id("rep"))) for message in result.messages)
         await self._steps.take(run, Step(event=event, entries=result.entries, outgoing=outgoing))
         return None
 
@@ -107,14 +108,14 @@ class ToolCaller:
             return
         policy = run.agent.policy
         ask = ApprovalAsk(
-            ids=tuple(approval_id(self._steps.chance(ID_BITS)) for _ in range(IDS_OFFERED)),
+            ids=tuple(approval_id(self._ports.entropy.bits(ID_BITS)) for _ in range(IDS_OFFERED)),
             call=call,
-            reply=self._steps.reply_id("ask"),
+            reply=ReplyId(self._ports.new_id("ask")),
             wait_ms=policy.approval.wait_ms,
             approvers=policy.approval.approvers,
             yields=policy.turn.arrivals is Arrivals.INTERRUPT,
             hint=self._hint(run.claim.agent, parse(run.claim.address).channel),
-            salt=self._steps.chance(SALT_BITS).to_bytes(SALT_BITS // 8, "big"),
+            salt=self._ports.entropy.bits(SALT_BITS).to_bytes(SALT_BITS // 8, "big"),
         )
         await self._steps.take(run, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
 

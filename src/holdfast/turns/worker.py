@@ -14,8 +14,8 @@ from holdfast.kernel.retry import RetryPolicy
 from holdfast.store.membership import Member
 from holdfast.store.ports import Ports
 from holdfast.turns.context_cache import ContextCache
-from holdfast.turns.interruption import MailboxWatch
 from holdfast.turns.mailbox_processor import MailboxProcessor
+from holdfast.turns.turn_run import MailboxWatch
 from holdfast.turns.work_sql import Work, claim_work
 
 ALL = "mailboxes"  # the one group: the store chooses among all of them
