@@ -23,7 +23,7 @@ ACTING = {
     *("sessions/compressor.py", "sessions/finisher.py"),
     *("turns/agents.py", "turns/approvals.py", "turns/context_cache.py", "turns/context_window.py"),
     *("turns/mailbox_processor.py", "turns/model.py", "turns/model_call.py"),
-    *("turns/runner.py", "turns/spend_recorder.py", "turns/tool.py", "turns/tool_calls.py", "turns/turn_run.py"),
+    *("turns/runner.py", "turns/tool.py", "turns/tool_calls.py", "turns/turn_run.py"),
     *("turns/worker.py",),
 }
 ALSO_PURE = {

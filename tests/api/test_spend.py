@@ -9,9 +9,8 @@ import holdfast
 from holdfast.cli.commands import app
 from holdfast.kernel.ids import AgentName
 from holdfast.turns.model import ModelAnswer, ModelTask
-from holdfast.turns.spend import Spend, dollars
-from holdfast.turns.spend_recorder import Metered
-from holdfast.turns.spend_sql import record_spend, sum_spend_by_model
+from holdfast.turns.model_call import Metered
+from holdfast.turns.spend_sql import Spend, dollars, record_spend, sum_spend_by_model
 from tests.support.fakes import ScriptedModel, emits
 from tests.support.model_asking import request
 

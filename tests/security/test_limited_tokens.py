@@ -14,8 +14,7 @@ from holdfast.inbox.address import Address
 from holdfast.kernel.ids import AgentName, MailboxId, Principal, ReplyId, TokenId
 from holdfast.sessions.history_sql import list_operations
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
-from holdfast.turns.spend import Spend
-from holdfast.turns.spend_sql import record_spend
+from holdfast.turns.spend_sql import Spend, record_spend
 from tests.support.fakes import ScriptedModel, calls, happened
 from tests.support.live import code_of, serve
 

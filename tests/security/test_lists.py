@@ -27,8 +27,7 @@ from holdfast.inbox.message import Arrival, Enclosure
 from holdfast.kernel.errors import MessageNotFound, ScopeRequired, SessionNotFound
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, Principal, ReplyId, TokenId
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
-from holdfast.turns.spend import Spend
-from holdfast.turns.spend_sql import record_spend
+from holdfast.turns.spend_sql import Spend, record_spend
 from tests.support.fakes import ScriptedModel, calls, happened, last_said, says, soon
 from tests.support.live import code_of, serve
 

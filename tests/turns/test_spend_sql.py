@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from holdfast.kernel.ids import AgentName
 from holdfast.turns.policy import DAY_MS
-from holdfast.turns.spend import Spend, SpendTotal, day_start
-from holdfast.turns.spend_sql import record_spend, sum_spend_by_model, sum_spent
+from holdfast.turns.spend_sql import Spend, SpendTotal, day_start, record_spend, sum_spend_by_model, sum_spent
 
 FERN, MOSS = AgentName("fern"), AgentName("moss")
 ONE = Spend(

@@ -30,8 +30,7 @@ from holdfast.cli.output import OK, WRONG, Output, Part, TextTable, facts, print
 from holdfast.inbox.address import agent_name
 from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
 from holdfast.store.encryption.databases import library_in_use
-from holdfast.turns.spend import dollars
-from holdfast.turns.spend_sql import sum_spend_by_model
+from holdfast.turns.spend_sql import dollars, sum_spend_by_model
 
 FILE = "channels.json"
 

@@ -19,7 +19,8 @@ from holdfast.models.practice import PracticeModel
 from holdfast.models.prices import has_price
 from holdfast.models.settings import PRACTICE, ModelSettings, parse_settings
 from holdfast.models.vendors import VENDORS
-from holdfast.turns.model import AnswerRestarted, Connected, Model, ModelEvent, ModelRequest, listen
+from holdfast.turns.model import AnswerRestarted, Connected, Model, ModelEvent, ModelRequest
+from holdfast.turns.model_call import listen
 from holdfast.turns.policy import AgentPolicy
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class Fallback(Connected):
             if failures:
                 yield AnswerRestarted(failures[-1])
             try:
-                async with aclosing(listen(model, request)) as events:
+                async with listen(model, request) as events:
                     async for event in events:
                         yield event
             except ModelFailed as error:

@@ -32,8 +32,8 @@ from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
 from holdfast.turns.context_cache import Briefing, ContextCache
 from holdfast.turns.mailbox_processor import MailboxProcessor
+from holdfast.turns.model_call import metered
 from holdfast.turns.runner import TurnRunner
-from holdfast.turns.spend_recorder import metered
 from holdfast.turns.tool import Attached
 from holdfast.turns.tool_calls import Hint, no_hint
 from holdfast.turns.worker import TURNS_MAX, Worker

@@ -63,7 +63,6 @@ LOOPS = (  # the modules that act
     "turns.mailbox_processor",
     "turns.model_call",
     "turns.runner",
-    "turns.spend_recorder",
     "turns.tool_calls",
     "turns.turn_run",
     "turns.worker",

@@ -18,7 +18,7 @@ from holdfast.store.script import Script, run
 from holdfast.testing.areas import Area
 from holdfast.testing.mutant import Patch, mutant
 from holdfast.turns import spend_sql
-from holdfast.turns.spend_recorder import Metered
+from holdfast.turns.model_call import Metered
 
 BUDGET = 30
 FIRST_PAGE = 1

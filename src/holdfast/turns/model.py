@@ -1,8 +1,7 @@
 """The model port: a request with messages, and a stream of events that ends in one `ModelAnswer`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
@@ -77,15 +76,3 @@ class Connected(ABC):
 
     @abstractmethod
     async def close(self) -> None: ...
-
-
-async def listen(model: Model, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-    """The model's stream as a generator. Closing it closes the model's own stream and its connection."""
-    stream = model.ask(request)
-    if not isinstance(stream, AsyncGenerator):
-        async for event in stream:
-            yield event
-        return
-    async with aclosing(stream):
-        async for event in stream:
-            yield event

@@ -1,25 +1,34 @@
-"""Model calls: a time limit, a bounded number of attempts, and a usable answer or a clear failure.
+"""Model calls: a time limit, a bounded number of attempts, a usable answer or a clear failure, and what it cost.
 
 Rule 1: a model is third-party code. Every exception, malformed answer or missing answer becomes its failure
-        (`ModelFailed`). Only the store's own errors pass through, because a metered model writes spend rows
-        (spend_recorder.py).
+        (`ModelFailed`). Only the store's own errors pass through, because a metered model writes spend rows.
 Rule 2: a hopeless attempt is not made: a final failure ends the call at once, and so does a vendor's retry delay that
         exceeds the remaining time.
 Rule 3: all model calls of a turn share one retry budget.
+Rule 4: the cost of an answer is durable before the answer is used. Refusals and broken answers are billed too. An
+        answer that Holdfast cuts off (/stop, an interrupting message, a timeout) is not counted, because the vendor
+        does not report its cost.
+Rule 5: an agent's daily limit is checked before a request. Concurrent requests may each pass the check, so a day can
+        exceed its limit by their cost. Summaries and extractions count towards the limit and are blocked by it, as
+        replies are; their own loops retry them.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from dataclasses import dataclass, replace
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import ModelFailed, StoreBroken, StoreFull, StoreReadOnly, StoreUnavailable
+from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ports import Entropy, Tasks
 from holdfast.kernel.spans import MODEL, provider_and_model, span
+from holdfast.store.ports import Ports
+from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.journal import ToolCall, is_storable
-from holdfast.turns.model import AnswerRestarted, Model, ModelAnswer, ModelRequest, TextDelta, listen
+from holdfast.turns.model import AnswerRestarted, Model, ModelAnswer, ModelEvent, ModelRequest, ModelTask, TextDelta
 from holdfast.turns.policy import TurnPolicy
+from holdfast.turns.spend_sql import Spend, day_start, record_spend, sum_spent, used_up
 from holdfast.turns.turn import Usage
 
 ANSWER_CHARS_MAX = 4_000_000
@@ -141,26 +150,27 @@ async def _heard_out(
     """Read the model's stream to its end. An abandoned stream is closed here at once, with its connection."""
     answer: ModelAnswer | None = None
     length = 0
-    async with aclosing(listen(model, request)) as stream:
+    async with listen(model, request) as stream:
         async for event in stream:
             if isinstance(event, AnswerRestarted):
                 length = 0
                 restarted()
-                continue
-            length += len(event.text) if isinstance(event, TextDelta) and isinstance(event.text, str) else 0
-            if length > ANSWER_CHARS_MAX:
-                raise ModelFailed(TOO_LONG)
-            answer = _take(event, heard) or answer
+            elif isinstance(event, ModelAnswer):
+                answer = event
+            elif isinstance(event, TextDelta) and is_storable(event.text):
+                length += len(event.text)
+                if length > ANSWER_CHARS_MAX:
+                    raise ModelFailed(TOO_LONG)
+                heard(event.text)
+            else:
+                raise ModelFailed("the model sent something that is neither text nor an answer")
     return answer
 
 
-def _take(event: object, heard: Callable[[str], None]) -> ModelAnswer | None:
-    if isinstance(event, ModelAnswer):
-        return event
-    if not isinstance(event, TextDelta) or not is_storable(event.text):
-        raise ModelFailed("the model sent something that is neither text nor an answer")
-    heard(event.text)
-    return None
+def listen(model: Model, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+    """The model's answer as a context, whose end closes the model's stream and its connection."""
+    stream = model.ask(request)
+    return aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext(stream)
 
 
 def is_cancelled_from_outside() -> bool:
@@ -197,3 +207,76 @@ def _is_counted(usage: object) -> bool:
     return isinstance(usage, Usage) and all(
         isinstance(count, int) and 0 <= count <= TOKENS_MAX for count in (usage.tokens_in, usage.tokens_out)
     )
+
+
+# --- spend
+
+
+class Metered:
+    """Implements `Model` around another model, for one agent: stores spend, and refuses calls after the daily limit."""
+
+    def __init__(self, model: Model, agent: AgentName, ports: Ports, daily_micros: int | None) -> None:
+        self._model = model
+        self._agent = agent
+        self._ports = ports
+        self._daily_micros = daily_micros
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        await self._check()
+        try:
+            async with listen(self._model, request) as events:
+                async for event in events:
+                    await self._note(request.task, event)
+                    yield event
+        except ModelFailed as error:
+            await self._record_failed(request.task, error)
+            raise
+
+    async def _check(self) -> None:
+        if self._daily_micros is None:
+            return
+        since = day_start(self._ports.clock.now())
+        if await self._ports.db.read(sum_spent(self._agent, since)) >= self._daily_micros:
+            raise ModelFailed(used_up(self._daily_micros), final=True, elsewhere=False)
+
+    async def _note(self, task: ModelTask, event: ModelEvent) -> None:
+        if isinstance(event, ModelAnswer) and event.cost_micros is not None:
+            await self._record(task, event.model or self.name, event.usage, event.cost_micros)
+        if isinstance(event, AnswerRestarted) and event.failure is not None:
+            await self._record_failed(task, event.failure)
+
+    async def _record_failed(self, task: ModelTask, error: ModelFailed) -> None:
+        said = error.context
+        usage, cost = said.get("usage"), said.get("cost_micros")
+        if isinstance(usage, Usage) and isinstance(cost, int):
+            await self._record(task, str(said.get("model") or self.name), usage, cost)
+
+    async def _record(self, task: ModelTask, model: str, usage: Usage, cost_micros: int) -> None:
+        spend = Spend(
+            id=self._ports.new_id("spd"),
+            agent=self._agent,
+            task=task.value,
+            model=model,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            cost_micros=cost_micros,
+        )
+        await self._ports.db.write(record_spend(spend))
+
+
+def metered(agents: Agents, ports: Ports) -> Agents:
+    """The agents with metered models, each under its own name."""
+
+    def bind(name: AgentName, agent: Agent) -> Agent:
+        limit = agent.policy.daily_spend_micros
+        speaker = Metered(agent.model, name, ports, limit)
+        is_one = agent.summariser is agent.model
+        return replace(
+            agent, model=speaker, summariser=speaker if is_one else Metered(agent.summariser, name, ports, limit)
+        )
+
+    return replace(agents, bind=bind)

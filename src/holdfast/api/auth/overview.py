@@ -16,8 +16,7 @@ from holdfast.memory.delivery import DeliveryView
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import list_replies, read_reply
 from holdfast.runtime.runtime import Runtime
-from holdfast.turns.spend import SpendTotal
-from holdfast.turns.spend_sql import sum_spend_by_model
+from holdfast.turns.spend_sql import SpendTotal, sum_spend_by_model
 
 PAGE = 1_000
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import PostedReply
 from holdfast.sessions.finalisation import Finalisation
-from holdfast.turns.spend import SpendTotal, dollars
+from holdfast.turns.spend_sql import SpendTotal, dollars
 
 ON_ITS_WAY = frozenset({ReplyState.PENDING.value, ReplyState.ATTEMPTING.value})
 
