@@ -6,9 +6,8 @@ import pytest
 
 from holdfast.kernel.ids import AgentName, Instant, SessionId
 from holdfast.turns import context_cache
-from holdfast.turns.context import Context
+from holdfast.turns.context import ENTRY_BYTES, Context
 from holdfast.turns.context_cache import CONTEXT_BYTES, ContextCache
-from holdfast.turns.context_memo import ENTRY_BYTES
 from holdfast.turns.journal import Entry, Noticed
 
 

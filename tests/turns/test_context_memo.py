@@ -1,9 +1,12 @@
 """A context costs what is new in it: what was computed about earlier entries is carried over, and is never wrong."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 
-from holdfast.kernel.ids import Instant, SessionId
-from holdfast.turns.context_memo import ContextMemo
+import pytest
+
+from holdfast.kernel.ids import AgentName, Instant, SessionId
+from holdfast.turns import context
+from holdfast.turns.context import Context, ContextMemo, ModelMessage, render_entries
 from holdfast.turns.journal import Entry, UserSaid
 
 
@@ -12,15 +15,8 @@ def entry(seq: int, text: str = "Hello") -> Entry:
     return Entry(seq=seq, turn=seq, body=body, tokens=seq, at=Instant(0), session=SessionId("s"))
 
 
-class Counting:
-    """Renders entries and counts them."""
-
-    def __init__(self) -> None:
-        self.entries = 0
-
-    def __call__(self, entries: Sequence[Entry]) -> list[str]:
-        self.entries += len(entries)
-        return [one.text for one in entries]
+def texts(messages) -> list[str]:
+    return [message.content for message in messages]
 
 
 FIRST = tuple(entry(seq, f"Text {seq}") for seq in range(1, 101))
@@ -28,53 +24,77 @@ FRESH = (entry(101, "Text 101"), entry(102, "Text 102"))
 BOTH = (*FIRST, *FRESH)
 
 
-def test_rendering_costs_the_entries_that_were_closed_since():
-    memo: ContextMemo[str] = ContextMemo()
-    render = Counting()
-    assert list(memo.rendered(FIRST, 98, named=False, render=render)) == [one.text for one in FIRST[:98]]
-    later = memo.extended(FRESH, BOTH)
-    assert list(later.rendered(BOTH, 101, named=False, render=render)) == [one.text for one in BOTH[:101]]
-    assert render.entries == 101
+@pytest.fixture
+def rendered(monkeypatch) -> list[Entry]:
+    """The entries that were rendered."""
+    seen: list[Entry] = []
+
+    def counting(entries, **options):
+        seen.extend(entries)
+        return render_entries(entries, **options)
+
+    monkeypatch.setattr(context, "render_entries", counting)
+    return seen
+
+
+def test_rendering_costs_the_entries_that_were_closed_since(rendered):
+    memo = ContextMemo(FIRST)
+    assert texts(memo.rendered(98, named=False)) == [one.text for one in FIRST[:98]]
+    later = ContextMemo(BOTH, memo)
+    assert texts(later.rendered(101, named=False)) == [one.text for one in BOTH[:101]]
+    assert len(rendered) == 101
 
 
 def test_texts_with_names_are_rendered_apart():
-    memo: ContextMemo[str] = ContextMemo()
-    memo.rendered(FIRST, 10, named=False, render=Counting())
-    named = memo.rendered(FIRST, 10, named=True, render=lambda entries: ["named"] * len(entries))
-    assert list(named) == ["named"] * 10
+    memo = ContextMemo(FIRST)
+    plain = memo.rendered(10, named=False)
+    named = memo.rendered(10, named=True)
+    assert list(named) == [ModelMessage(role="user", content=f"ada: {one.content}") for one in plain]
 
 
 def test_an_older_context_gets_its_own_entries_only():
-    memo: ContextMemo[str] = ContextMemo()
-    memo.tokens(FIRST)
-    later = memo.extended(FRESH, BOTH)
-    later.rendered(BOTH, 102, named=False, render=Counting())
-    later.texts(BOTH, str.lower)
-    later.turns(BOTH)
-    assert list(memo.rendered(FIRST, 100, named=False, render=Counting())) == [one.text for one in FIRST]
-    assert hash("text 102") not in memo.texts(FIRST, str.lower)
-    assert ("s", 102) not in memo.turns(FIRST)
+    memo = ContextMemo(FIRST)
+    later = ContextMemo(BOTH, memo)
+    later.rendered(102, named=False)
+    later.texts(str.lower)
+    later.turns()
+    assert texts(memo.rendered(100, named=False)) == [one.text for one in FIRST]
+    assert hash("text 102") not in memo.texts(str.lower)
+    assert ("s", 102) not in memo.turns()
 
 
 def test_sums_are_continued():
-    memo: ContextMemo[str] = ContextMemo()
-    assert memo.tokens(FIRST) == sum(range(1, 101))
-    later = memo.extended(FRESH, BOTH)
-    assert later.tokens(BOTH) == sum(range(1, 103))
-    assert later.bytes(BOTH) == ContextMemo().bytes(BOTH) > memo.bytes(FIRST)
+    memo = ContextMemo(FIRST)
+    assert memo.tokens == sum(range(1, 101))
+    later = ContextMemo(BOTH, memo)
+    assert later.tokens == sum(range(1, 103))
+    assert later.bytes == ContextMemo(BOTH).bytes > memo.bytes
 
 
 def test_texts_and_turns_are_those_of_the_entries():
-    memo: ContextMemo[str] = ContextMemo()
-    assert memo.texts(FRESH, str.lower) == {hash("text 101"), hash("text 102")}
-    assert memo.turns(FRESH) == {("s", 101), ("s", 102)}
+    memo = ContextMemo(FRESH)
+    assert memo.texts(str.lower) == {hash("text 101"), hash("text 102")}
+    assert memo.turns() == {("s", 101), ("s", 102)}
 
 
-def test_a_memo_of_other_entries_starts_anew():
-    memo: ContextMemo[str] = ContextMemo()
-    memo.rendered(FIRST, 100, named=False, render=Counting())
-    memo.texts(FIRST, str.lower)
+def test_a_context_of_other_entries_starts_anew():
+    known = Context(
+        session=SessionId("s"),
+        agent=AgentName("fern"),
+        summary=None,
+        entries=FIRST,
+        committed_seq=100,
+        last_seq=100,
+        undo_count=0,
+        summaries=0,
+        token_ratio=1.0,
+        open_turn=None,
+    )
+    known.memo.rendered(100, named=False)
+    known.memo.texts(str.lower)
     cut = FIRST[50:]
-    assert memo.tokens(cut) == sum(range(51, 101))
-    assert list(memo.rendered(cut, 50, named=False, render=Counting())) == [one.text for one in cut]
-    assert memo.texts(cut, str.lower) == {hash(one.text.lower()) for one in cut}
+    memo = replace(known, entries=cut).memo
+    assert memo.tokens == sum(range(51, 101))
+    assert texts(memo.rendered(50, named=False)) == [one.text for one in cut]
+    assert memo.texts(str.lower) == {hash(one.text.lower()) for one in cut}
+    assert replace(known, open_turn=1).memo is known.memo, "the same entries go on with their memo"

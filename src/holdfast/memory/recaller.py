@@ -267,8 +267,8 @@ def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Context | None
     """
     if not found.memories and not found.skipped:
         return None
-    texts = context.memo.texts(context.entries, recall.plain_words) if context else ()
-    turns = context.memo.turns(context.entries) if context else ()
+    texts = context.memo.texts(recall.plain_words) if context else ()
+    turns = context.memo.turns() if context else ()
     chosen = replace(found, memories=recall.choose(found.memories, policy, shown=texts, present=turns))
     text = recall.frame(chosen, policy, [_date(memory) for memory in chosen.memories])
     if not text:

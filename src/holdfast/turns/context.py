@@ -13,14 +13,13 @@ Rule 6: the role `system` is for the operator's text and for sentences of Holdfa
         consist of people's words: they are data with the role `user`, framed (framing.py).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from typing import Any
 
 from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.memory.visibility import is_group
 from holdfast.sessions.compression import Pressure, Summary, Thresholds, snapshot_name
-from holdfast.turns.context_memo import ContextMemo
 from holdfast.turns.framing import framed, quoted
 from holdfast.turns.journal import (
     AssistantSaid,
@@ -36,6 +35,8 @@ from holdfast.turns.journal import (
     indented,
 )
 
+ENTRY_BYTES = 500  # an entry, its body and its message, without the text that body and message share
+CHAR_BYTES = 3  # of a text that is not ASCII: between the two bytes of Cyrillic and the four of emoji
 NOTES_TOOL = "memory"  # tools/memory.py
 LISTED = "[The notes that were listed here were shown in their own turn only.]"
 NOTES, SUMMARY, RECALL, FOCUS = "notes", "summary", "recall", "focus"  # kinds of data in a request
@@ -50,6 +51,53 @@ class ModelMessage:
     calls: tuple[ToolCall, ...] = ()
     call: str = ""  # the call that a tool message answers
     name: str = ""
+
+
+class ContextMemo:
+    """What a context has computed about its entries, carried over to the next context of the session.
+
+    A context grows at its end. A turn therefore pays for its new entries and not for the length of the conversation:
+    the token sum, the size, the normalised texts and the messages of closed turns are continued. The memo may be lost
+    at any time.
+    """
+
+    def __init__(self, entries: Sequence[Entry], earlier: "ContextMemo | None" = None) -> None:
+        """`earlier` is the memo of a context whose entries are the first ones of `entries`."""
+        fresh = entries[len(earlier.entries) :] if earlier else entries
+        self.entries = entries
+        self.tokens = sum(entry.tokens for entry in fresh) + (earlier.tokens if earlier else 0)
+        self.bytes = sum(ENTRY_BYTES + len(one.text) * (1 if one.text.isascii() else CHAR_BYTES) for one in fresh)
+        self.bytes += earlier.bytes if earlier else 0
+        # Shared by the contexts of a session: collections by kind, and the number of entries that each covers.
+        self.grown: dict[str, tuple[int, Any]] = earlier.grown if earlier else {}
+
+    def texts(self, normalised: Callable[[str], str]) -> set[int]:
+        """The hashes of the normalised texts."""
+        return self._set("texts", lambda entry: hash(normalised(entry.text)))
+
+    def turns(self) -> set[tuple[str | None, int]]:
+        """The turns of the entries, as (session, number)."""
+        return self._set("turns", lambda entry: (entry.session, entry.turn))
+
+    def _set(self, kind: str, value: Callable[[Entry], Any]) -> set[Any]:
+        found: set[Any]
+        done, found = self.grown.get(kind, (0, set()))
+        if done > len(self.entries):  # a later context of the session was there before
+            return {value(entry) for entry in self.entries}
+        found.update(value(entry) for entry in self.entries[done:])
+        self.grown[kind] = len(self.entries), found
+        return found
+
+    def rendered(self, closed: int, *, named: bool) -> Sequence["ModelMessage"]:
+        """The messages of the first `closed` entries, whose turns are over. The caller does not change the result."""
+        kind = "named" if named else "unnamed"
+        messages: list[ModelMessage]
+        done, messages = self.grown.get(kind, (0, []))
+        if done > closed:
+            return list(render_entries(self.entries[:closed], named=named))
+        messages.extend(render_entries(self.entries[done:closed], named=named))
+        self.grown[kind] = closed, messages
+        return messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +118,11 @@ class Context:
     several: bool = False  # more than one person has spoken in it, undone turns included
     shared: bool = False  # more than one person has spoken in its chat
     withdrawals: int = 0  # counts forgettings, account links and unlinks; used only to detect a change
-    memo: ContextMemo[ModelMessage] = field(default_factory=ContextMemo, repr=False, compare=False)
+    memo: ContextMemo = field(default_factory=lambda: ContextMemo(()), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.memo.entries is not self.entries:
+            object.__setattr__(self, "memo", ContextMemo(self.entries))
 
     @property
     def covers_through(self) -> int:
@@ -83,10 +135,18 @@ class Context:
             return self.entries
         return tuple(entry for entry in self.entries if entry.seq <= self.committed_seq)
 
+    @property
+    def open_entries(self) -> tuple[Entry, ...]:
+        """The entries of the open turn: the end of the context, whatever its length."""
+        closed = len(self.entries)
+        while closed and self.entries[closed - 1].turn == self.open_turn:
+            closed -= 1
+        return self.entries[closed:]
+
     def estimated_tokens(self, instructions: str = "") -> int:
         total = estimate_tokens(instructions) if instructions else 0
         total += self.summary.tokens if self.summary else 0
-        return total + self.memo.tokens(self.entries)
+        return total + self.memo.tokens
 
     def used_tokens(self, instructions: str = "") -> float:
         """The token estimate, corrected by the usage that the model reported for this session."""
@@ -125,19 +185,10 @@ def render(
         messages.append(ModelMessage(role="user", content=notes, data=NOTES))
     if context.summary:
         messages.append(ModelMessage(role="user", content=render_summary(context.summary), data=SUMMARY))
-    closed = _closed(context)
-    past = partial(render_entries, named=named)
-    messages.extend(context.memo.rendered(context.entries, closed, named=named, render=past))
-    messages.extend(render_entries(context.entries[closed:], open_turn=context.open_turn, named=named))
+    current = context.open_entries
+    messages.extend(context.memo.rendered(len(context.entries) - len(current), named=named))
+    messages.extend(render_entries(current, open_turn=context.open_turn, named=named))
     return tuple(messages)
-
-
-def _closed(context: Context) -> int:
-    """The number of entries before the open turn, which is at the end."""
-    count = len(context.entries)
-    while count and context.entries[count - 1].turn == context.open_turn:
-        count -= 1
-    return count
 
 
 def render_summary(summary: Summary) -> str:
@@ -196,7 +247,7 @@ def fit(context: Context, thresholds: Thresholds, instructions: str = "") -> tup
     left_out = len(context.entries) - len(kept) + len(steps)
     if not left_out:
         return context, 0
-    return replace(context, entries=_marked(context.entries, kept, steps), memo=ContextMemo()), left_out
+    return replace(context, entries=_marked(context.entries, kept, steps)), left_out
 
 
 def _without_oldest(entries: Sequence[Entry], excess_tokens: float) -> tuple[Entry, ...]:

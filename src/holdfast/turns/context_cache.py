@@ -38,7 +38,7 @@ class ContextCache:
 
     def keep(self, context: Context) -> None:
         self._drop(context.session)
-        size = _bytes(context)
+        size = CONTEXT_BYTES + context.memo.bytes
         if size > EACH_BYTES_MAX:
             return
         self._contexts[context.session] = context
@@ -52,11 +52,7 @@ class ContextCache:
 
     def _drop(self, session: SessionId) -> None:
         gone = self._contexts.pop(session, None)
-        self.bytes -= _bytes(gone) if gone else 0
-
-
-def _bytes(context: Context) -> int:
-    return CONTEXT_BYTES + context.memo.bytes(context.entries)
+        self.bytes -= CONTEXT_BYTES + gone.memo.bytes if gone else 0
 
 
 # --- the beginning of a context ------------------------------------------------------------------------

@@ -11,8 +11,7 @@ from holdfast.kernel.ids import AgentName, SessionId
 from holdfast.sessions.compression import Summary
 from holdfast.sessions.summary_sql import newest_summary
 from holdfast.store.script import Query, Row, Script, together, verb
-from holdfast.turns.context import Context, ModelMessage
-from holdfast.turns.context_memo import ContextMemo
+from holdfast.turns.context import Context, ContextMemo
 from holdfast.turns.journal import Entry, Undone, effective
 from holdfast.turns.journal_sql import chain, entries, entry_of, page_query
 
@@ -73,8 +72,7 @@ def _brought_up_to_date(known: Context, row: Row, fresh: Sequence[Entry]) -> Con
     tail, memo = known.entries, known.memo
     if fresh:
         tail = (*tail, *fresh)
-        known.memo.tokens(known.entries)  # the memo belongs to these entries from here on
-        memo = known.memo.extended(fresh, tail)
+        memo = ContextMemo(tail, memo)
     return _context(known.session, row, known.summary, tail, memo)
 
 
@@ -83,7 +81,7 @@ def _context(
     row: Row,
     summary: Summary | None,
     tail: tuple[Entry, ...],
-    memo: ContextMemo[ModelMessage] | None = None,
+    memo: ContextMemo | None = None,
 ) -> Context:
     return Context(
         session=session,
@@ -100,5 +98,5 @@ def _context(
         withdrawals=int(row[9]),
         several=bool(row[10]),
         shared=bool(row[11]),
-        memo=memo or ContextMemo(),
+        memo=memo or ContextMemo(tail),
     )

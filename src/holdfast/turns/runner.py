@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import takewhile
 
 from holdfast.inbox.mailbox import plain_run, source_of
 from holdfast.inbox.mailbox_sql import read_mail
@@ -147,7 +146,7 @@ class TurnRunner:
             if run.turn.approval is not None and run.turn.approval.is_superseded:
                 await self._interrupt(run, Interruption.SUPERSEDED)
                 return
-            calls = open_calls(_entries_of(run.turn, context))
+            calls = open_calls(context.open_entries)
             if calls:
                 cut_off = await self._tool_caller.act(run, calls)
                 if cut_off is not None:
@@ -173,7 +172,7 @@ class TurnRunner:
         """Send one request to the model; True if the turn has ended."""
         if await self._steer(run) or await self._remember(run, context):
             return False
-        run.steps = 1 + _asked(_entries_of(run.turn, context))
+        run.steps = 1 + _asked(context.open_entries)
         if run.steps > run.agent.policy.turn.steps_max:
             await self._fail(run, f"The model asked for tools {run.steps - 1} times without answering.")
             return True
@@ -259,7 +258,7 @@ class TurnRunner:
 
         A resumed turn reuses the recall of its earlier attempt and shows no other.
         """
-        said = _entries_of(run.turn, context)
+        said = context.open_entries
         if run.remembered or any(not isinstance(entry.body, UserSaid) for entry in said):
             return False
         run.remembered = True
@@ -342,7 +341,7 @@ class TurnRunner:
 
     def _prepare_next(self, run: TurnRun, entries: Sequence[AnyBody]) -> None:
         """Prefetch recall for the next turn, and request a summary if the context is near its limit."""
-        said = _entries_of(run.turn, run.context)
+        said = run.context.open_entries
         head_seq = run.turn.last_seq + len(entries)
         query = query_of(run.claim, run.turn, run.agent.policy.recall, said, run.context, head_seq=head_seq)
         if query.text.strip():
@@ -352,13 +351,6 @@ class TurnRunner:
             self._compressor.want(run.turn.session, run.claim.agent)
 
 
-def _entries_of(turn: Turn, context: Context) -> list[Entry]:
-    """The entries of the open turn: the end of the context, whatever its length."""
-    own = list(takewhile(lambda entry: entry.turn == turn.n, reversed(context.entries)))
-    own.reverse()
-    return own
-
-
 def _asked(entries: Sequence[Entry]) -> int:
     """The number of tool-calling answers in a turn, including earlier attempts and those before approvals."""
     return sum(isinstance(entry.body, AssistantSaid) for entry in entries)
@@ -366,6 +358,6 @@ def _asked(entries: Sequence[Entry]) -> int:
 
 def _closing_entries(run: TurnRun, notice: str) -> tuple[AnyBody, ...]:
     """Give every open call an honest result, and keep the text that the user already saw."""
-    closed = tuple(close_call(call) for call in open_calls(_entries_of(run.turn, run.context)))
+    closed = tuple(close_call(call) for call in open_calls(run.context.open_entries))
     seen = (AssistantSaid(text=run.partial, model=run.agent.model.name),) if run.partial.strip() else ()
     return (*closed, *seen, Noticed(text=notice))
