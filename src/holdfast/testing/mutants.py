@@ -19,7 +19,7 @@ from holdfast.outbox import reply_sql
 from holdfast.sessions import summary_sql
 from holdfast.sessions.compression import Operation, Summary, SummaryDraft
 from holdfast.store import node_sql
-from holdfast.store.script import Call, Row, Script, one, run
+from holdfast.store.script import Call, Script, one, run
 from holdfast.testing import (
     mutants_actions,
     mutants_approval,
@@ -298,8 +298,8 @@ def undo_ignored_by_summary() -> Sequence[Patch]:
 def stale_context() -> Sequence[Patch]:
     """A cached context is not read again after an undo or a summary."""
 
-    def broken(known: Context, row: Row) -> bool:
-        return bool(known.last_seq <= row[1])
+    def broken(known: Context, now: Context) -> bool:
+        return known.last_seq <= now.last_seq
 
     return [(context_sql, "_grown_only", broken)]
 

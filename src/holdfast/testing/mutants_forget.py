@@ -9,7 +9,7 @@ from holdfast.memory.delivery_call import ProviderDelivery
 from holdfast.memory.forget import Forgetting
 from holdfast.memory.lane import Package, Settlement
 from holdfast.memory.provenance_sql import AgentMessage, Trail
-from holdfast.store.script import Row, Script, rows, run
+from holdfast.store.script import Script, rows, run
 from holdfast.store.sqlite import inline
 from holdfast.testing.mutant import RARE_BUDGET, Patch, mutant
 from holdfast.turns import context_sql, turn_sql
@@ -156,8 +156,9 @@ def forget_keeps_what_was_deleted() -> Sequence[Patch]:
 def forget_leaves_contexts_in_memory() -> Sequence[Patch]:
     """Another process continues with the context and the recollections that it read before."""
 
-    def broken(known: Context, row: Row) -> bool:
-        return bool(known.undo_count == row[3] and known.summaries == row[4] and known.last_seq <= row[1])
+    def broken(known: Context, now: Context) -> bool:
+        before = known.undo_count, known.summaries
+        return before == (now.undo_count, now.summaries) and known.last_seq <= now.last_seq
 
     return [(context_sql, "_grown_only", broken)]
 

@@ -5,23 +5,27 @@ date instead of read again; each use checks it against the session's row.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from holdfast.kernel.errors import SessionNotFound
-from holdfast.kernel.ids import AgentName, SessionId
-from holdfast.sessions.compression import Summary
+from holdfast.kernel.ids import SessionId
 from holdfast.sessions.summary_sql import newest_summary
-from holdfast.store.script import Query, Row, Script, together, verb
+from holdfast.store.script import Columns, Query, Row, Script, together, verb
 from holdfast.turns.context import Context, ContextMemo
 from holdfast.turns.journal import Entry, Undone, effective
 from holdfast.turns.journal_sql import chain, entries, entry_of, page_query
 
-CONTEXT_COLUMNS = """
-session.agent, session.last_seq, session.committed_seq, session.undo_count, session.summaries,
-session.token_ratio, session.open_turn, session.state, mailbox.address,
-coalesce((select sum(n) from withdrawal where withdrawal.agent in (session.agent, '')), 0), session.several,
-coalesce(mailbox.shared, 0)"""
+CONTEXT = Columns(
+    Context,
+    "session",
+    without=("session", "summary", "entries", "memo"),
+    address="mailbox.address",
+    shared="mailbox.shared",
+    withdrawals=("(select sum(n) from withdrawal where withdrawal.agent in (session.agent, ''))", int),
+)
 SESSION = f"""
-select {CONTEXT_COLUMNS} from session left join mailbox on mailbox.id = session.mailbox where session.id = :session"""
+select {CONTEXT}, session.state
+  from session left join mailbox on mailbox.id = session.mailbox where session.id = :session"""
 
 
 @verb
@@ -39,64 +43,47 @@ def context_queries(session: SessionId, known: Context | None) -> tuple[Query, .
 def context_of(session: SessionId, known: Context | None, found: Sequence[list[Row]]) -> Script[Context]:
     """The context of a session. Only a context that is not cached, or no longer valid, is read from its summary on."""
     row = found[0][0] if found[0] else None
-    if row is None or row[7] == "deleted":
+    if row is None or row[-1] == "deleted":
         raise SessionNotFound(f"there is no session {session}", session=session)
-    if known is not None and _grown_only(known, row):
+    now = CONTEXT.value(row[:-1], session=session, summary=None, entries=())
+    if known is not None and _grown_only(known, now):
         # Only the session itself can have grown; inherited entries cannot.
-        return _brought_up_to_date(known, row, [entry_of(session, one) for one in found[1]])
-    links = yield from chain(session)
-    summary = yield from newest_summary(links)
-    covered = summary.covers_through if summary else 0
-    tail = yield from entries(links, after=covered)
-    return _context(session, row, summary, tuple(effective(tail)))
+        return _extended(known, now, [entry_of(session, one) for one in found[1]])
+    return (yield from _whole(now))
 
 
-def context_after(session: SessionId, known: Context | None, row: Row, appended: Sequence[Entry]) -> Script[Context]:
-    """The context of a session to which these entries were just appended. `row` has the CONTEXT_COLUMNS after that."""
+def context_after(known: Context | None, now: Context, appended: Sequence[Entry]) -> Script[Context]:
+    """The context of a session to which these entries were just appended. `now` is the session after that."""
     has_undo = any(isinstance(entry.body, Undone) for entry in appended)
-    if known is not None and not has_undo and known.last_seq + len(appended) == row[1] and _grown_only(known, row):
-        return _brought_up_to_date(known, row, appended)
-    return (yield from context_of(session, None, [[row]]))
+    if (
+        known is not None
+        and not has_undo
+        and known.last_seq + len(appended) == now.last_seq
+        and _grown_only(known, now)
+    ):
+        return _extended(known, now, appended)
+    return (yield from _whole(now))
 
 
-def _grown_only(known: Context, row: Row) -> bool:
+def _grown_only(known: Context, now: Context) -> bool:
     """Whether every entry of a cached context is still valid.
 
     A forgetting blanks recalls in every session of the agent, and counts as a withdrawal.
     """
-    unchanged = (known.undo_count, known.summaries, known.withdrawals) == (row[3], row[4], int(row[9]))
-    return unchanged and bool(known.last_seq <= row[1])
+    before = known.undo_count, known.summaries, known.withdrawals
+    return before == (now.undo_count, now.summaries, now.withdrawals) and known.last_seq <= now.last_seq
 
 
-def _brought_up_to_date(known: Context, row: Row, fresh: Sequence[Entry]) -> Context:
+def _extended(known: Context, now: Context, fresh: Sequence[Entry]) -> Context:
     tail, memo = known.entries, known.memo
     if fresh:
         tail = (*tail, *fresh)
         memo = ContextMemo(tail, memo)
-    return _context(known.session, row, known.summary, tail, memo)
+    return replace(now, summary=known.summary, entries=tail, memo=memo)
 
 
-def _context(
-    session: SessionId,
-    row: Row,
-    summary: Summary | None,
-    tail: tuple[Entry, ...],
-    memo: ContextMemo | None = None,
-) -> Context:
-    return Context(
-        session=session,
-        agent=AgentName(row[0]),
-        summary=summary,
-        entries=tail,
-        committed_seq=row[2],
-        last_seq=row[1],
-        undo_count=row[3],
-        summaries=row[4],
-        token_ratio=row[5],
-        open_turn=row[6],
-        address=row[8] or "",
-        withdrawals=int(row[9]),
-        several=bool(row[10]),
-        shared=bool(row[11]),
-        memo=memo or ContextMemo(tail),
-    )
+def _whole(now: Context) -> Script[Context]:
+    links = yield from chain(now.session)
+    summary = yield from newest_summary(links)
+    tail = yield from entries(links, after=summary.covers_through if summary else 0)
+    return replace(now, summary=summary, entries=tuple(effective(tail)))

@@ -10,9 +10,9 @@ from holdfast.memory.cursor_sql import places_of, schedule
 from holdfast.memory.delivery import NamingInputs, TurnSpan
 from holdfast.sessions.finalisation_sql import reopen
 from holdfast.sessions.session import Purpose, SessionState
-from holdfast.store.script import Query, Row, Script, run, together, verb
+from holdfast.store.script import Query, Script, run, together, verb
 from holdfast.turns.context import Context, calibrate
-from holdfast.turns.context_sql import CONTEXT_COLUMNS, context_after, read_context
+from holdfast.turns.context_sql import CONTEXT, context_after, read_context
 from holdfast.turns.journal import Entry, body_tokens
 from holdfast.turns.journal_sql import append
 from holdfast.turns.turn import Recorded, TurnRecord
@@ -26,7 +26,7 @@ on conflict (id) do nothing"""
 # Read after the session's row is locked: inside the locking statement, these values would predate the wait.
 SESSION = f"""
 select turn.n, turn.last_seq, (select id from mailbox where session_id = session.id), session.turns, session.purpose,
-       session.title, session.parent_id, session.principal, cast(:now as int8), {CONTEXT_COLUMNS}
+       session.title, session.parent_id, session.principal, session.state, cast(:now as int8), {CONTEXT}
   from session left join mailbox on mailbox.id = session.mailbox
        left join turn on turn.session = session.id and turn.key = :key
  where session.id = :session"""
@@ -45,9 +45,6 @@ update session
 RESERVED = ("memory:", "erase:")  # prefixes of streams that are not sessions
 
 
-OF_CONTEXT = 9  # the first of CONTEXT_COLUMNS in a row of SESSION
-
-
 class FoundSession(NamedTuple):
     """A session in which a turn is recorded."""
 
@@ -59,8 +56,9 @@ class FoundSession(NamedTuple):
     title: str | None
     parent: str | None
     principal: str
+    state: str
     now: Instant
-    context: Row  # the values of CONTEXT_COLUMNS
+    context: Context  # without summary and entries
 
 
 @verb
@@ -79,7 +77,7 @@ def record_turn(record: TurnRecord, *, reads: bool = False, known: Context | Non
         Entry(seq=seq, turn=recorded.turn, body=body, tokens=body_tokens(body), at=found.now, session=record.session)
         for seq, body in enumerate(record.entries, start=first_seq)
     ]
-    context = yield from context_after(record.session, known, found.context, appended)
+    context = yield from context_after(known, found.context, appended)
     return replace(recorded, context=context)
 
 
@@ -89,14 +87,14 @@ def _record(record: TurnRecord) -> Script[tuple[Recorded, FoundSession | None]]:
     found = yield from _session(record)
     if found.known_n is not None and found.known_seq is not None:
         return Recorded(record.session, found.known_n, found.known_seq, repeated=True), None
-    agent, last_seq, _, undos, summaries, ratio, open_turn, state, address, withdrawals, several, shared = found.context
+    last_seq = found.context.last_seq
     if found.live_in is not None:
         raise SessionLive(f"{record.session} is live in mailbox {found.live_in}", session=record.session)
     if record.expected_seq is not None and record.expected_seq != last_seq:
         raise SessionMoved(
             f"{record.session} is at entry {last_seq}, not {record.expected_seq}", session=record.session
         )
-    if state != SessionState.OPEN.value:
+    if found.state != SessionState.OPEN.value:
         yield from reopen(record.session)  # a write to an ended session continues in its next epoch
     n = found.turns + 1
     end = yield from append(record.session, n, last_seq, record.entries)
@@ -118,7 +116,7 @@ def _record(record: TurnRecord) -> Script[tuple[Recorded, FoundSession | None]]:
         directory=record.where.directory or None,
         repo=record.where.repo or None,
     )
-    ratio = calibrate(ratio, record.usage.tokens_in, record.usage.estimated_in)
+    ratio = calibrate(found.context.token_ratio, record.usage.tokens_in, record.usage.estimated_in)
     yield from run(ADVANCE, session=record.session, n=n, last_seq=end, ratio=ratio, principal=record.principal)
     if policies:
         newest = TurnSpan(
@@ -132,9 +130,9 @@ def _record(record: TurnRecord) -> Script[tuple[Recorded, FoundSession | None]]:
             record.where.directory,
             record.where.repo,
         )
-        yield from schedule(record.session, AgentName(agent), policies, start=last_seq, newest=newest)
-    several = several if found.principal == record.principal else 1
-    after = (agent, end, end, undos, summaries, ratio, open_turn, state, address, withdrawals, several, shared)
+        yield from schedule(record.session, AgentName(record.agent), policies, start=last_seq, newest=newest)
+    several = found.context.several or found.principal != record.principal
+    after = replace(found.context, last_seq=end, committed_seq=end, token_ratio=ratio, several=several)
     return Recorded(record.session, n, end, repeated=False), found._replace(context=after)
 
 
@@ -183,7 +181,9 @@ def _session(record: TurnRecord) -> Script[FoundSession]:
             parent=record.parent,
         )
         _, found = yield from together(Query(LOCK, {"session": record.session}), Query(SESSION, dict(wanted)))
+    own = len(FoundSession._fields) - 1
     row = found[0] if found else None
-    if row is None or row[OF_CONTEXT] != record.agent or row[OF_CONTEXT + 7] == SessionState.DELETED.value:
+    if row is None or row[own] != record.agent or row[own - 2] == SessionState.DELETED.value:
         raise SessionNotFound(f"{record.agent} has no session {record.session}", session=record.session)
-    return FoundSession._make((*row[:OF_CONTEXT], row[OF_CONTEXT:]))
+    context = CONTEXT.value(row[own:], session=record.session, summary=None, entries=())
+    return FoundSession._make((*row[:own], context))
