@@ -13,17 +13,16 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple
 
-from holdfast.inbox.address import parse
 from holdfast.inbox.channel import Channel, Editing
 from holdfast.inbox.channels import ChannelKey, Channels
 from holdfast.kernel import log
 from holdfast.kernel.errors import AgentNotFound, HoldfastError
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.loop import IDLE_MS, Batch, ClaimLoop
-from holdfast.kernel.notifier import Event, Notifier, Topic
+from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
 from holdfast.kernel.spans import POST, span
-from holdfast.outbox.post import PULLED, Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
+from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
 from holdfast.outbox.reply import BEYOND_DOUBT, Kept, ReplyClaim, ReplySettlement, SendPolicy, after_send, untried
 from holdfast.outbox.reply_sql import claim_replies, next_reply_due, settle_reply
 from holdfast.outbox.splitting import split
@@ -205,13 +204,6 @@ class AccountSender:
         log.info("reply.settled", **fields, why=settlement.reason, **settlement.vendor.fields)
         if settlement.state not in {ReplyState.ATTEMPTING, ReplyState.PENDING}:
             self._ports.notifier.publish(Event(name="reply.settled", messages=(claim.message,), fields=fields))
-
-
-def wake_sender(notifier: Notifier, address: str) -> None:
-    """Announce a reply to an address. A reader that fetches its replies needs no sender."""
-    found = parse(address)
-    if found.channel not in PULLED:
-        notifier.wake(Topic.REPLY, ChannelKey(found.agent, found.channel))
 
 
 class ClaimedReply(NamedTuple):

@@ -46,16 +46,16 @@ class TypingIndicator(Loop):
         super().__init__(ports.tasks, ports.entropy)
         self._ports = ports
         self._channels = channels
-        self._shows = any(channel.capabilities.typing for _, channel in channels.all())
         self._running: dict[tuple[str, int], Shown] = {}
         self._news = asyncio.Event()
-        ports.notifier.tap(self._hear)
+        if any(channel.capabilities.typing for _, channel in channels.all()):
+            ports.notifier.tap(self._hear)
 
     def _hear(self, event: Event) -> None:
         turn = event.session, event.turn
         if event.name in END:
             self._running.pop(turn, None)
-        elif event.name in BEGIN and turn not in self._running and event.messages and self._shows:
+        elif event.name in BEGIN and turn not in self._running and event.messages:
             if len(self._running) >= SHOWN_MAX:
                 return
             now = self._ports.clock.now()

@@ -71,9 +71,7 @@ LEFT_OUT: dict[str, str] = {
     "turns.agents.ChainedTools.is_idempotent": "no agent's turn dies while a tool runs",
     "channels.agent._unlisted": "the tool refuses first, and lists do not change within a history",
     "channels.agent.AgentChannel.run": "the channel between agents receives nothing by itself and is not run",
-    "outbox.typing_indicator.TypingIndicator._type": "no simulated platform shows that somebody is typing",
-    "outbox.typing_indicator.TypingIndicator._show": "no simulated platform shows that somebody is typing",
-    "outbox.typing_indicator.TypingIndicator._find": "no simulated platform shows that somebody is typing",
+    "outbox.typing_indicator": "no simulated platform shows that somebody is typing",
     "inbox.channels.ChannelRegistry": "connections and webhooks are asked about by the server, which is not simulated",
     "outbox.drafter.DraftWriter.retract": STRAY,
     # The audit trail.

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
+from holdfast.inbox.address import parse
+from holdfast.inbox.channels import ChannelKey
 from holdfast.inbox.mailbox import plain_run, source_of
 from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.kernel import log
@@ -18,7 +20,7 @@ from holdfast.kernel.ids import ReplyId, SessionId
 from holdfast.kernel.notifier import DELTA, Topic
 from holdfast.kernel.spans import TURN, span
 from holdfast.memory.recaller import Recaller, query_of, shown_of
-from holdfast.outbox.reply_sender import wake_sender
+from holdfast.outbox.post import PULLED
 from holdfast.sessions import system_messages
 from holdfast.sessions.compression import Pressure
 from holdfast.sessions.compressor import Compressor
@@ -323,7 +325,9 @@ class TurnRunner:
         )
         self._steps.publish(run.claim, run.turn, event.value, text=text)
         self._ports.notifier.wake(Topic.DELIVERY, run.claim.agent)
-        wake_sender(self._ports.notifier, run.claim.address)
+        address = parse(run.claim.address)
+        if address.channel not in PULLED:  # a reader that fetches its replies needs no sender
+            self._ports.notifier.wake(Topic.REPLY, ChannelKey(address.agent, address.channel))
         self._prepare_next(run, entries)
 
     async def _end(self, run: TurnRun, commit: TurnCommit) -> EndedTurn:
