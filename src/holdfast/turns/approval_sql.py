@@ -16,7 +16,7 @@ from holdfast.kernel.ids import ApprovalId, MailboxId, MessageId, SessionId
 from holdfast.outbox.reply_sql import insert_reply
 from holdfast.sessions.command import Command, CommandVerb
 from holdfast.sessions.command_rights_sql import given_now, giver, may_decide
-from holdfast.store.script import Row, Script, one, plain, rows, run, verb
+from holdfast.store.script import Columns, Row, Script, one, plain, rows, run, verb
 from holdfast.turns import approval_view_sql
 from holdfast.turns.approval import (
     REASON_CHARS_MAX,
@@ -34,7 +34,7 @@ from holdfast.turns.approval import (
     proof_text,
     typed_id,
 )
-from holdfast.turns.approval_view_sql import AskedCall, asked_of
+from holdfast.turns.approval_view_sql import ASKED, AskedCall, asked_of
 from holdfast.turns.call_view import call_digest, is_cut, short_digest
 from holdfast.turns.journal import ToolCall, ToolStarted, storable
 from holdfast.turns.turn import NewReply, Step, Turn
@@ -53,26 +53,26 @@ ANSWERED = "select channel, human from inbound where message = :message"
 LAST_HUMAN = """
 select principal from inbound
  where session = :session and human = 1 and turn is not null order by seq desc limit 1"""
-READ = """
-select id, tool, call, decision, decided_by, reason, case when due_at <= :now then 1 else 0 end,
+IS_DUE = "case when due_at <= :now then 1 else 0 end"
+APPROVAL = Columns(
+    Approval,
+    without=("digest", "salt"),
+    is_due=IS_DUE,
+    is_superseded="""
        case when yields = 1 and decided_at is null and exists (
          select 1 from inbound
           where inbound.mailbox = approval.mailbox and inbound.state in ('waiting', 'in_turn')
-            and inbound.state = 'waiting' and inbound.kind <> 'observed') then 1 else 0 end,
-       session, turn, call, digest, salt, cut
-  from approval where id = :id"""
-FIND = """
-select tool, principal, approvers, decision, case when due_at <= :now then 1 else 0 end,
-       session, turn, call, digest, salt, cut
-  from approval where id = :id and mailbox = :mailbox"""
+            and inbound.state = 'waiting' and inbound.kind <> 'observed') then 1 else 0 end""",
+)
+READ = f"select {APPROVAL}, {ASKED} from approval where id = :id"
+FIND = f"""
+select tool, principal, approvers, decision, {IS_DUE}, {ASKED} from approval where id = :id and mailbox = :mailbox"""
 OPEN_HERE = "select id from approval where mailbox = :mailbox and decided_at is null order by asked_at, id limit 20"
 WAITS_AT = """
 select 1 from approval
  where id = :id and decided_at is null and mailbox = (select mailbox_id from address where address = :address)"""
 # At most one row: a mailbox has one open turn, and a turn decides or closes an approval before it asks for the next.
-WAITED_FOR = """
-select id, tool, due_at, session, turn, call, digest, salt, cut from approval
- where mailbox = :mailbox and decided_at is null"""
+WAITED_FOR = f"select id, tool, due_at, {ASKED} from approval where mailbox = :mailbox and decided_at is null"
 # Only the person who decided learns the outcome: no other sender's command releases a turn.
 RELEASED = """
 select (select message from inbound
@@ -92,7 +92,7 @@ update approval
  where session = :session and turn = :turn"""
 MAILBOX_OF = "select mailbox from approval where id = :id"
 LOCK = "select id from mailbox where id = :mailbox /*lock*/"
-ASKED = "select session, turn, call, digest, salt, cut from approval where id = :id"
+ASKED_CALL = f"select {ASKED} from approval where id = :id"
 FORGET_DIGESTS = "update approval set digest = null, salt = null where session = :session and turn = :turn"
 AGENT_CHANNEL = "agent"
 
@@ -163,19 +163,8 @@ def read_approval(id: ApprovalId) -> Script[Approval]:
     row = yield from one(READ, id=id)
     if row is None:
         raise InvariantBroken(f"a turn waits for approval {id}, which has no row")
-    asked = yield from asked_of(row[8:])
-    return Approval(
-        id=ApprovalId(row[0]),
-        tool=row[1],
-        call=row[2],
-        decision=Decision(row[3]) if row[3] else None,
-        decided_by=row[4] or "",
-        reason=row[5] or "",
-        digest=asked.digest,
-        salt=asked.salt,
-        is_due=bool(row[6]),
-        is_superseded=bool(row[7]),
-    )
+    asked = yield from asked_of(row[-6:])
+    return APPROVAL.value(row[:-6], digest=asked.digest, salt=asked.salt)
 
 
 def leave(claim: Claim, approval: Approval, step: Step) -> Script[None]:
@@ -291,7 +280,7 @@ def decide_approval(
 
 def _require_proof(id: ApprovalId, decision: Decision, typed: str) -> Script[AskedCall]:
     """The call in the question. A named digest must match, for a denial too."""
-    (row,) = yield from rows(ASKED, id=id)
+    (row,) = yield from rows(ASKED_CALL, id=id)
     asked = yield from asked_of(row)
     proof = check_proof(typed, asked.digest, cut=asked.cut and decision is Decision.APPROVED)
     if proof is Proof.CHANGED:

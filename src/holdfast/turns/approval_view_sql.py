@@ -8,24 +8,28 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.kernel.errors import ApprovalNotFound
-from holdfast.kernel.ids import AgentName, ApprovalId, Instant, MailboxId, Principal, SessionId
-from holdfast.store.script import Row, Script, one, plain, rows, verb
-from holdfast.turns.approval import ApprovalView, Decision
+from holdfast.kernel.ids import ApprovalId
+from holdfast.store.script import Columns, Row, Script, one, plain, rows, verb
+from holdfast.turns.approval import ApprovalView
 from holdfast.turns.call_view import call_digest, one_line
 from holdfast.turns.journal import AssistantSaid, ToolCall, decode_body
 
-VIEW_FIELDS = """
-approval.id, mailbox.agent, approval.session, approval.turn, approval.tool, approval.call, approval.mailbox,
-mailbox.address, approval.principal, approval.asked_at, approval.due_at, approval.decision, approval.decided_at,
-approval.decided_by, approval.session, approval.turn, approval.call, approval.digest, approval.salt, approval.cut"""
-VIEW = f"select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox where approval.id = :id"
+VIEW = Columns(
+    ApprovalView,
+    "approval",
+    without=("arguments", "digest", "salt", "cut"),
+    agent="mailbox.agent",
+    address="mailbox.address",
+)
+ASKED = "approval.session, approval.turn, approval.call, approval.digest, approval.salt, approval.cut"
+VIEWS = f"select {VIEW}, {ASKED} from approval join mailbox on mailbox.id = approval.mailbox"
+ONE = f"{VIEWS} where approval.id = :id"
 OPEN = f"""
-select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox
- where approval.decided_at is null and (:agent = '' or mailbox.agent = :agent)
+{VIEWS} where approval.decided_at is null and (:agent = '' or mailbox.agent = :agent)
  order by approval.asked_at, approval.id limit :limit"""
 NEWEST = f"""
-select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox
- where :agent = '' or mailbox.agent = :agent order by approval.asked_at desc, approval.id desc limit :limit"""
+{VIEWS} where :agent = '' or mailbox.agent = :agent
+ order by approval.asked_at desc, approval.id desc limit :limit"""
 CALLS = """
 select body from entry where session = :session and turn = :turn and kind = 'assistant' order by seq desc"""
 OLD_SHOWN_CHARS = 600  # shown arguments in questions that predate digests
@@ -41,7 +45,7 @@ class AskedCall(NamedTuple):
 
 
 def asked_of(row: Row) -> Script[AskedCall]:
-    """The call from a row of session, turn, call, digest, salt and cut.
+    """The call from the columns in `ASKED`.
 
     An older row has no digest; its call is read from the journal unless it was forgotten.
     """
@@ -57,7 +61,7 @@ def asked_of(row: Row) -> Script[AskedCall]:
 
 @verb
 def find_approval(wanted: ApprovalId) -> Script[ApprovalView]:
-    row = yield from one(VIEW, id=plain(wanted))
+    row = yield from one(ONE, id=plain(wanted))
     if row is None:
         raise ApprovalNotFound(f"there is no approval {wanted[:40]!r}", approval=wanted[:40])
     return (yield from _view(row))
@@ -76,27 +80,10 @@ def list_approvals(
 
 
 def _view(row: Row) -> Script[ApprovalView]:
-    wish = yield from _wish(row[2], row[3], row[5])
-    asked = yield from asked_of(row[14:])
-    return ApprovalView(
-        id=ApprovalId(row[0]),
-        agent=AgentName(row[1]),
-        session=SessionId(row[2]),
-        turn=row[3],
-        tool=row[4],
-        arguments=wish.arguments if wish is not None else "",
-        mailbox=MailboxId(row[6]),
-        address=row[7],
-        principal=Principal(row[8]),
-        asked_at=Instant(row[9]),
-        due_at=Instant(row[10]),
-        decision=Decision(row[11]) if row[11] else None,
-        decided_at=None if row[12] is None else Instant(row[12]),
-        decided_by=row[13],
-        digest=asked.digest,
-        salt=asked.salt,
-        cut=asked.cut,
-    )
+    wish = yield from _wish(*row[-6:-3])
+    asked = yield from asked_of(row[-6:])
+    arguments = wish.arguments if wish is not None else ""
+    return VIEW.value(row[:-6], arguments=arguments, digest=asked.digest, salt=asked.salt, cut=asked.cut)
 
 
 def _wish(session: str, turn: int, call: str) -> Script[ToolCall | None]:
