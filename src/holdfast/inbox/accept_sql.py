@@ -229,7 +229,7 @@ def _signal(arrival: Arrival, box: Box, via: By) -> Script[None]:
     command = parse_command(arrival.text)
     row = yield from one(OPEN_TURN, session=box.session or "")
     if command is not None and command.verb in {CommandVerb.APPROVE, CommandVerb.DENY}:
-        text = yield from decide_here(arrival, command, box, via)
+        text = yield from decide_here(arrival, command, box.id, via)
     elif command is not None and command.verb is CommandVerb.STOP:
         text = stop_text(None) if row is None else (yield from _stop(arrival, box, row[0], via))
     elif command is None and (meant := meant_by(arrival.text)) is not None:

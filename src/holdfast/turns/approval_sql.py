@@ -5,7 +5,6 @@ Every verb here holds the lock of the mailbox, so a decision and the worker that
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, ActorKind, By
@@ -95,13 +94,6 @@ LOCK = "select id from mailbox where id = :mailbox /*lock*/"
 ASKED_CALL = f"select {ASKED} from approval where id = :id"
 FORGET_DIGESTS = "update approval set digest = null, salt = null where session = :session and turn = :turn"
 AGENT_CHANNEL = "agent"
-
-
-class Boxed(Protocol):
-    """The locked mailbox of a signal."""
-
-    @property
-    def id(self) -> MailboxId: ...
 
 
 # --- the worker's side: inside append_step and the end of a turn -----------------------------------
@@ -199,17 +191,20 @@ def close(mailbox: str, session: SessionId, turn: int) -> Script[None]:
 # --- the human's side ------------------------------------------------------------------------------
 
 
-def decide_here(arrival: Arrival, command: Command, box: Boxed, via: By) -> Script[str]:
-    """Apply `/approve ID [DIGEST]` or `/deny ID [reason]` in the accepting transaction; return the answer."""
+def decide_here(arrival: Arrival, command: Command, mailbox: MailboxId, via: By) -> Script[str]:
+    """Apply `/approve ID [DIGEST]` or `/deny ID [reason]` in the accepting transaction; return the answer.
+
+    The caller has locked the mailbox.
+    """
     typed, _, rest = command.argument.partition(" ")
     wanted = typed_id(typed)
-    row = yield from one(FIND, id=plain(wanted), mailbox=box.id)
+    row = yield from one(FIND, id=plain(wanted), mailbox=mailbox)
     if row is None:
-        found = yield from rows(OPEN_HERE, mailbox=box.id)
+        found = yield from rows(OPEN_HERE, mailbox=mailbox)
         return not_found_text(typed, [one_id for (one_id,) in found])
     tool, asker, approvers, decision, is_due = row[:5]
     named = approvers.split("\n") if approvers else ()
-    who = yield from giver(command.verb, given_now(arrival, box.id))
+    who = yield from giver(command.verb, given_now(arrival, mailbox))
     refused = may_decide(command.verb, who, asker=asker, approvers=named)
     if refused is not None:
         yield from action_sql.refuse(Act.APPROVAL_DECIDED, sender_as_actor(arrival, via), wanted, refused.code)
@@ -224,7 +219,7 @@ def decide_here(arrival: Arrival, command: Command, box: Boxed, via: By) -> Scri
         yield from action_sql.refuse(Act.APPROVAL_DECIDED, by, wanted, proof.value)
         return proof_text(wanted, proof)
     reason = rest.strip() if said is Decision.DENIED else ""
-    yield from _decide(box.id, wanted, said, by=arrival.principal, reason=reason)
+    yield from _decide(mailbox, wanted, said, by=arrival.principal, reason=reason)
     yield from _record(by, wanted, said, tool, asked)
     return decided_text(wanted, tool, said)
 

@@ -6,6 +6,8 @@ It chooses the session of an item when it processes the item: commands switch th
 from collections.abc import Callable
 from itertools import takewhile
 
+from msgspec.structs import replace
+
 from holdfast.inbox.mailbox import Claim, Mail
 from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.inbox.message import Inbound, MessageKind
@@ -161,17 +163,8 @@ class MailboxProcessor:
         if not spoken:
             return system_messages.NOTHING_TO_RETRY
         last_turn = spoken[-1].turn
-        again = tuple(
-            UserSaid(
-                text=entry.body.text,
-                principal=entry.body.principal,
-                message=head.message,
-                event_id=head.event_id,
-                name=entry.body.name,
-            )
-            for entry in spoken
-            if isinstance(entry.body, UserSaid) and entry.turn == last_turn
-        )
+        said = [one.body for one in spoken if one.turn == last_turn and isinstance(one.body, UserSaid)]
+        again = tuple(replace(body, message=head.message, event_id=head.event_id) for body in said)
         opening = TurnOpening(
             session=mail.session,
             messages=(head.message,),
@@ -229,8 +222,8 @@ class MailboxProcessor:
             command=command,
             principal=head.principal,
             new_session=self._new_session(),
-            operation=OperationId(self._id("op")),
-            reply=ReplyId(self._id("rep")),
+            operation=OperationId(self._ports.new_id("op")),
+            reply=ReplyId(self._ports.new_id("rep")),
             answer=answer,
             policies=self._agents.policy(claim.agent).deliveries,
             operators=self._agents.policy(claim.agent).access.operators,
@@ -256,10 +249,7 @@ class MailboxProcessor:
         )
 
     def _new_session(self) -> SessionId:
-        return SessionId(self._id("ses"))
-
-    def _id(self, prefix: str) -> str:
-        return self._ports.new_id(prefix)
+        return SessionId(self._ports.new_id("ses"))
 
 
 def _waits(mail: Mail) -> bool:

@@ -32,7 +32,6 @@ from holdfast.turns.context_window import ContextFitter
 from holdfast.turns.journal import (
     AnyBody,
     AssistantSaid,
-    Entry,
     Noticed,
     UserSaid,
     body_tokens,
@@ -133,30 +132,28 @@ class TurnRunner:
             holdfast_turn_number=run.turn.n,
             holdfast_turn_attempt=run.turn.attempt,
         ):
-            await self._go_through(run)
+            while run.ended is None and not await self._advance(run):
+                pass
         return run.ended
 
-    async def _go_through(self, run: TurnRun) -> None:
-        while True:
-            context = run.context
-            if context.open_turn != run.turn.n:  # another writer ended the turn, and may have undone it
-                raise ClaimLost(f"turn {run.turn.n} of {run.turn.session} is over", session=run.turn.session)
-            run.brief = await self._brief(run, context)
-            if run.turn.stopping:
-                await self._interrupt(run, Interruption.STOPPED)
-                return
-            if run.turn.approval is not None and run.turn.approval.is_superseded:
-                await self._interrupt(run, Interruption.SUPERSEDED)
-                return
-            calls = open_calls(context.open_entries)
-            if calls:
-                cut_off = await self._tool_caller.act(run, calls)
-                if cut_off is not None:
-                    await self._interrupt(run, cut_off)
-                if cut_off is not None or run.turn.waits:
-                    return
-            elif await self._think(run, context):
-                return
+    async def _advance(self, run: TurnRun) -> bool:
+        """Take the next step of the turn; True if the turn now waits for a human."""
+        context = run.context
+        if context.open_turn != run.turn.n:  # another writer ended the turn, and may have undone it
+            raise ClaimLost(f"turn {run.turn.n} of {run.turn.session} is over", session=run.turn.session)
+        run.brief = await self._brief(run, context)
+        why: Interruption | None = None
+        if run.turn.stopping:
+            why = Interruption.STOPPED
+        elif run.turn.approval is not None and run.turn.approval.is_superseded:
+            why = Interruption.SUPERSEDED
+        elif calls := open_calls(context.open_entries):
+            why = await self._tool_caller.act(run, calls)
+        elif not await self._steer(run) and not await self._remember(run, context):
+            why = await self._think(run, context)
+        if why is not None:
+            await self._interrupt(run, why)
+        return run.turn.waits
 
     async def _brief(self, run: TurnRun, context: Context) -> Brief:
         """Notes and instructions, followed by the tool servers that are down, under their configured names."""
@@ -170,21 +167,19 @@ class TurnRunner:
 
     # --- thinking
 
-    async def _think(self, run: TurnRun, context: Context) -> bool:
-        """Send one request to the model; True if the turn has ended."""
-        if await self._steer(run) or await self._remember(run, context):
-            return False
-        run.steps = 1 + _asked(context.open_entries)
+    async def _think(self, run: TurnRun, context: Context) -> Interruption | None:
+        """Send one request to the model, and journal its tool calls or commit its answer."""
+        asked = sum(isinstance(entry.body, AssistantSaid) for entry in context.open_entries)  # in every attempt
+        run.steps = 1 + asked
         if run.steps > run.agent.policy.turn.steps_max:
-            await self._fail(run, f"The model asked for tools {run.steps - 1} times without answering.")
-            return True
+            await self._fail(run, f"The model asked for tools {asked} times without answering.")
+            return None
         if context.pressure(run.agent.policy.thresholds, run.brief.text) is Pressure.HARD:
             fitted = await self._steps.raced(
                 run, self._fitter.make(context, run.agent.policy.thresholds, run.brief.text)
             )
             if isinstance(fitted, Interruption):
-                await self._interrupt(run, fitted)
-                return True
+                return fitted
             context = fitted
             run.context = self._contexts.get(run.turn.session) or fitted
         brief = run.brief
@@ -197,17 +192,21 @@ class TurnRunner:
             answer = await self._steps.raced(run, self._ask(run, request))
         except ModelFailed as error:
             await self._fail(run, f"{error}.", f"{error.reason}.")
-            return True
+            return None
         if isinstance(answer, Interruption):
-            await self._interrupt(run, answer)
-            return True
-        estimated = context.estimated_tokens(brief.text)
+            return answer
         run.usage = Usage(
             tokens_in=answer.usage.tokens_in,
             tokens_out=run.usage.tokens_out + answer.usage.tokens_out,
-            estimated_in=estimated,
+            estimated_in=context.estimated_tokens(brief.text),
         )
-        return await self._answered(run, answer)
+        body = AssistantSaid(text=answer.text, calls=answer.calls, model=answer.model or run.agent.model.name)
+        if answer.calls:
+            await self._steps.take(run, Step(event=TurnEvent.CALLED, entries=(body,)))
+            run.partial = ""
+        else:
+            await self._commit(run, TurnEvent.ANSWERED, (body,), answer.text)
+        return None
 
     async def _ask(self, run: TurnRun, request: ModelRequest) -> ModelAnswer:
         def heard(text: str) -> None:
@@ -224,24 +223,13 @@ class TurnRunner:
         run.patience = run.patience or Patience.of_turn(policy)
         return await self._model_caller.ask(run.agent.model, request, policy, heard, restarted, patience=run.patience)
 
-    async def _answered(self, run: TurnRun, answer: ModelAnswer) -> bool:
-        body = AssistantSaid(text=answer.text, calls=answer.calls, model=answer.model or run.agent.model.name)
-        if answer.calls:
-            await self._steps.take(run, Step(event=TurnEvent.CALLED, entries=(body,)))
-            run.partial = ""
-            return False
-        await self._commit(run, TurnEvent.ANSWERED, (body,), answer.text)
-        return True
-
     async def _steer(self, run: TurnRun) -> bool:
         """Add messages that arrived meanwhile to the turn, if the policy says so."""
         if run.agent.policy.turn.arrivals is not Arrivals.STEER:
             return False
         mail = await self._ports.db.read(read_mail(run.claim, limit=STEER_READ_MAX))
         joining = plain_run(mail.waiting)
-        if joining and source_of(joining[0]) != source_of(run.turn):
-            return False
-        if not joining:
+        if not joining or source_of(joining[0]) != source_of(run.turn):
             return False
         await self._steps.take(
             run,
@@ -353,11 +341,6 @@ class TurnRunner:
         added = sum(body_tokens(body) for body in entries)
         if run.context.pressure(run.agent.policy.thresholds, run.brief.text, added) is not Pressure.NONE:
             self._compressor.want(run.turn.session, run.claim.agent)
-
-
-def _asked(entries: Sequence[Entry]) -> int:
-    """The number of tool-calling answers in a turn, including earlier attempts and those before approvals."""
-    return sum(isinstance(entry.body, AssistantSaid) for entry in entries)
 
 
 def _closing_entries(run: TurnRun, notice: str) -> tuple[AnyBody, ...]:

@@ -138,11 +138,12 @@ class Worker(ClaimLoop[str, WatchedWork]):
         except InvariantBroken:
             self._opens = planner is None
             raise
-        return Batch([self._watched(work) for work in taken], more=len(taken) == limit)
-
-    def _watched(self, work: Work) -> WatchedWork:
-        is_news = work.claim.mailbox in self._stirred
-        return WatchedWork(work, MailboxWatch(self._ports, work.claim, is_news=is_news, wait=self._wait))
+        watched = []
+        for work in taken:
+            is_news = work.claim.mailbox in self._stirred
+            watch = MailboxWatch(self._ports, work.claim, is_news=is_news, wait=self._wait)
+            watched.append(WatchedWork(work, watch))
+        return Batch(watched, more=len(taken) == limit)
 
     def _hear(self, event: Event) -> None:
         if event.name == "message.accepted":
