@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, get_args
 from urllib.parse import quote
 
 import msgspec
@@ -66,8 +66,9 @@ def indented(text: str) -> str:
     return _LINE_END.sub(r"\1  ", text)
 
 
-class UserSaid(Body, frozen=True, omit_defaults=True):
-    kind: ClassVar[str] = "user"
+class SpokenBody(Body, frozen=True, omit_defaults=True):
+    """A text of a sender."""
+
     text: str
     principal: str
     message: str = ""  # Holdfast's id of the inbound message
@@ -77,6 +78,16 @@ class UserSaid(Body, frozen=True, omit_defaults=True):
     @property
     def speaker(self) -> str:
         return speaker_of(self.name, self.principal)
+
+
+class UserSaid(SpokenBody, frozen=True, omit_defaults=True):
+    kind: ClassVar[str] = "user"
+
+
+class Observed(SpokenBody, frozen=True, omit_defaults=True):
+    """A message that was not addressed to the agent, or that the loop guard held."""
+
+    kind: ClassVar[str] = "observed"
 
 
 class AssistantSaid(Body, frozen=True, omit_defaults=True):
@@ -100,21 +111,6 @@ class ToolReturned(Body, frozen=True, omit_defaults=True):
     name: str
     text: str
     outcome: str = "ok"  # ok, error, unknown
-
-
-class Observed(Body, frozen=True, omit_defaults=True):
-    """A message that was not addressed to the agent, or that the loop guard held."""
-
-    kind: ClassVar[str] = "observed"
-    text: str
-    principal: str
-    message: str = ""
-    event_id: str = ""
-    name: str = ""
-
-    @property
-    def speaker(self) -> str:
-        return speaker_of(self.name, self.principal)
 
 
 class Recalled(Body, frozen=True, omit_defaults=True):
@@ -155,20 +151,7 @@ class Forgotten(Body, frozen=True, omit_defaults=True):
 AnyBody: TypeAlias = (
     UserSaid | AssistantSaid | ToolStarted | ToolReturned | Observed | Recalled | Noticed | Undone | Forgotten
 )
-BODIES: Mapping[str, type[Body]] = {
-    body.kind: body
-    for body in (
-        UserSaid,
-        AssistantSaid,
-        ToolStarted,
-        ToolReturned,
-        Observed,
-        Recalled,
-        Noticed,
-        Undone,
-        Forgotten,
-    )
-}
+BODIES: Mapping[str, type[Body]] = {body.kind: body for body in get_args(AnyBody)}
 # (kind, version) -> the same body one version later. Empty until a shape changes.
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
