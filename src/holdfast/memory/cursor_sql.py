@@ -102,6 +102,15 @@ def places_of(policies: Sequence[DeliveryPolicy], inputs: NamingInputs) -> str |
     return msgspec.json.encode(named).decode() if named else None
 
 
+def span_of(
+    n: int, first_seq: int, last_seq: int, inputs: NamingInputs, policies: Sequence[DeliveryPolicy]
+) -> TurnSpan:
+    """A turn that is being committed, with its places by provider."""
+    title, places = inputs.title, places_of(policies, inputs)
+    where = inputs.directory, inputs.repo
+    return TurnSpan(n, first_seq, last_seq, inputs.address, inputs.principal, title, places, *where)
+
+
 def schedule(
     session: SessionId,
     agent: AgentName,

@@ -63,11 +63,11 @@ class ContextMemo:
 
     def __init__(self, entries: Sequence[Entry], earlier: "ContextMemo | None" = None) -> None:
         """`earlier` is the memo of a context whose entries are the first ones of `entries`."""
+        self.entries: Sequence[Entry] = entries
         fresh = entries[len(earlier.entries) :] if earlier else entries
-        self.entries = entries
-        self.tokens = sum(entry.tokens for entry in fresh) + (earlier.tokens if earlier else 0)
-        self.bytes = sum(ENTRY_BYTES + len(one.text) * (1 if one.text.isascii() else CHAR_BYTES) for one in fresh)
-        self.bytes += earlier.bytes if earlier else 0
+        self.tokens: int = sum(entry.tokens for entry in fresh) + (earlier.tokens if earlier else 0)
+        size = sum(ENTRY_BYTES + len(one.text) * (1 if one.text.isascii() else CHAR_BYTES) for one in fresh)
+        self.bytes: int = size + (earlier.bytes if earlier else 0)  # about how much memory they take
         # Shared by the contexts of a session: collections by kind, and the number of entries that each covers.
         self.grown: dict[str, tuple[int, Any]] = earlier.grown if earlier else {}
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from holdfast.inbox.address import agent_name, check_part
 from holdfast.kernel.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
 from holdfast.kernel.ids import AgentName, Instant, SessionId
-from holdfast.memory.cursor_sql import places_of, schedule
-from holdfast.memory.delivery import NamingInputs, TurnSpan
+from holdfast.memory.cursor_sql import schedule, span_of
+from holdfast.memory.delivery import NamingInputs
 from holdfast.sessions.finalisation_sql import reopen
 from holdfast.sessions.session import Purpose, SessionState
 from holdfast.store.script import Query, Script, run, together, verb
@@ -99,7 +99,7 @@ def _record(record: TurnRecord) -> Script[tuple[Recorded, FoundSession | None]]:
     n = found.turns + 1
     end = yield from append(record.session, n, last_seq, record.entries)
     policies = record.policies if found.purpose == Purpose.CONVERSATION.value else ()
-    places = places_of(policies, _naming(record, found)) if policies else None
+    span = span_of(n, last_seq + 1, end, _naming(record, found), policies)
     yield from run(
         NEW_TURN,
         session=record.session,
@@ -112,25 +112,13 @@ def _record(record: TurnRecord) -> Script[tuple[Recorded, FoundSession | None]]:
         tokens_in=record.usage.tokens_in,
         tokens_out=record.usage.tokens_out,
         title=found.title,
-        places=places,
+        places=span.places,
         directory=record.where.directory or None,
         repo=record.where.repo or None,
     )
     ratio = calibrate(found.context.token_ratio, record.usage.tokens_in, record.usage.estimated_in)
     yield from run(ADVANCE, session=record.session, n=n, last_seq=end, ratio=ratio, principal=record.principal)
-    if policies:
-        newest = TurnSpan(
-            n,
-            last_seq + 1,
-            end,
-            record.place,
-            record.principal,
-            found.title,
-            places,
-            record.where.directory,
-            record.where.repo,
-        )
-        yield from schedule(record.session, AgentName(record.agent), policies, start=last_seq, newest=newest)
+    yield from schedule(record.session, AgentName(record.agent), policies, start=last_seq, newest=span)
     several = found.context.several or found.principal != record.principal
     after = replace(found.context, last_seq=end, committed_seq=end, token_ratio=ratio, several=several)
     return Recorded(record.session, n, end, repeated=False), found._replace(context=after)

@@ -14,11 +14,11 @@ from msgspec.structs import replace as replace_body
 from holdfast.inbox.agent_chain import loaded
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
-from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
-from holdfast.memory.cursor_sql import marks_queries, places_of, schedule
-from holdfast.memory.delivery import CallerDirectory, NamingInputs, TurnSpan
+from holdfast.kernel.ids import ApprovalId, MessageId, SessionId
+from holdfast.memory.cursor_sql import marks_queries, schedule, span_of
+from holdfast.memory.delivery import CallerDirectory, NamingInputs
 from holdfast.outbox.reply_sql import insert_reply, send_messages
-from holdfast.store.script import Query, Row, Script, one, plain, rows, run, together, verb
+from holdfast.store.script import Columns, Query, Row, Script, one, plain, rows, run, together, verb
 from holdfast.turns import approval_sql
 from holdfast.turns.context import calibrate
 from holdfast.turns.journal import AnyBody, Recalled
@@ -42,11 +42,15 @@ update mailbox
    set depth = depth - :count, owner = case when :release = 1 then null else owner end,
        ready_at = case when depth - :count > 0 then cast(:now as int8) else null end
  where id = :mailbox"""
-READ_TURN = """
-select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
-       (select epoch from session where id = :session), approval, directory, repo, chain,
-       (select shared from mailbox where id = turn.mailbox)
-  from turn where session = :session and n = :n"""
+TURN = Columns(
+    Turn,
+    without=("messages", "last_seq", "hop", "approval", "where"),
+    epoch="(select epoch from session where id = :session)",
+    stopping="stop_at is not null",
+    chain=("chain", loaded),
+    shared="(select shared from mailbox where id = turn.mailbox)",
+)
+READ_TURN = f"select {TURN}, approval, directory, repo from turn where session = :session and n = :n"
 TURN_MESSAGES = """
 select message, hop from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' order by seq"""
@@ -64,7 +68,7 @@ select distinct delivery.provider from forget join forget_part on forget_part.fo
 TAKE = """
 update inbound set state = 'in_turn', session = :session, turn = :turn
  where message = :message and mailbox = :mailbox and state = 'waiting' returning hop"""
-TURN_FENCE = "select fence from turn where session = :session and n = :n"
+TURN_FENCE = "select fence, phase from turn where session = :session and n = :n"
 RESUME = """
 update turn
    set attempt = :attempt, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox)
@@ -142,30 +146,20 @@ def _turn_queries(claim: Claim, session: SessionId, n: int) -> tuple[Query, Quer
 
 
 def _turn_of(session: SessionId, n: int, last_seq: int, found: Sequence[list[Row]]) -> Script[Turn]:
-    row, messages = found[0][0] if found[0] else None, found[1]
-    if row is None:
+    turns, messages = found
+    if not turns:
         raise InvariantBroken(f"the open turn {n} of {session} has no row", session=session)
-    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval, directory, *more = row
-    repo, chain, shared = more
-    awaited = (yield from approval_sql.read_approval(ApprovalId(approval))) if phase == Phase.AWAITING.value else None
-    return Turn(
-        session=session,
-        n=n,
-        phase=Phase(phase),
-        attempt=attempt,
-        principal=Principal(principal),
+    *row, approval, directory, repo = turns[0]
+    turn = TURN.value(
+        tuple(row),
         messages=tuple(MessageId(message) for message, _ in messages),
-        first_seq=first_seq,
         last_seq=last_seq,
-        epoch=epoch,
-        stopping=stop_at is not None,
-        opened_at=Instant(opened_at),
         hop=max((hop for _, hop in messages), default=0),
-        approval=awaited,
         where=CallerDirectory(directory or "", repo or ""),
-        chain=loaded(chain),
-        shared=bool(shared),
     )
+    if turn.phase is not Phase.AWAITING:
+        return turn
+    return replace(turn, approval=(yield from approval_sql.read_approval(ApprovalId(approval))))
 
 
 def _hold_open(claim: Claim, turn: Turn) -> Script[tuple[Row, Turn]]:
@@ -278,7 +272,7 @@ def commit_turn(
     phase = advance(Phase(row[9]), commit.event)
     reason = plain(commit.reason)
     last_seq = yield from append(turn.session, turn.n, row[0], commit.entries, claim)
-    title, places = row[4], places_of(commit.policies, _naming(claim, turn, row))
+    span = span_of(turn.n, turn.first_seq, last_seq, _naming(claim, turn, row), commit.policies)
     yield from run(
         CLOSE_TURN,
         session=turn.session,
@@ -290,8 +284,8 @@ def commit_turn(
         reason=reason,
         fence=claim.fence,
         mailbox=claim.mailbox,
-        title=title,
-        places=places,
+        title=span.title,
+        places=span.places,
     )
     yield from run(FINISH_MESSAGES, mailbox=claim.mailbox, state=MESSAGE_STATES[phase].value, reason=reason)
     channel = channels[-1][0] if channels else "http"
@@ -312,12 +306,8 @@ def commit_turn(
     left = held.depth - len(channels)
     released = not keeps(left)
     yield from lighten(claim, len(channels), release=released)
-    where = turn.where.directory, turn.where.repo
-    newest = TurnSpan(turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, *where)
     marks: dict[str, int] = dict(cursors[0]) if cursors else {}
-    yield from schedule(
-        turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest, marks=marks
-    )
+    yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=span, marks=marks)
     return Committed(left, released)
 
 
@@ -335,7 +325,7 @@ def _naming(claim: Claim, turn: Turn, row: Row) -> NamingInputs:
 
 
 def _repeated_commit(claim: Claim, turn: Turn, held: Held) -> Script[Committed]:
-    row = yield from one(READ_TURN, session=turn.session, n=turn.n)
-    if row is None or Phase(row[0]) not in CLOSED or row[6] != claim.fence:
+    row = yield from one(TURN_FENCE, session=turn.session, n=turn.n)
+    if row is None or row[0] != claim.fence or Phase(row[1]) not in CLOSED:
         raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
     return Committed(held.depth)
