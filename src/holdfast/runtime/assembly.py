@@ -35,7 +35,7 @@ from holdfast.turns.mailbox_processor import MailboxProcessor
 from holdfast.turns.model_call import metered
 from holdfast.turns.runner import TurnRunner
 from holdfast.turns.tool import Attached
-from holdfast.turns.tool_calls import Hint, no_hint
+from holdfast.turns.tool_calls import Hint
 from holdfast.turns.worker import TURNS_MAX, Worker
 
 EXTRACTIONS_AT_ONCE = 2
@@ -76,7 +76,7 @@ def assemble(
         senders = _senders(parts, channels, send_policy) if channels is not None else ()
         supervisor = Supervisor(
             parts.member,
-            _worker(parts, turns_max, channels.command_hint if channels is not None else no_hint),
+            _worker(parts, turns_max, (channels or Channels()).command_hint),
             (
                 parts.compressor,
                 dispatcher,

@@ -23,7 +23,6 @@ LEFT_OUT: dict[str, str] = {
     "store.append_step": COMPOSED,
     "store.commit_turn": COMPOSED,
     "store.retry_finalisation": "extractions hardly ever fail often enough to be given up; the contract suite does it",
-    "turns.tool_calls._not_run": "/stop hardly ever comes between two tool calls of one answer",
     "turns.agents.Agents.first": "every message names its agent",
     "memory.delivery_call.ProviderDelivery.give_back": ONLY_A_BUG,
     "inbox.channels.Channels.add": "channels are there from the start",

@@ -8,7 +8,7 @@ Rule 3: sequence numbers grow by one within a session; a branch continues from i
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, get_args
 from urllib.parse import quote
@@ -236,11 +236,6 @@ def is_storable(text: object) -> bool:
 def storable(text: str) -> str:
     """The text with lone surrogates replaced, for text that must not be rejected over one bad character."""
     return text if is_storable(text) else text.encode("utf-8", "replace").decode()
-
-
-def undone_ranges(entries: Iterable[Entry]) -> tuple[tuple[int, int], ...]:
-    """The (first, last) turns of every undo among the entries."""
-    return tuple((e.body.first_turn, e.body.last_turn) for e in entries if isinstance(e.body, Undone))
 
 
 def is_undone(entry: Entry, undos: Sequence[Entry]) -> bool:

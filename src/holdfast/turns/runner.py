@@ -41,7 +41,7 @@ from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask
 from holdfast.turns.model_call import ModelCaller, Patience
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.tool import Unreliable, outage_text
-from holdfast.turns.tool_calls import Hint, ToolCaller, no_hint
+from holdfast.turns.tool_calls import Hint, ToolCaller
 from holdfast.turns.turn import (
     NewReply,
     Phase,
@@ -70,7 +70,7 @@ class TurnRunner:
         compressor: Compressor,
         recaller: Recaller,
         briefing: Briefing,
-        hint: Hint = no_hint,
+        hint: Hint,
     ) -> None:
         self._ports = ports
         self._contexts = contexts

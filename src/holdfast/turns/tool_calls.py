@@ -44,10 +44,6 @@ TOOL_CHARS_MAX = 100  # limit on a tool's name in the log
 Hint: TypeAlias = Callable[[AgentName, str], str]  # a note about commands on an agent's channel
 
 
-def no_hint(_agent: AgentName, _channel: str) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
     """The parts of a call's outcome that are stored together: its result, its recall and its outgoing messages."""
@@ -62,7 +58,7 @@ class Result:
 
 
 class ToolCaller:
-    def __init__(self, ports: Ports, steps: TurnSteps, hint: Hint = no_hint) -> None:
+    def __init__(self, ports: Ports, steps: TurnSteps, hint: Hint) -> None:
         self._ports = ports
         self._steps = steps
         self._hint = hint
@@ -101,8 +97,7 @@ class ToolCaller:
         why = why_unshowable(call)
         if why is not None:
             log.warning("approval.unshowable", tool=storable(call.name)[:TOOL_CHARS_MAX], why=why)
-            text = unshowable_text(why)
-            said = ToolReturned(call=call.id, name=call.name, text=text, outcome="not_run")
+            said = _returned(call, unshowable_text(why), "not_run")
             event = TurnEvent.RETURNED if is_last else TurnEvent.STEPPED
             await self._steps.take(run, Step(event=event, entries=(said,)))
             return
@@ -124,8 +119,7 @@ class ToolCaller:
         approval = run.turn.approval
         if approval is None or approval.decision is Decision.APPROVED:
             return False
-        text = storable(refused_text(approval))
-        said = ToolReturned(call=first.call.id, name=first.call.name, text=text, outcome="not_run")
+        said = _returned(first.call, storable(refused_text(approval)), "not_run")
         event = TurnEvent.RETURNED if is_last else TurnEvent.DECIDED
         await self._steps.take(run, Step(event=event, entries=(said,)))
         return True
@@ -165,7 +159,10 @@ async def _call(run: TurnRun, call: ToolCall, *, approved: bool) -> Result:
         gen_ai_agent_name=run.claim.agent,
         gen_ai_conversation_id=run.turn.session,
     ) as seen:
-        result = Result(_not_run(call)) if not approved and is_feared(run, call) else await _outcome(run, call, context)
+        if not approved and is_feared(run, call):
+            result = Result(_returned(call, APPEARED, "not_run"))
+        else:
+            result = await _outcome(run, call, context)
         seen.note(holdfast_tool_outcome=result.returned.outcome)
     return result
 
@@ -176,21 +173,20 @@ async def _outcome(run: TurnRun, call: ToolCall, context: ToolContext) -> Result
         async with asyncio.timeout(wait_ms / 1000):
             outcome = await run.agent.tools.call(call.name, call.arguments, context)
     except TimeoutError:
-        return Result(_unknown(call, f"The tool did not answer within {wait_ms} ms."))
+        return _unknown(call, f"The tool did not answer within {wait_ms} ms.")
     except asyncio.CancelledError:
         if is_cancelled_from_outside():
             raise
-        return Result(_unknown(call, "The tool cancelled its own work."))
+        return _unknown(call, "The tool cancelled its own work.")
     if outcome.unknown:
-        return Result(_unknown(call, storable(outcome.text)))
-    said = "ok" if outcome.ok else "error"
-    returned = ToolReturned(call=call.id, name=call.name, text=storable(outcome.text), outcome=said)
+        return _unknown(call, storable(outcome.text))
+    returned = _returned(call, storable(outcome.text), "ok" if outcome.ok else "error")
     return Result(returned, outcome.shown, outcome.messages)
 
 
-def _not_run(call: ToolCall) -> ToolReturned:
-    return ToolReturned(call=call.id, name=call.name, text=APPEARED, outcome="not_run")
+def _unknown(call: ToolCall, why: str) -> Result:
+    return Result(_returned(call, f"{why} {UNKNOWN_OUTCOME}", "unknown"))
 
 
-def _unknown(call: ToolCall, why: str) -> ToolReturned:
-    return ToolReturned(call=call.id, name=call.name, text=f"{why} {UNKNOWN_OUTCOME}", outcome="unknown")
+def _returned(call: ToolCall, text: str, outcome: str) -> ToolReturned:
+    return ToolReturned(call=call.id, name=call.name, text=text, outcome=outcome)
