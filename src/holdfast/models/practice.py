@@ -86,7 +86,7 @@ def _answer_question(asked: str, messages: Sequence[ModelMessage]) -> str:
     wanted = keywords(asked)
     best, best_score = "", 0
     for message in messages:
-        for sentence in sentences(message.content):
+        for sentence in _SENTENCE_END.split(message.content):
             score = len(wanted & keywords(sentence))
             if score >= max(best_score, 1) and not sentence.rstrip().endswith("?"):
                 best, best_score = sentence, score
@@ -187,10 +187,6 @@ def facts(text: str) -> list[str]:
     return [match.group(0).strip() for match in FACT.finditer(text)]
 
 
-def sentences(text: str) -> list[str]:
-    return _SENTENCE_END.split(text)
-
-
 def keywords(text: str) -> set[str]:
     return {word.lower().removesuffix("'s") for word in _WORD.findall(text)} - _COMMON
 
@@ -260,10 +256,10 @@ class SummaryLines:
 def lines_of(message: ModelMessage) -> list[str]:
     """The sentences with a weight; of a message without any, its first sentence, which is dropped first."""
     if message.role == "assistant":  # its other sentences repeat or comment on those of others
-        return [_line(f"assistant: {said}") for said in sentences(message.content) if _PROMISE.search(said)]
+        return [_line(f"assistant: {said}") for said in _SENTENCE_END.split(message.content) if _PROMISE.search(said)]
     if message.role == "system":
         return []
-    said = [sentence for sentence in sentences(message.content) if sentence.strip()]
+    said = [sentence for sentence in _SENTENCE_END.split(message.content) if sentence.strip()]
     worthy = [sentence for sentence in said if worth(sentence) > 0] or said[:1]
     return [_line(part) for sentence in worthy for part in _parts(sentence.strip())]
 

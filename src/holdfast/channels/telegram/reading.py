@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from holdfast.channels.telegram.text import MessageText, clean
-from holdfast.channels.telegram.wire import BotAccount, Media, TelegramChat, TelegramMessage, Update, UpdateEnvelope
+from holdfast.channels.telegram.wire import BotAccount, Media, TelegramChat, TelegramMessage, Update
 from holdfast.inbox.chat_message import Attachment, ChatMessage, MessageChange
 
 CHAT_TYPES = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
@@ -51,7 +51,9 @@ def read_update(raw: object, me: BotAccount) -> IncomingUpdate:
     try:
         update = msgspec.convert(raw, Update)
     except msgspec.ValidationError:  # its text may quote the update
-        return IncomingUpdate(id=_id_of(raw), skipped="it cannot be read", is_malformed=True)
+        number = raw.get("update_id") if isinstance(raw, dict) else None
+        id_ = number if type(number) is int else None
+        return IncomingUpdate(id=id_, skipped="it cannot be read", is_malformed=True)
     new, edited = update.message or update.channel_post, update.edited_message or update.edited_channel_post
     if new is not None and (moved := _moved(new)) is not None:
         return IncomingUpdate(id=update.update_id, moved=moved)
@@ -64,13 +66,6 @@ def read_update(raw: object, me: BotAccount) -> IncomingUpdate:
         return read
     event_id = f"{of}.edit.{update.update_id}"
     return replace(read, message=replace(read.message, change=MessageChange.EDITED, of=of, event_id=event_id))
-
-
-def _id_of(raw: object) -> int | None:
-    try:
-        return msgspec.convert(raw, UpdateEnvelope).update_id
-    except msgspec.ValidationError:
-        return None
 
 
 def _moved(message: TelegramMessage) -> tuple[str, str] | None:

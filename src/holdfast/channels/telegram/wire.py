@@ -115,12 +115,6 @@ class Update(msgspec.Struct, frozen=True):
     edited_channel_post: TelegramMessage | None = None
 
 
-class UpdateEnvelope(msgspec.Struct, frozen=True):
-    """An update of which only the id is read."""
-
-    update_id: int
-
-
 class BotApiErrorKind(Enum):
     UNREACHABLE = "unreachable"  # no connection was made, so nothing was sent
     LOST = "lost"  # the request was sent and no complete answer came: it may have been executed

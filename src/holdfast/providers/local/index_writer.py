@@ -57,14 +57,6 @@ class StoredLine(NamedTuple):
         )
 
 
-def encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def decode(body: bytes) -> str:
-    return body.decode("utf-8", "surrogatepass")
-
-
 def refusal(parcel: Parcel) -> Refused | None:
     """Why a parcel can never be indexed, checked before the first write."""
     inputs = parcel.naming
@@ -153,7 +145,7 @@ def _insert(db: apsw.Connection, parcel: Parcel, row: Row, text: str) -> None:
             "stems": f" {' '.join(cut)} ",
         },
     )
-    db.execute("insert into body values (?, ?)", (row["id"], encode(text)))
+    db.execute("insert into body values (?, ?)", (row["id"], text.encode("utf-8", "surrogatepass")))
     db.execute("insert into fresh values (?)", (row["id"],))
 
 
@@ -165,7 +157,8 @@ def _remember(db: apsw.Connection, parcel: Parcel, note: MemoryNote) -> None:
     if note.op in ("replace", "remove"):
         where = "kind = 'note' and agent = ? and principal = ? and target = ?"
         where += " and exists (select 1 from body where body.id = line.id and body.text = ?)"
-        delete_lines(db, where, (parcel.naming.agent, note.old_scope, note.target, encode(note.old_text)))
+        old_text = note.old_text.encode("utf-8", "surrogatepass")
+        delete_lines(db, where, (parcel.naming.agent, note.old_scope, note.target, old_text))
     if note.op == "remove":
         return
     row: Row = {"id": _place(db, 0, 0), "seq": note.seq, "kind": "note", "target": note.target, "at": note.at}

@@ -26,7 +26,6 @@ from holdfast.kernel.ids import Instant, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.local import postings, ranking
-from holdfast.providers.local.index_writer import decode
 from holdfast.providers.local.postings import IndexScope
 
 READ_MAX = 3_000  # postings that one question reads, those of rare terms first
@@ -254,7 +253,7 @@ def _recollection(name: ProviderName, score: float, row: Sequence[Any]) -> Recol
     session, turn, speaker, at, delivery, seq, body, kind, principal = row
     return Recollection(
         provider=name,
-        text=decode(body),
+        text=body.decode("utf-8", "surrogatepass"),
         score=round(score, 4),
         session=SessionId(session),
         turn=turn or None,
