@@ -63,7 +63,7 @@ class LocalProvider:
         self._folder = setup.folder
         self._key = setup.key
         self._write_lock = threading.Lock()
-        self._read_lock = threading.RLock()  # a query that runs in place takes it before and while it searches
+        self._read_lock = threading.Lock()
         self._writer: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
         self._identities: dict[str, tuple[int, int] | None] = {}
@@ -96,7 +96,7 @@ class LocalProvider:
                 return self._search(query)
             finally:
                 self._read_lock.release()
-        return await self._setup.tasks.in_thread(lambda: self._search(query))
+        return await self._setup.tasks.in_thread(lambda: self._recall(query))
 
     async def healthy(self) -> str | None:
         return await self._setup.tasks.in_thread(self._healthy)
@@ -222,12 +222,16 @@ class LocalProvider:
             return Landing.POSSIBLE
         return Landing.LANDED if found and not found[0][0] else Landing.ABSENT
 
+    def _recall(self, query: RecallQuery) -> list[Recollection]:
+        with self._read_lock:
+            return self._search(query)
+
     def _search(self, query: RecallQuery) -> list[Recollection]:
+        """The caller holds the read lock."""
+        found: list[Recollection] = []
         try:
-            with self._read_lock:
-                db = self._open_reader()
-                if db is None:
-                    return []
+            db = self._open_reader()
+            if db is not None:
                 with db:  # one snapshot for all reads
                     search = IndexSearch(db, query, self._setup.clock.now())
                     found = search.best(self._setup.name, min(query.limit, self._limit))
