@@ -4,6 +4,12 @@ Rule 1: a rejected token ends the run with an explanation; a lost connection is 
 Rule 2: Slack offers bots no typing indicator, so none is shown.
 Rule 3: Slack spreads an app's events over all its connections, so one app belongs to one agent in one process.
 Rule 4: without a signing secret no HTTP request is read.
+Rule 5: Slack does not refuse a repeated nonce. Ours travels in the message's metadata, and before a doubtful post is
+        repeated, the conversation is searched for it. If it is found, nothing is sent. An unsuccessful search proves
+        absence only after a quiet time: Slack may still be processing a request whose answer was lost. Where the search
+        is not allowed (no history scope), the post is sent, once more at most, as the outbox decides.
+Rule 6: an edit is idempotent. A missing or uneditable message is a refusal. An edit turns names into mentions unless
+        `parse` is none, and formats *stars* in any case.
 """
 
 from collections.abc import Mapping
@@ -13,8 +19,8 @@ import msgspec
 
 from holdfast.channels.settings import check_unused, check_url, invalid, read_secret
 from holdfast.channels.slack.connection import SocketModeConnection
-from holdfast.channels.slack.message import SlackIdentity, escaped_length, string, user_of
-from holdfast.channels.slack.posting import delete_post, edit_post, send_post
+from holdfast.channels.slack.history import EVENT_TYPE, find_post
+from holdfast.channels.slack.message import SlackIdentity, escape, escaped_length, string, user_of
 from holdfast.channels.slack.reading import NO_POSITIONS, SlackReader
 from holdfast.channels.slack.users import SlackUsers
 from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
@@ -26,7 +32,7 @@ from holdfast.kernel import log
 from holdfast.kernel.errors import BadSignature, ChannelFailed, ConfigInvalid, HoldfastError
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.settings_table import read_table
-from holdfast.outbox.post import Post, SendOutcome
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 from holdfast.sessions.command_rights import Rank
 
 TEXT_CHARS_MAX = 3_900  # Slack recommends at most 4,000 and truncates at 40,000
@@ -35,6 +41,8 @@ EDIT_INTERVAL_MS = 1_500  # chat.update takes about fifty calls a minute in the 
 COMMAND_HINT = "Slack does not pass on messages that begin with a slash: mention me before the command."
 SOCKET_MODE = "this channel is in socket mode and accepts no HTTP requests"
 RETRY = RetryPolicy(delay_ms_base=200, delay_ms_max=60_000)
+QUIET_MS = 30_000  # as long as we wait for an answer
+GONE = "message_not_found"
 STABLE_MS = 30_000  # a connection that lasted this long is replaced with the shortest delay
 API_URL = "https://slack.com/api"
 HINTS = {"mode": 'it must be "socket" or "http"', "stream": "it must be true or false"}
@@ -200,13 +208,31 @@ class SlackChannel:
         return SlackFailure(SlackFailureKind.UNREACHED, connection.reason)
 
     async def send(self, post: Post) -> SendOutcome:
-        return await send_post(self._web, post)
+        is_absent = False
+        if post.doubtful:
+            found = await find_post(self._web, post)
+            if isinstance(found, str):
+                return Sent(found, proved=True)
+            if isinstance(found, SlackFailure) and found.is_temporary:
+                why = f"Slack could not be searched for an earlier attempt: {found.code}"
+                return NotSent(why, found.retry_after_ms, vendor=found.vendor)
+            is_absent = found is None and post.doubtful_for_ms >= QUIET_MS
+        answer = await self._web.post("chat.postMessage", _body(post))
+        if isinstance(answer, SlackFailure):
+            return _outcome(answer)
+        receipt = string(answer, "ts")
+        return Sent(receipt, proved=is_absent) if receipt else Doubtful("Slack answered ok without a message id")
 
     async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
-        return await edit_post(self._web, address, receipt, text)
+        body: dict[str, object] = {"channel": address.chat, "ts": receipt, "text": escape(text), "parse": "none"}
+        answer = await self._web.post("chat.update", body)
+        return _outcome(answer) if isinstance(answer, SlackFailure) else Sent(receipt)
 
     async def retract(self, address: Address, receipt: str) -> SendOutcome:
-        return await delete_post(self._web, address, receipt)
+        answer = await self._web.post("chat.delete", {"channel": address.chat, "ts": receipt})
+        if isinstance(answer, SlackFailure) and answer.code != GONE:
+            return _outcome(answer)
+        return Sent(receipt)
 
     async def rank(self, message: ChatMessage) -> Rank:
         found = await self._users.rank(message.chat, user_of(message))
@@ -230,6 +256,35 @@ def _temporary(which: str, failure: SlackFailure) -> SlackFailure:
 
 def _failed(which: str, failure: SlackFailure) -> ChannelFailed:
     if failure.kind in (SlackFailureKind.BAD_TOKEN, SlackFailureKind.REFUSED):
-        what = f"Slack does not accept the {which} token ({failure.code}); check the token and the app's scopes"
-        return ChannelFailed(f"slack: {what}", code=failure.code, vendor=failure.vendor)
+        return ChannelFailed(f"slack: {_rejected(which, failure)}", code=failure.code, vendor=failure.vendor)
     return ChannelFailed(f"slack: {failure.code}", code=failure.code, vendor=failure.vendor)
+
+
+def _rejected(which: str, failure: SlackFailure) -> str:
+    return f"Slack does not accept the {which} token ({failure.code}); check the token and the app's scopes"
+
+
+def _body(post: Post) -> dict[str, object]:
+    body: dict[str, object] = {
+        "channel": post.address.chat,
+        "text": escape(post.text),
+        "mrkdwn": False,  # a model's *stars* differ from Slack's, so its text is shown as written
+        "unfurl_links": False,
+        "unfurl_media": False,
+        "metadata": {"event_type": EVENT_TYPE, "event_payload": {"nonce": post.nonce}},
+    }
+    return body if post.address.thread is None else {**body, "thread_ts": post.address.thread}
+
+
+def _outcome(failure: SlackFailure) -> SendOutcome:
+    match failure.kind:
+        case SlackFailureKind.UNREACHED:
+            return NotSent(failure.code, vendor=failure.vendor)
+        case SlackFailureKind.LIMITED:
+            return NotSent(failure.code, failure.retry_after_ms, vendor=failure.vendor)
+        case SlackFailureKind.BAD_TOKEN:
+            return NotSent(_rejected("bot", failure), whole_account=True, vendor=failure.vendor)
+        case SlackFailureKind.REFUSED:
+            return Declined(failure.code, vendor=failure.vendor)
+        case SlackFailureKind.UNCLEAR:
+            return Doubtful(failure.code, vendor=failure.vendor)
