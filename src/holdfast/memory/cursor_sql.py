@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.memory.delivery import DeliveryPolicy, NamingInputs, PerAddress, TurnSpan, Unit, due_units
-from holdfast.store.script import Columns, Query, Row, Script, many, one, rows, run, verb
+from holdfast.store.script import Columns, Query, Script, many, one, rows, run, verb
 from holdfast.turns.journal import Entry, Undone
 from holdfast.turns.journal_sql import chain, undos
 
@@ -47,7 +47,7 @@ CURSORS = "select provider, scheduled_seq from cursor where stream = :stream ord
 PENDING = f"""
 select {PENDING_TURN} from turn
  where session = :session and first_seq > :scheduled and closed_at is not null order by n"""
-SESSION = "select agent, parent_id, title from session where id = :session"
+SESSION = "select agent, parent_id from session where id = :session"
 NEW_DELIVERY = f"""
 insert into delivery ({SCHEDULED}, state, due_at, at)
 values ({", ".join(f":{name}" for name in SCHEDULED.names)}, 'scheduled', :now, :now)"""
@@ -117,7 +117,6 @@ def schedule(
     policies: Sequence[DeliveryPolicy],
     *,
     start: int,
-    boundary: bool = False,
     newest: TurnSpan | None = None,
     marks: dict[str, int] | None = None,
 ) -> Script[None]:
@@ -134,11 +133,11 @@ def schedule(
     for policy in taking:
         scheduled = known.get(policy.provider, start)
         if newest is not None and newest.first_seq == scheduled + 1 and policy.every_turns == 1:
-            pending = [_span(policy, newest, undone=False)]
+            pending = [newest._replace(place=_stored_place(policy, newest) or newest.place)]
         else:
             pending = yield from pending_turns(session, policy, scheduled)
         if pending:
-            yield from _make_units(session, agent, policy, pending, (scheduled, start), boundary=boundary)
+            yield from _make_units(session, agent, policy, pending, (scheduled, start))
 
 
 def marks_queries(stream: str, policies: Sequence[DeliveryPolicy]) -> tuple[Query, ...]:
@@ -157,11 +156,9 @@ def _make_units(
     policy: DeliveryPolicy,
     pending: Sequence[TurnSpan],
     marks: tuple[int, int],
-    *,
-    boundary: bool,
 ) -> Script[None]:
     scheduled, start = marks
-    units = due_units(pending, policy, boundary=boundary)
+    units = due_units(pending, policy, boundary=False)
     if not units:
         if policy.max_wait_ms is not None and any(not span.undone for span in pending):
             yield from run(WAIT, provider=policy.provider, stream=session, start=start, wait_ms=policy.max_wait_ms)
@@ -211,7 +208,7 @@ def schedule_tail(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -
     for provider, scheduled in (yield from rows(CURSORS, stream=session)):
         policy = DeliveryPolicy(provider=provider, naming=named.get(provider, PerAddress()))
         pending = yield from pending_turns(session, policy, scheduled)
-        yield from _make_units(session, AgentName(row[0]), policy, pending, (scheduled, scheduled), boundary=True)
+        yield from _make_units(session, AgentName(row[0]), policy, pending, (scheduled, scheduled))
 
 
 @verb
@@ -232,7 +229,7 @@ def schedule_overdue(*, limit: int) -> Script[int]:
         policy = DeliveryPolicy(provider=Provider(provider), naming=PerAddress())
         pending = yield from pending_turns(session, policy, mark)
         if due_units(pending, policy, boundary=True):
-            yield from _make_units(session, AgentName(row[0]), policy, pending, (mark, mark), boundary=True)
+            yield from _make_units(session, AgentName(row[0]), policy, pending, (mark, mark))
         else:
             yield from run(ADVANCE, provider=provider, stream=stream, through=mark, start=mark)
     return len(found)
@@ -289,23 +286,14 @@ def pending_turns(session: SessionId, policy: DeliveryPolicy, scheduled: int) ->
         return []
     own = (yield from chain(session))[:1]
     voided: list[Entry] = yield from undos(own, after=scheduled)
-    row = (yield from one(SESSION, session=session)) or ("", None, None)
-    return [
-        _span(policy, turn, undone=any(_covers(undo, turn.n) for undo in voided), session=(session, row))
-        for turn in found
-    ]
-
-
-def _span(
-    policy: DeliveryPolicy, turn: TurnSpan, *, undone: bool, session: tuple[SessionId, Row] | None = None
-) -> TurnSpan:
-    place = msgspec.json.decode(turn.places, type=dict[str, str]).get(policy.provider) if turn.places else None
-    if place is None:  # the turn is older than the provider's configuration
-        id_, (agent, parent, _) = session or (SessionId(""), ("", None, None))
-        place = policy.naming.place(
-            NamingInputs(
+    agent, parent = (yield from one(SESSION, session=session)) or ("", None)
+    spans: list[TurnSpan] = []
+    for turn in found:
+        place = _stored_place(policy, turn)
+        if place is None:  # the turn is older than the provider's configuration
+            inputs = NamingInputs(
                 agent=AgentName(agent),
-                session=id_,
+                session=session,
                 principal=turn.principal,
                 address=turn.place,
                 parent=SessionId(parent) if parent else None,
@@ -313,8 +301,14 @@ def _span(
                 directory=turn.directory or "",
                 repo=turn.repo or "",
             )
-        )
-    return turn._replace(place=place, undone=undone)
+            place = policy.naming.place(inputs)
+        spans.append(turn._replace(place=place, undone=any(_covers(undo, turn.n) for undo in voided)))
+    return spans
+
+
+def _stored_place(policy: DeliveryPolicy, turn: TurnSpan) -> str | None:
+    """The place that was stored with the turn; None if the provider was not configured then."""
+    return msgspec.json.decode(turn.places, type=dict[str, str]).get(policy.provider) if turn.places else None
 
 
 def _covers(undo: Entry, turn: int) -> bool:

@@ -29,7 +29,7 @@ from holdfast.memory.notes import (
 from holdfast.memory.notes_plan import Gone, MemoryPlan, PlannedOperation, plan_batch, undo_batch, undo_origin
 from holdfast.memory.visibility import SHARED, Audience, ShownNotes, holder_of, shown_notes
 from holdfast.store.agent_lock_sql import hold_agents, share_agent
-from holdfast.store.script import Columns, Params, Script, many, one, rows, run, utf8, verb
+from holdfast.store.script import Columns, Params, Row, Script, many, one, rows, run, utf8, verb
 from holdfast.turns.journal_sql import NO_LIMIT
 
 NEW_STREAM = """
@@ -114,8 +114,10 @@ def undo_memory(undo: MemoryUndo, by: By = PROGRAM) -> Script[MemoryOutcome]:
         return NotApplied("no_match", f"there is no operation {undo.seq}; the newest is {head}", memory)
     reverse = undo_batch(undo, undone)
     # A restored text keeps its first writer: an operator who undoes a removal does not share the note.
-    written_by, principal = yield from _writer(stream, undone, (reverse.by, reverse.principal))
-    outcome = yield from _apply(stream, head, replace(reverse, by=written_by, principal=Principal(principal)))
+    writer = yield from _writer(stream, undone.seq, undone.target.value, undone.old_text)
+    if writer is not None:
+        reverse = replace(reverse, by=writer[0], principal=Principal(writer[1]))
+    outcome = yield from _apply(stream, head, reverse)
     if isinstance(outcome, Applied) and undo.by in OPERATORS:
         yield from _record(undo.agent, undo.subject, by, outcome)
     return outcome
@@ -129,13 +131,11 @@ def _record(agent: AgentName, subject: str, by: By, applied: Applied) -> Script[
         yield from action_sql.record(act, by, stream_of(agent, subject), operations=changed)
 
 
-def _writer(stream: str, operation: MemoryOperation, otherwise: tuple[str, str]) -> Script[tuple[str, str]]:
-    """The writer of the text before an operation."""
-    if not operation.old_text:
-        return otherwise
-    old = operation.old_text.encode()
-    row = yield from one(WRITER, stream=stream, seq=operation.seq, target=operation.target.value, text=old)
-    return otherwise if row is None else (row[0], row[1])
+def _writer(stream: str, seq: int, target: str, old_text: str) -> Script[Row | None]:
+    """The writer and the principal of the text before an operation; None without such a text."""
+    if not old_text:
+        return None
+    return (yield from one(WRITER, stream=stream, seq=seq, target=target, text=old_text.encode()))
 
 
 def hold_stream(stream: str, agent: AgentName, subject: str) -> Script[int]:
@@ -256,9 +256,8 @@ def memory_notes(stream: str, from_seq: int, through_seq: int) -> Script[list[Me
     notes: list[MemoryNote] = []
     for by, principal, *row in (yield from rows(NOTES, stream=stream, first=from_seq, last=through_seq)):
         note, writer = NOTE.value(tuple(row)), None
-        if note.subject == SHARED and note.op != MemoryVerb.ADD.value and note.old_text:
-            old = note.old_text.encode()
-            writer = yield from one(WRITER, stream=stream, seq=note.seq, target=note.target, text=old)
+        if note.subject == SHARED and note.op != MemoryVerb.ADD.value:
+            writer = yield from _writer(stream, note.seq, note.target, note.old_text)
         old_holder = None if writer is None else _apart(note.subject, *writer)
         notes.append(replace(note, holder=_apart(note.subject, by, principal), old_holder=old_holder))
     return notes
