@@ -49,7 +49,7 @@ LOCKS: dict[str, Pair] = {
     "provenance_sql.LOCK_MAILBOXES": ("an_open_turn", "forget the person", "commit"),
     "provenance_sql.LOCK_SESSION": ("recorded", "forget the person", "record"),
     "attachment_sql.HOLD": ("attachments", "drop one", "drop four"),
-    "record_sql.SESSION": ("recorded", "record", "forget the session"),
+    "record_sql.LOCK": ("recorded", "record", "forget the session"),
     "replay_sql.HOLD": ("parked", "replay", "replay too"),
     "replay_sql.LOCK_SESSION": ("an_open_turn", "commit", "backfill"),
     "reply_sql.FIND": ("sent", "resend", "forget the person"),
