@@ -11,7 +11,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
 
 from holdfast.inbox.address import check_part
 from holdfast.kernel.errors import AllowlistNotImmutable, InvalidInput, PairingNotFound
@@ -51,50 +50,28 @@ class Knock:
     human: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Admit:
-    """The sender has access, for this reason."""
+class SenderAccess(Enum):
+    """What becomes of a sender's message."""
 
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The sender has no access and gets a notice with a pairing code."""
+    ADMIT = "admit"  # the sender has access
+    PAIR = "pair"  # no access; the sender gets a notice with a pairing code
+    REFUSE = "refuse"  # no access and no answer
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """The sender has no access and gets no answer."""
-
-    why: str
-
-
-Decision: TypeAlias = Admit | Pair | Refuse
-
-
-def decide(knock: Knock, policy: AccessPolicy, *, admitted: bool) -> Decision:
+def decide(knock: Knock, policy: AccessPolicy, *, admitted: bool) -> SenderAccess:
     """Decide about a sender; `admitted` means that an operator granted access."""
     is_group = knock.chat_type != DM
-    if knock.principal in policy.allow:
-        return Admit("allowed")
-    if admitted:
-        return Admit("admitted")
+    if admitted or knock.principal in policy.allow:
+        return SenderAccess.ADMIT
     if is_group and f"{knock.channel}:{knock.chat}" in policy.allow_chats:
-        return Admit("chat allowed")
-    return _met(knock, policy.group_door if is_group else policy.door)
-
-
-def _met(knock: Knock, door: Door) -> Decision:
-    match door:
+        return SenderAccess.ADMIT
+    match policy.group_door if is_group else policy.door:
         case Door.OPEN:
-            return Admit("open")
-        case Door.PAIR if knock.human and knock.addressed:
-            return Pair()
-        case Door.PAIR:
-            return Refuse("nobody who asked")  # two bots would answer each other's notices without end
-        case Door.CLOSED:
-            return Refuse("closed")
+            return SenderAccess.ADMIT
+        case Door.PAIR if knock.human and knock.addressed:  # two bots would answer each other's notices without end
+            return SenderAccess.PAIR
+        case _:
+            return SenderAccess.REFUSE
 
 
 def check_allowed(entry: str) -> str:
@@ -188,7 +165,6 @@ class PairingAsked:
 
     code: str  # empty if too many requests are open, or if the operator refused this one
     told: bool
-    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

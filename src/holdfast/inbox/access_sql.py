@@ -73,9 +73,9 @@ def ask_pairing(ask: PairingAsk, *, policy: PairingPolicy = PAIRING) -> Script[P
         return (yield from _new(ask, policy))
     code, told_at, decision, now = known
     if decision is not None:
-        return PairingAsked(code="", told=False, why=f"decided: {decision}")
+        return PairingAsked(code="", told=False)
     if now - told_at < policy.told_every_ms:
-        return PairingAsked(code=code, told=False, why="told already")
+        return PairingAsked(code=code, told=False)
     yield from run(TOLD, code=code)
     yield from _tell(ask, code)
     return PairingAsked(code=code, told=True)
@@ -84,7 +84,7 @@ def ask_pairing(ask: PairingAsk, *, policy: PairingPolicy = PAIRING) -> Script[P
 def _new(ask: PairingAsk, policy: PairingPolicy) -> Script[PairingAsked]:
     (waiting,) = (yield from one(OPEN, agent=ask.agent)) or (0,)
     if waiting >= policy.open_max:
-        return PairingAsked(code="", told=False, why=f"{waiting} requests are waiting")
+        return PairingAsked(code="", told=False)
     made = yield from one(
         NEW,
         code=ask.code,
@@ -95,7 +95,7 @@ def _new(ask: PairingAsk, policy: PairingPolicy) -> Script[PairingAsked]:
         address=ask.address,
     )
     if made is None:  # a concurrent request, or a code collision; the next message asks again
-        return PairingAsked(code="", told=False, why="asked at the same time")
+        return PairingAsked(code="", told=False)
     yield from _tell(ask, ask.code)
     return PairingAsked(code=ask.code, told=True)
 

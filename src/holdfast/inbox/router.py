@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from holdfast.inbox.accept_sql import was_accepted
-from holdfast.inbox.access import DM, Admit, Knock, Pair, PairingAsk, decide, make_code
+from holdfast.inbox.access import DM, Knock, PairingAsk, SenderAccess, decide, make_code
 from holdfast.inbox.access_sql import ask_pairing, is_admitted
 from holdfast.inbox.attachment_sql import count_attachment_bytes, note_position, read_positions
 from holdfast.inbox.channel import IntakeOutcome, Ranking
@@ -141,11 +141,11 @@ class InboundRouter:
             human=message.human,
         )
         decision = decide(knock, policy.access, admitted=False)
-        if not isinstance(decision, Admit) and await self.ports.db.read(is_admitted(self.agent, knock.principal)):
+        if decision is not SenderAccess.ADMIT and await self.ports.db.read(is_admitted(self.agent, knock.principal)):
             return True
-        if isinstance(decision, Pair):
+        if decision is SenderAccess.PAIR:
             await self._offer_pairing(message, knock, policy)
-        return isinstance(decision, Admit)
+        return decision is SenderAccess.ADMIT
 
     async def _offer_pairing(self, message: ChatMessage, knock: Knock, policy: AgentPolicy) -> None:
         asked = await self.ports.db.write(
