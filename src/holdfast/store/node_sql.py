@@ -20,16 +20,17 @@ from holdfast.outbox.reply_sql import (
 )
 from holdfast.store.script import Script, many, one, rows, run, verb
 
+VOID = "set owner = null, fence = fence + 1"
+OF_OTHERS = "owner is not null and owner <> :node"
+OF_NODE = "owner = :node"
+# A node may commit a claim or an operation while it is being reaped: the next reaping voids it.
+OF_NOBODY = "owner is not null and not exists (select 1 from node where node.id = owner)"
 ORPHANED = f"""
 select 1
- where exists (select 1 from mailbox
-                where owner is not null and not exists (select 1 from node where node.id = mailbox.owner))
-    or exists (select 1 from lane
-                where owner is not null and not exists (select 1 from node where node.id = lane.owner))
-    or exists (select 1 from finalisation
-               where owner is not null and not exists (select 1 from node where node.id = finalisation.owner))
-    or exists (select 1 from operation
-                where ended_at is null and not exists (select 1 from node where node.id = operation.owner))
+ where exists (select 1 from mailbox where {OF_NOBODY})
+    or exists (select 1 from lane where {OF_NOBODY})
+    or exists (select 1 from finalisation where {OF_NOBODY})
+    or exists (select 1 from operation where ended_at is null and {OF_NOBODY})
     or exists (select 1 from reply where {ORPHANED_REPLY})"""
 COLUMNS = f"""
 cast(:now as int8),
@@ -44,27 +45,11 @@ UPCOMING = f"select {COLUMNS}"
 REGISTER = """
 insert into node (id, host, started_at, heartbeat_at) values (:node, :host, :now, :now)
 on conflict (id) do update set heartbeat_at = excluded.heartbeat_at"""
-VOID_ALL = "update mailbox set owner = null, fence = fence + 1 where owner is not null and owner <> :node"
-VOID_ALL_LANES = "update lane set owner = null, fence = fence + 1 where owner is not null and owner <> :node"
-VOID_ALL_FINISHES = "update finalisation set owner = null, fence = fence + 1 where owner is not null and owner <> :node"
 END_OTHERS = """
 update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner <> :node"""
 FORGET_OTHERS = "delete from node where id <> :node"
 RENEW = f"update node set heartbeat_at = :now where id = :node returning {COLUMNS}"
 DEAD = "select id from node where heartbeat_at <= cast(:now as int8) - cast(:lease_ms as int8) /*lock*/"
-VOID = "update mailbox set owner = null, fence = fence + 1 where owner = :node returning id"
-# A node may commit a claim or an operation while it is being reaped: the next reaping voids it.
-VOID_ORPHANS = """
-update mailbox set owner = null, fence = fence + 1
- where owner is not null and not exists (select 1 from node where node.id = mailbox.owner) returning id"""
-VOID_ORPHAN_LANES = """
-update lane set owner = null, fence = fence + 1
- where owner is not null and not exists (select 1 from node where node.id = lane.owner)"""
-VOID_LANES = "update lane set owner = null, fence = fence + 1 where owner = :node"
-VOID_ORPHAN_FINISHES = """
-update finalisation set owner = null, fence = fence + 1
- where owner is not null and not exists (select 1 from node where node.id = finalisation.owner)"""
-VOID_FINISHES = "update finalisation set owner = null, fence = fence + 1 where owner = :node"
 END_ORPHANS = """
 update operation set ended_at = :now, outcome = 'abandoned'
  where ended_at is null and not exists (select 1 from node where node.id = operation.owner) returning id"""
@@ -100,11 +85,17 @@ def register_node(node: NodeId, host: str, *, sole: bool) -> Script[None]:
     yield from run(REGISTER, node=node, host=host)
     if sole:
         yield from run(FORGET_OTHERS, node=node)  # first, in the lock order of reap_nodes
-        yield from run(VOID_ALL, node=node)
-        yield from run(VOID_ALL_LANES, node=node)
-        yield from run(VOID_ALL_FINISHES, node=node)
+        yield from _void(OF_OTHERS, node)
         yield from run(DOUBT_ALL_REPLIES, node=node)
         yield from run(END_OTHERS, node=node)
+
+
+def _void(which: str, node: str = "") -> Script[int]:
+    """Void the claims of mailboxes, lanes and extractions, in this order; returns the number of mailboxes."""
+    mailboxes = yield from rows(f"update mailbox {VOID} where {which} returning id", node=node)
+    yield from run(f"update lane {VOID} where {which}", node=node)
+    yield from run(f"update finalisation {VOID} where {which}", node=node)
+    return len(mailboxes)
 
 
 @verb
@@ -124,9 +115,7 @@ def renew_node(node: NodeId) -> Script[Upcoming]:
 @verb
 def retire_node(node: NodeId) -> Script[None]:
     yield from run(FORGET, node=node)  # first, in the lock order of reap_nodes: the node's row, then its claims
-    yield from rows(VOID, node=node)
-    yield from run(VOID_LANES, node=node)
-    yield from run(VOID_FINISHES, node=node)
+    yield from _void(OF_NODE, node)
     yield from run(DOUBT_REPLIES, node=node)
     yield from rows(END, node=node)
 
@@ -137,9 +126,7 @@ def reap_nodes(*, lease_ms: int) -> Script[Reaped]:
     yield from many(FORGET, [{"node": node} for (node,) in dead])
     if not dead and (yield from one(ORPHANED)) is None:
         return Reaped(nodes=0, claims=0, operations=0)  # the usual case
-    claims = yield from rows(VOID_ORPHANS)
-    yield from run(VOID_ORPHAN_LANES)
-    yield from run(VOID_ORPHAN_FINISHES)
+    claims = yield from _void(OF_NOBODY)
     yield from run(DOUBT_ORPHANED_REPLIES)
     operations = yield from rows(END_ORPHANS)
-    return Reaped(nodes=len(dead), claims=len(claims), operations=len(operations))
+    return Reaped(nodes=len(dead), claims=claims, operations=len(operations))
