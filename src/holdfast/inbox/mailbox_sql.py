@@ -2,11 +2,11 @@
 
 from holdfast.inbox.agent_chain import loaded
 from holdfast.inbox.mailbox import Claim, Mail, SessionHead
-from holdfast.inbox.message import Inbound, MessageKind, MessageState
+from holdfast.inbox.message import Inbound
 from holdfast.kernel.errors import ClaimLost
-from holdfast.kernel.ids import AgentName, Instant, MailboxId, MessageId, NodeId, Principal, SessionId
+from holdfast.kernel.ids import AgentName, Instant, MailboxId, NodeId, SessionId
 from holdfast.memory.delivery import CallerDirectory
-from holdfast.store.script import Query, Row, Script, claim_name, rows, run, together, verb
+from holdfast.store.script import Columns, Query, Row, Script, claim_name, rows, run, together, utf8, verb
 from holdfast.turns.turn_sql import read_turn, stands
 
 MAILBOX = """
@@ -14,9 +14,9 @@ select mailbox.fence, mailbox.session_id, mailbox.depth, mailbox.unattended, ses
        mailbox.owner, session.turns, session.epoch, session.state, cast(:now as int8)
   from mailbox left join session on session.id = mailbox.session_id
  where mailbox.id = :mailbox"""
-WAITING = """
-select message, seq, event_id, principal, channel, kind, human, hop, body, state, at, sender_name, directory, repo,
-       chain
+INBOUND = Columns(Inbound, without=["where"], text=("body", utf8), name="sender_name", chain=("chain", loaded))
+WAITING = f"""
+select {INBOUND}, directory, repo
   from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'waiting' order by seq limit :limit"""
 # Claims that the caller already holds under the same name are returned unchanged, and no others.
@@ -97,19 +97,5 @@ def mail_of(claim: Claim, boxes: list[Row], waiting: list[Row]) -> Script[Mail]:
 
 
 def inbound_of(row: Row) -> Inbound:
-    return Inbound(
-        message=MessageId(row[0]),
-        seq=row[1],
-        event_id=row[2],
-        principal=Principal(row[3]),
-        channel=row[4],
-        kind=MessageKind(row[5]),
-        human=bool(row[6]),
-        hop=row[7],
-        text=bytes(row[8]).decode(),
-        state=MessageState(row[9]),
-        at=Instant(row[10]),
-        name=row[11] or "",
-        where=CallerDirectory(row[12] or "", row[13] or ""),
-        chain=loaded(row[14]),
-    )
+    *columns, directory, repo = row
+    return INBOUND.value(tuple(columns), where=CallerDirectory(directory or "", repo or ""))

@@ -7,7 +7,7 @@ Rule 2: identity is (account, conversation, event id); the account is the bot's 
 
 import hashlib
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
@@ -217,7 +217,7 @@ class Status:
     in_turn: int = 0  # messages in the open turn
     attempt: int = 0
     phase: str = "idle"
-    stopping: bool = field(default=False)
+    stopping: bool = False
 
 
 def check_text(text: str, limits: Limits) -> str:

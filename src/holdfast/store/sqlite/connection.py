@@ -37,7 +37,6 @@ def open_connection(
     readonly: bool = False,
     synchronous: str = "extra",
     exclusive: bool = False,
-    application_id: int = APPLICATION_ID,
     key: bytes | None = None,
 ) -> apsw.Connection:
     """Open a connection to a file of Holdfast or to a new one, and set every pragma. A `key` encrypts the file.
@@ -50,7 +49,7 @@ def open_connection(
     refuse_unsafe_engine(apsw.sqlite_lib_version())
     db = connect(str(path), vfs, key) if vfs else _connect_to_file(Path(path), key, readonly=readonly)
     try:
-        _prepare(db, str(path), synchronous, exclusive, application_id)
+        _prepare(db, str(path), synchronous, exclusive)
         if readonly:
             db.execute("pragma query_only=on")
     except apsw.Error as error:
@@ -101,7 +100,7 @@ def connect(name: str, vfs: str | None, key: bytes | None = None) -> apsw.Connec
     return db
 
 
-def _prepare(db: apsw.Connection, path: str, synchronous: str, exclusive: bool, application_id: int) -> None:
+def _prepare(db: apsw.Connection, path: str, synchronous: str, exclusive: bool) -> None:
     db.execute(f"pragma busy_timeout={BUSY_TIMEOUT_MS}")
     # Query plans must not depend on bound values; otherwise SQLite recompiles a statement each time it runs.
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -109,7 +108,7 @@ def _prepare(db: apsw.Connection, path: str, synchronous: str, exclusive: bool, 
         raise StoreReadOnly(f"{path} cannot be written", path=path)
     if exclusive:
         db.execute("pragma locking_mode=exclusive")
-    _refuse_foreign(db, path, application_id)
+    _refuse_foreign(db, path)
     db.execute(f"pragma page_size={PAGE_BYTES}")
     db.execute(f"pragma synchronous={synchronous}")
     _switch_to_wal(db, path)
@@ -123,10 +122,10 @@ def _prepare(db: apsw.Connection, path: str, synchronous: str, exclusive: bool, 
         db.execute("pragma checkpoint_fullfsync=on")
 
 
-def _refuse_foreign(db: apsw.Connection, path: str, application_id: int) -> None:
+def _refuse_foreign(db: apsw.Connection, path: str) -> None:
     tables = db.execute("select count(*) from sqlite_schema").fetchall()[0][0]
     found = pragma(db, "application_id")
-    if found != application_id and (found or tables):
+    if found != APPLICATION_ID and (found or tables):
         raise StorePathInvalid(f"{path} is not a Holdfast database", path=path, application_id=found)
 
 

@@ -39,16 +39,14 @@ def in_sqlite_words(sql: str) -> str:
     return code.replace("/*strict*/ /*clustered*/", "strict, without rowid").replace("/*strict*/", "strict")
 
 
-def migrate(
-    db: apsw.Connection, path: Path | str, migrations: Migrations, *, application_id: int = APPLICATION_ID
-) -> None:
+def migrate(db: apsw.Connection, path: Path | str, migrations: Migrations) -> None:
     """Apply the missing steps.
 
     Raises `StoreNewer` if the database has unknown steps; close it with `close_untouched` then.
     """
     refuse_newer(db, path, len(migrations))
     while (version := int(pragma(db, "user_version"))) < len(migrations):
-        _take_step(db, version, migrations[version], application_id)
+        _take_step(db, version, migrations[version])
 
 
 def is_migrated(path: Path, key: bytes | None = None) -> bool:
@@ -67,13 +65,13 @@ def refuse_newer(db: apsw.Connection, path: Path | str, known: int) -> None:
         raise StoreNewer(f"{path} has schema {version}; this release knows {known}", version=version)
 
 
-def _take_step(db: apsw.Connection, version: int, step: str, application_id: int) -> None:
+def _take_step(db: apsw.Connection, version: int, step: str) -> None:
     """Apply one step in one transaction, unless another process applied it meanwhile."""
     db.execute("begin immediate")
     try:
         if pragma(db, "user_version") == version:
             db.execute(step)
-            db.execute(f"pragma application_id={application_id}")
+            db.execute(f"pragma application_id={APPLICATION_ID}")
             db.execute(f"pragma user_version={version + 1}")
         db.execute("commit")
     except apsw.Error:
