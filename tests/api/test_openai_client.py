@@ -114,15 +114,16 @@ async def test_equal_requests_at_the_same_time_are_one_message(tmp_path, monkeyp
     model, all_there = GatedModel(), asyncio.Event()
     heard: Counter[str | None] = Counter()
     async with serve(tmp_path, model=model) as server, client_of(server) as client:
-        listen = server.runtime.listen
+        notifier = server.runtime.ports.notifier
+        subscribe = notifier.subscribe
 
-        def listening(*, message=None, mailbox=None):
+        def subscribing(*, message=None, **more):
             heard[message] += 1
             if heard[message] == 8:
                 all_there.set()
-            return listen(message=message, mailbox=mailbox)
+            return subscribe(message=message, **more)
 
-        monkeypatch.setattr(server.runtime, "listen", listening)
+        monkeypatch.setattr(notifier, "subscribe", subscribing)
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(ASK[how](client)) for _ in range(8)]
             await soon(all_there.wait())
