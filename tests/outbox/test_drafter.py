@@ -28,9 +28,10 @@ from holdfast.outbox.draft import (
     DraftState,
     StrayDraft,
 )
-from holdfast.outbox.drafter import END, KEEP_ATTEMPTS_MAX, STALE_MS, SWEEP_MS, TROUBLE_MS, Drafter
+from holdfast.outbox.drafter import KEEP_ATTEMPTS_MAX, STALE_MS, SWEEP_MS, TROUBLE_MS, Drafter
 from holdfast.outbox.post import Declined, Doubtful, NotSent, SendOutcome, Sent
 from holdfast.outbox.reply_sql import Destination
+from holdfast.outbox.typing_indicator import END
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
 from tests.support.ports import VerbMethods, make_ports
 

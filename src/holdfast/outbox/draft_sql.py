@@ -79,16 +79,15 @@ def intend_draft(intent: DraftIntent) -> Script[Draft | None]:
     if not is_mine and (yield from one(BEFORE_IT, address=str(intent.address))) is not None:
         return None  # it would appear before an older reply
     if row is None:
-        yield from run(
-            NEW, id=intent.id, session=intent.session, turn=intent.turn, address=str(intent.address), **_terms(intent)
-        )
+        new = {"id": intent.id, "session": intent.session, "turn": intent.turn, "address": str(intent.address)}
+        yield from run(NEW, **new, fence=intent.fence, hold_ms=intent.hold_ms)
         return Draft(id=intent.id, fence=intent.fence, state=DraftState.INTENDED, address=intent.address)
     id_, _, state, address, receipt, held_for_ms = row
     if not is_mine and held_for_ms > 0:
         return None
     if state == DraftState.INTENDED.value and id_ != intent.id:
         state = DraftState.UNKNOWN.value  # its last holder stored no outcome
-    yield from run(TAKE, id=id_, state=state, **_terms(intent))
+    yield from run(TAKE, id=id_, state=state, fence=intent.fence, hold_ms=intent.hold_ms)
     return Draft(
         id=DraftId(id_),
         fence=intent.fence,
@@ -105,10 +104,6 @@ def _require_open(intent: DraftIntent) -> Script[None]:
     row = yield from one(OPEN_TURN, session=intent.session)
     if row is None or row[0] != intent.turn:
         raise ClaimLost(f"turn {intent.turn} of {intent.session} is not open", session=intent.session)
-
-
-def _terms(intent: DraftIntent) -> dict[str, int]:
-    return {"fence": intent.fence, "hold_ms": intent.hold_ms}
 
 
 @verb

@@ -9,7 +9,7 @@ Rule 3: the end of a turn releases its draft at once, so that the reply does not
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -40,11 +40,12 @@ from holdfast.outbox.draft_sql import drop_draft, intend_draft, note_draft, rele
 from holdfast.outbox.post import PULLED, Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 from holdfast.outbox.reply import chat_of
 from holdfast.outbox.reply_sql import find_destination
+from holdfast.outbox.typing_indicator import END
 from holdfast.store.ports import Ports
+from holdfast.store.script import Call
 from holdfast.turns.turn import TurnEvent
 
 VOIDING = frozenset({"turn.restarted", TurnEvent.CALLED.value})  # the text before these events is not part of the reply
-END = frozenset(event.value for event in (TurnEvent.ANSWERED, TurnEvent.FAILED, TurnEvent.INTERRUPTED, TurnEvent.ASKED))
 DRAFTS_MAX = 1_000  # concurrent turns; further turns get no draft
 TEXT_CHARS_MAX = 100_000  # longer than the first piece on any platform
 STALE_MS = 15 * 60_000  # a turn without text for this long is dropped: its end event was missed
@@ -125,8 +126,16 @@ class DraftWriter:
             id=DraftId(self._ports.new_id("dra")), fence=one.fence, state=DraftState.INTENDED, address=place.address
         )
         one.draft = mine
+        intent = DraftIntent(
+            id=mine.id,
+            session=SessionId(one.session),
+            turn=one.turn,
+            mailbox=MailboxId(one.mailbox),
+            fence=one.fence,
+            address=mine.address,
+        )
         try:
-            found = await self._ports.db.write(intend_draft(_intent(one, mine)))
+            found = await self._ports.db.write(intend_draft(intent))
         except ClaimLost:
             one.over = True
             return None
@@ -142,7 +151,16 @@ class DraftWriter:
     async def _put(self, one: LiveDraft, place: DraftPlace, draft: Draft, text: str) -> SendOutcome:
         if not draft.receipt:
             one.draft = replace(draft, state=DraftState.UNKNOWN)  # until there is an answer
-            outcome = await _answered(place.channel.send(_post(one, place, draft, text)))
+            post = Post(
+                reply=ReplyId(draft.id),
+                part=0,
+                parts=1,
+                address=draft.address,
+                text=text,
+                message=MessageId(one.message),
+                in_reply_to=place.event_id,
+            )
+            outcome = await _answered(place.channel.send(post))
             await self._posted(one, draft, outcome)
             return outcome
         one.in_doubt = True  # until there is an answer
@@ -155,18 +173,16 @@ class DraftWriter:
         """Store the outcome of the first request, so that the reply can replace the draft even after a crash."""
         match outcome:
             case Sent(receipt) if receipt:
-                kept = await self._keep(
-                    lambda: self._ports.db.write(note_draft(draft, DraftState.STANDING, receipt=receipt))
-                )
+                kept = await self._keep(note_draft(draft, DraftState.STANDING, receipt=receipt))
                 one.over = not kept
                 if kept:
                     one.draft = replace(draft, state=DraftState.STANDING, receipt=receipt)
             case NotSent() | Declined():
                 one.draft, one.held_until, one.over = draft, Instant(0), isinstance(outcome, Declined)
-                await self._keep(lambda: self._ports.db.write(note_draft(draft, None)))
+                await self._keep(note_draft(draft, None))
             case _:
                 one.over = True
-                await self._keep(lambda: self._ports.db.write(note_draft(draft, DraftState.UNKNOWN)))
+                await self._keep(note_draft(draft, DraftState.UNKNOWN))
 
     async def let_go(self, one: LiveDraft) -> None:
         """Release the draft to the reply; after an edit whose answer was lost, with a quiet period."""
@@ -174,17 +190,17 @@ class DraftWriter:
         if draft is None:
             return
         if draft.state is DraftState.INTENDED:  # nothing was posted
-            await self._keep(lambda: self._ports.db.write(note_draft(draft, None)))
+            await self._keep(note_draft(draft, None))
         else:
             quiet_ms = QUIET_MS if one.in_doubt else 0
-            await self._keep(lambda: self._ports.db.write(release_draft(draft, quiet_ms=quiet_ms)))
+            await self._keep(release_draft(draft, quiet_ms=quiet_ms))
         self._ports.notifier.wake(Topic.REPLY)
 
-    async def _keep(self, verb: Callable[[], Awaitable[None]]) -> bool:
+    async def _keep(self, call: Call[None]) -> bool:
         """Write with a bounded number of retries. A draft whose outcome is not stored is unknown after its hold."""
         for attempt in range(1, KEEP_ATTEMPTS_MAX + 1):
             try:
-                await verb()
+                await self._ports.db.write(call)
             except HoldfastError as error:
                 log.warning("loop.failed", loop="drafter", code=error.code, why=str(error))
                 await self._ports.tasks.sleep(self._retry.delay_ms(attempt, self._ports.entropy.fraction()))
@@ -207,29 +223,6 @@ async def _answered(request: Awaitable[SendOutcome]) -> SendOutcome:
             return await request
     except TimeoutError:
         return Doubtful(f"no answer within {WRITE_WAIT_MS} ms")
-
-
-def _intent(one: LiveDraft, draft: Draft) -> DraftIntent:
-    return DraftIntent(
-        id=draft.id,
-        session=SessionId(one.session),
-        turn=one.turn,
-        mailbox=MailboxId(one.mailbox),
-        fence=one.fence,
-        address=draft.address,
-    )
-
-
-def _post(one: LiveDraft, place: DraftPlace, draft: Draft, text: str) -> Post:
-    return Post(
-        reply=ReplyId(draft.id),
-        part=0,
-        parts=1,
-        address=draft.address,
-        text=text,
-        message=MessageId(one.message),
-        in_reply_to=place.event_id,
-    )
 
 
 class Drafter(Loop):

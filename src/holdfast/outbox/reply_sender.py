@@ -134,16 +134,13 @@ class AccountSender:
                 raise
             return Doubtful("the channel cancelled its own work")
         except Exception as error:  # noqa: BLE001 - third-party code: its effect is unknown
-            return self._raised(post, error)
+            log.error("reply.failed", failure=error, channel=self.key.channel, agent=self.key.agent, reply=post.reply)
+            return Doubtful(f"the channel's code failed: {type(error).__name__}")
 
     async def _edit(self, claim: ReplyClaim, post: Post) -> SendOutcome:
         if not isinstance(self._channel, Editing):
             return Declined("the channel edits no messages")
         return await self._channel.edit(post.address, claim.draft, post.text)
-
-    def _raised(self, post: Post, error: Exception) -> Doubtful:
-        log.error("reply.failed", failure=error, channel=self.key.channel, agent=self.key.agent, reply=post.reply)
-        return Doubtful(f"the channel's code failed: {type(error).__name__}")
 
     def _learn(self, claim: ReplyClaim, outcome: SendOutcome) -> None:
         """Update the rate limits of the chat and of the account, and the failure count, from an outcome."""
@@ -265,7 +262,8 @@ class ReplySender(ClaimLoop[ChannelKey, ClaimedReply]):
         )
         if any(reply.is_followed for reply in replies) or (not replies and (sending or resting)):
             self._followed.add(group)
-            self._claim_after_rest(group)
+            if (rested_at := sender.rested_at()) is not None:
+                self._ports.notifier.wake_in(Topic.REPLY, rested_at - self._ports.clock.now(), group)
         return Batch([ClaimedReply(reply, asked_at) for reply in replies], more=len(replies) >= max(limit, 1))
 
     def pinned(self, group: ChannelKey, claim: ClaimedReply) -> AbstractContextManager[object]:
@@ -286,11 +284,6 @@ class ReplySender(ClaimLoop[ChannelKey, ClaimedReply]):
         if group in self._followed:
             self._followed.discard(group)
             self.due[group] = None
-
-    def _claim_after_rest(self, group: ChannelKey) -> None:
-        rested_at = self._senders[group].rested_at()
-        if rested_at is not None:
-            self._ports.notifier.wake_in(Topic.REPLY, rested_at - self._ports.clock.now(), group)
 
     def _sender(self, key: ChannelKey) -> AccountSender | None:
         """The sender of an account; None if the account or its agent is not configured: its replies wait."""

@@ -103,6 +103,9 @@ def ask(claim: Claim, turn: Turn, asked: ApprovalAsk) -> Script[Approval]:
     """Store the question, send it to the chat, and let the mailbox sleep until the decision or the deadline."""
     (channel, human) = (yield from one(ANSWERED, message=turn.messages[-1])) or (AGENT_CHANNEL, 0)
     approval = yield from _free(asked.ids)
+    # If a program spoke last, the person whom the agent last answered in this session decides.
+    spoke = None if human else (yield from one(LAST_HUMAN, session=turn.session))
+    approver = spoke[0] if spoke else turn.principal
     yield from run(
         NEW,
         id=approval,
@@ -111,7 +114,7 @@ def ask(claim: Claim, turn: Turn, asked: ApprovalAsk) -> Script[Approval]:
         call=plain(asked.call.id),
         tool=plain(asked.call.name),
         mailbox=claim.mailbox,
-        principal=turn.principal if human else (yield from _last_human(turn)),
+        principal=approver,
         approvers="\n".join(sorted(asked.approvers)),
         yields=int(asked.yields),
         wait_ms=asked.wait_ms,
@@ -131,12 +134,6 @@ def _free(ids: Sequence[ApprovalId]) -> Script[ApprovalId]:
         if (yield from one(TAKEN, id=approval)) is None:
             return approval
     raise InvariantBroken(f"none of {len(ids)} approval ids is free")
-
-
-def _last_human(turn: Turn) -> Script[str]:
-    """The approver when a program spoke last: the person whom the agent last answered in this session."""
-    row = yield from one(LAST_HUMAN, session=turn.session)
-    return row[0] if row else turn.principal
 
 
 def _tell(claim: Claim, turn: Turn, asked: ApprovalAsk, approval: ApprovalId, channel: str) -> Script[None]:

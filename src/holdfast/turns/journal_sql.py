@@ -97,14 +97,9 @@ def entries(links: Sequence[BranchLink], *, after: int, limit: int = NO_LIMIT) -
         if link.upto_seq <= after or len(found) >= limit:
             continue
         left = limit - len(found)
-        found += yield from own_entries(link.session, after=after, upto=link.upto_seq, limit=left)
+        page = yield from rows(PAGE, session=link.session, after=after, upto=link.upto_seq, limit=left)
+        found.extend(entry_of(link.session, row) for row in page)
     return found
-
-
-def own_entries(session: SessionId, *, after: int, upto: int, limit: int = NO_LIMIT) -> Script[list[Entry]]:
-    """The entries of one session between two sequence numbers, without inherited ones."""
-    page = yield from rows(PAGE, session=session, after=after, upto=upto, limit=limit)
-    return [entry_of(session, row) for row in page]
 
 
 def page_query(session: SessionId, *, after: int) -> Query:

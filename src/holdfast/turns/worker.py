@@ -189,14 +189,8 @@ class Worker(ClaimLoop[str, WatchedWork]):
         failures = self._failures[held.mailbox] = self._failures.get(held.mailbox, 0) + 1
         retry_in_ms = self._backoff.delay_ms(failures, self._ports.entropy.fraction())
         code = error.code if isinstance(error, HoldfastError) else type(error).__name__
-        known = isinstance(error, HoldfastError)
-        log.error(
-            "claim.failed",
-            failure=None if known else error,
-            code=code,
-            why=str(error),
-            retry_in_ms=retry_in_ms,
-        )
+        failure = None if isinstance(error, HoldfastError) else error
+        log.error("claim.failed", failure=failure, code=code, why=str(error), retry_in_ms=retry_in_ms)
         await self._release(held, retry_in_ms)
 
     async def _release(self, claim: Claim, retry_in_ms: int) -> None:
