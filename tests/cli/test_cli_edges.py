@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import keyboard as keyboard_module
+from holdfast.cli import terminal as terminal_module
 from holdfast.cli.chat import TerminalChat
 from holdfast.cli.terminal import Keyboard
 from holdfast.kernel.errors import MessageTooLarge, StorePathInvalid
@@ -95,8 +95,8 @@ def test_bytes_that_are_no_text_are_refused_on_stdin(tmp_path):
 
 
 async def test_a_line_that_is_too_long_takes_no_other_line_with_it(monkeypatch):
-    monkeypatch.setattr(keyboard_module, "LINE_BYTES_MAX", 10)
-    monkeypatch.setattr(keyboard_module, "CHUNK_BYTES", 4)
+    monkeypatch.setattr(terminal_module, "LINE_BYTES_MAX", 10)
+    monkeypatch.setattr(terminal_module, "CHUNK_BYTES", 4)
     ours, theirs = os.pipe()
     os.write(theirs, b"one\n" + b"x" * 40 + b"\ntwo\n" + b"y" * 11)
     os.close(theirs)
