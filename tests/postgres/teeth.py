@@ -68,7 +68,7 @@ COMPARISONS: dict[str, Pair] = {
     "draft_sql.WITHDRAW": ("drafted", "withdraw late", "commit"),
     "finalisation_sql.ASK_ANEW": ("ended", "forget the person", "claim"),
     "finalisation_sql.CLAIM": ("ended", "claim", "claim elsewhere"),
-    "finalisation_sql.REOPEN": ("recorded", "record", "end"),
+    "finalisation_sql.REOPEN": ("ending", "end", "resume elsewhere"),
     "forget_sql.SCRUBBED": ("forgotten", "mark", "mark too"),
     "forget_person_sql.IN_TURN": ("an_open_turn", "forget the session", "accept"),
     "forget_person_sql.LETTER": ("a_letter_that_waits", "forget the person", "open"),
