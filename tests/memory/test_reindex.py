@@ -154,7 +154,7 @@ async def test_a_new_index_that_has_everything_is_not_called_lost(tmp_path):
         for text in ("My cat is called Byron.", "She likes tea."):
             await soon(runtime.ask("home", text))
         await settled(runtime)
-        assert await refill(runtime.db, runtime._providers, LOCAL) is None
+        assert await refill(runtime.db, runtime._providers, LOCAL, DispatchPolicy()) is None
         local = runtime._providers.get(LOCAL)
         assert isinstance(local, IndexedProvider)
         assert not local.needs_rebuild, "not every turn checks again"
@@ -168,8 +168,8 @@ async def test_an_index_that_is_gone_is_filled_and_that_is_said(tmp_path):
     for found in index_files(tmp_path):
         found.unlink()
     async with holdfast.open(tmp_path, serve=False) as runtime:
-        assert await refill(runtime.db, runtime._providers, LOCAL) == 1
-        assert await refill(runtime.db, runtime._providers, LOCAL) is None
+        assert await refill(runtime.db, runtime._providers, LOCAL, DispatchPolicy()) == 1
+        assert await refill(runtime.db, runtime._providers, LOCAL, DispatchPolicy()) is None
         assert (await runtime.recall("the cat", chat="home")).memories
 
 

@@ -8,10 +8,10 @@ The dispatcher learns what is due: a committed turn wakes it with its agent, a s
 again, and the node's poll wakes it for everything else. Only then it asks the store.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from holdfast.kernel import log
 from holdfast.kernel.ids import AgentName, Instant
@@ -22,6 +22,7 @@ from holdfast.memory.delivery_call import ProviderDelivery
 from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey
 from holdfast.memory.lane_sql import claim_lanes, list_lane_keys, next_due
 from holdfast.memory.provider import Indexed, Providers
+from holdfast.memory.reindex import refill
 from holdfast.store.membership import Member
 from holdfast.store.ports import Ports
 
@@ -29,7 +30,6 @@ POLL_MS = 1_000  # while a provider with due lanes has no room
 POLL_MS_MIN = 20
 CHECK_EVERY_MS = 15_000  # interval of the search for indexes that need a rebuild
 OVERDUE_BATCH = 100
-Refill: TypeAlias = Callable[[LaneKey], Awaitable[int | None]]  # number of parcels; None if nothing was missing
 
 
 class ClaimedLanes(NamedTuple):
@@ -52,7 +52,6 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
         providers: Providers,
         member: Member,
         policy: DispatchPolicy | None = None,
-        refill: Refill | None = None,
     ) -> None:
         super().__init__(ports.tasks, ports.entropy, ports.notifier, ports.new_id)
         self._ports = ports
@@ -60,7 +59,6 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
         self._member = member
         self._policy = policy or DispatchPolicy()
         self._deliveries: dict[LaneKey, ProviderDelivery] = {}
-        self._refill = refill
         self._rebuilds = TaskSet(ports.tasks, name=self.name)
         self._checked: set[LaneKey] = set()
         self._knows_lanes = False
@@ -153,19 +151,19 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
     def _check_index(self, key: LaneKey) -> None:
         """Check the provider's index once, and whenever the provider reports that it needs a rebuild."""
         provider = self._deliveries[key].provider
-        if self._refill is None or not isinstance(provider, Indexed) or self._rebuilds.count(key):
+        if not isinstance(provider, Indexed) or self._rebuilds.count(key):
             return
         if provider.needs_rebuild or key not in self._checked:
             self._checked.add(key)
-            self._rebuilds.start(partial(self._rebuild, key, self._refill), name=f"refill {key}", group=key)
+            self._rebuilds.start(partial(self._rebuild, key), name=f"refill {key}", group=key)
 
-    async def _rebuild(self, key: LaneKey, refill: Refill) -> None:
+    async def _rebuild(self, key: LaneKey) -> None:
         """Rebuild an index after the running calls. A failed rebuild is retried at the next check."""
         with log.pinned(provider=key.provider, agent=key.agent):
             rebuilt = False
             try:
                 await self.running.fewer_than(1, key)
-                parcels = await refill(key)
+                parcels = await refill(self._ports.db, self._providers, key, self._policy)
                 rebuilt = True
                 if parcels is not None:
                     log.info("memory.refilled", parcels=parcels)

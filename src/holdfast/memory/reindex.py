@@ -40,7 +40,7 @@ def check_indexed(providers: Providers, key: LaneKey) -> Indexed:
     return provider
 
 
-async def refill(db: Database, providers: Providers, key: LaneKey, policy: DispatchPolicy | None = None) -> int | None:
+async def refill(db: Database, providers: Providers, key: LaneKey, policy: DispatchPolicy) -> int | None:
     """Rebuild a provider's index if it is damaged or missing; None if nothing was missing. Raises `ProviderFailed`.
 
     A new index reports `needs_rebuild` too. If it has the first delivered parcel, nothing was missing.
@@ -50,12 +50,11 @@ async def refill(db: Database, providers: Providers, key: LaneKey, policy: Dispa
         oldest := await db.read(list_delivered_parcels(key, after=0, limit=1))
     ):
         return None
-    wait_ms = (policy or DispatchPolicy()).call_wait_ms
     try:
-        async with asyncio.timeout(wait_ms / 1000):  # the provider's deliveries wait meanwhile
+        async with asyncio.timeout(policy.call_wait_ms / 1000):  # the provider's deliveries wait meanwhile
             landing = await _first_landing(provider, key, oldest[0][1])
     except TimeoutError as error:
-        raise ProviderFailed(f"no answer within {wait_ms} ms", provider=key.provider) from error
+        raise ProviderFailed(f"no answer within {policy.call_wait_ms} ms", provider=key.provider) from error
     except HoldfastError:
         raise
     except Exception as error:  # third-party code

@@ -17,7 +17,6 @@ from holdfast.memory.lane import DispatchPolicy
 from holdfast.memory.notes_service import EditReader, NotesService
 from holdfast.memory.provider import Providers
 from holdfast.memory.recaller import Recaller
-from holdfast.memory.reindex import refill
 from holdfast.outbox.drafter import Drafter
 from holdfast.outbox.reply import SendPolicy
 from holdfast.outbox.reply_sender import ReplySender
@@ -66,13 +65,7 @@ def assemble(
     receivers = _receivers(parts, channels) if channels is not None and receive else ()
     supervisor = None
     if serve:
-        dispatcher = Dispatcher(
-            ports,
-            providers=parts.providers,
-            member=parts.member,
-            policy=dispatch_policy,
-            refill=lambda key: refill(ports.db, parts.providers, key, dispatch_policy),
-        )
+        dispatcher = Dispatcher(ports, providers=parts.providers, member=parts.member, policy=dispatch_policy)
         senders = _senders(parts, channels, send_policy) if channels is not None else ()
         supervisor = Supervisor(
             parts.member,

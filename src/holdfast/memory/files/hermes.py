@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.kernel.errors import InvalidInput
-from holdfast.kernel.ids import AgentName, Principal
+from holdfast.kernel.ids import AgentName
 from holdfast.memory.files.disk import Disk, FileFault
 from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_text import FILE_NAMES, digest, parse_entries
@@ -30,7 +30,6 @@ def import_hermes(
     agent: AgentName,
     *,
     subject: str = "",
-    principal: Principal = Principal(""),
     capacity: Capacity | None = None,
 ) -> tuple[HermesEntry, ...]:
     """Every entry of the files in Hermes' `memories` folder, or in the folder itself.
@@ -52,7 +51,6 @@ def import_hermes(
                 origin=f"import:hermes:{target.value}:{digest(entry)}",
                 changes=(NoteChange(verb=MemoryVerb.ADD, target=target, text=entry),),
                 by="import",
-                principal=principal,
                 capacity=capacity or Capacity(),
             ),
         )
