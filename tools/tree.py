@@ -12,7 +12,7 @@ SUBJECTS = {"inbox", "turns", "sessions", "memory", "outbox", "audit"}
 
 # The doers of the subjects and of the kernel. Every other file there decides or stores: it has no effect.
 ACTING = {
-    *("audit/action_log.py", "audit/actor.py"),
+    *("audit/actor.py",),
     *("inbox/access_control.py", "inbox/channel.py", "inbox/channels.py", "inbox/gateway.py", "inbox/router.py"),
     *("kernel/files.py", "kernel/hardening.py", "kernel/keyed_lock.py", "kernel/log.py", "kernel/loop.py"),
     *("kernel/machine.py", "kernel/notifier.py", "kernel/spans.py", "kernel/time_zones.py"),

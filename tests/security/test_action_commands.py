@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import holdfast
 from holdfast.audit.action import BY_NAME, Act, ActorKind, By
-from holdfast.audit.action_sql import FIELDS
-from holdfast.audit.actor import acting_as
+from holdfast.audit.action_sql import FIELDS, record_action
+from holdfast.audit.actor import acting, acting_as
 from holdfast.cli.commands import app
 from holdfast.cli.running import local_user
 from holdfast.turns.policy import AgentPolicy
@@ -199,7 +199,7 @@ def test_a_name_that_a_spreadsheet_would_run_is_exported_as_text(folder, command
     async def act():
         async with holdfast.open(folder) as runtime:
             with acting_as(By(kind=ActorKind.PRINCIPAL, id="=HYPERLINK(1)")):
-                await runtime.actions.record(Act.LOGIN, "@SUM(1)")
+                await runtime.db.write(record_action(Act.LOGIN, "@SUM(1)", by=acting()))
 
     asyncio.run(act())
     command("audit", "actions", "--export", str(tmp_path / "trail.csv"))

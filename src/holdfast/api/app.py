@@ -29,7 +29,7 @@ from holdfast.api.shapes.shapes import error_view
 from holdfast.api.streams.event_stream import EventStream
 from holdfast.api.streams.websocket import Sockets
 from holdfast.audit.action import FOR_PROGRAMS
-from holdfast.audit.actor import acting_as
+from holdfast.audit.actor import acting_as, record_refusal
 from holdfast.inbox.channel import Webhooks
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, RobotRefused
@@ -96,7 +96,7 @@ class _Handling:
             return await self._respond(request)
         except HoldfastError as error:
             if self._endpoint.act is not None and is_refusal(error):
-                await self._runtime.actions.refuse(self._endpoint.act, subject_of(request), error.code)
+                await record_refusal(self._runtime.db, self._endpoint.act, subject_of(request), error.code)
             raise
 
     async def _respond(self, request: Request) -> Response:

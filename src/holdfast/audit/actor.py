@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from holdfast.audit.action import PROGRAM, By
+from holdfast.audit.action import PROGRAM, Act, By
+from holdfast.audit.action_sql import refuse_action
+from holdfast.kernel import log
+from holdfast.store.ports import Database
 
 _acting: ContextVar[By] = ContextVar("holdfast_acting", default=PROGRAM)
 
@@ -29,3 +32,9 @@ def acting_as(by: By) -> Iterator[None]:
         yield
     finally:
         _acting.reset(token)
+
+
+async def record_refusal(db: Database, act: Act, subject: str, code: str) -> None:
+    """Record that the actor's attempt at an act was refused before any verb ran."""
+    await db.write(refuse_action(act, subject, code, by=acting()))
+    log.warning("action.refused", act=act.stored, actor=acting().id, code=code)

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from holdfast.audit.action import BY_NAME
+from holdfast.audit.actor import record_refusal
 from holdfast.cli.command import home_of
 from holdfast.cli.logs import logging_to, to_file
 from holdfast.config import FILE, Config, load_config
@@ -65,7 +66,7 @@ class Invocation:
                 yield runtime
             except HoldfastError as error:
                 if act and error.remedy is Remedy.CORRECT:  # other errors do not refuse the act itself
-                    await runtime.actions.refuse(BY_NAME[act], on, error.code)
+                    await record_refusal(runtime.db, BY_NAME[act], on, error.code)
                 raise
 
     @asynccontextmanager

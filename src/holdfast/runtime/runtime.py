@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Unpack, cast
 
 from holdfast.audit.action import Act
-from holdfast.audit.action_log import ActionLog
 from holdfast.audit.action_sql import record_action
 from holdfast.audit.actor import acting
 from holdfast.inbox.access import PLATFORMS
@@ -113,7 +112,6 @@ class Runtime:
         self.channel_registry = channel_registry
         self.approvals = Approvals(ports)
         self.access = AccessControl(ports, self._platforms)
-        self.actions = ActionLog(ports)
         self._notifier = ports.notifier
         self._attached = attached
         self._agents = parts.agents

@@ -31,7 +31,6 @@ from holdfast.testing.crash import CrashPoint
 MEASURED_MAX = 200  # histories of a campaign; tracing lines costs about as much as the histories themselves
 
 LOOPS = (  # the modules that act
-    "audit.action_log",
     "channels.agent",
     "inbox.access_control",
     "inbox.channels",

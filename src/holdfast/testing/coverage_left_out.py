@@ -79,7 +79,6 @@ LEFT_OUT: dict[str, str] = {
     "store.note_settings": BESIDE,
     "store.record_action": "logins and rebuilds by an operator are not simulated; the contract suite records them",
     "store.refuse_action": "refusals come from surfaces, which are not simulated; the contract suite refuses",
-    "audit.action_log": "used by the command line and the HTTP API, which are not simulated",
     # Notes and folders.
     "memory.notes_service.EditReader._refresh": "no simulated provider keeps notes in files that people edit",
     "memory.notes_service.all_subjects": "no operator of a history reviews or revokes notes; tests/memory does",

@@ -9,6 +9,7 @@ from holdfast.api.endpoint import HttpCall, Param, route
 from holdfast.api.shapes import access as shapes
 from holdfast.api.shapes.audit import ActionList, actions_view
 from holdfast.audit.action import BY_NAME, Act, ActionFilter, act_named
+from holdfast.audit.action_sql import list_actions
 from holdfast.kernel.ids import Instant
 
 ACTIONS: dict[str, str | Param] = {
@@ -83,5 +84,6 @@ async def get_actions(call: HttpCall) -> ActionList:
     wanted = ActionFilter(
         actor=asked["actor"], act=asked["verb"], subject=asked["subject"], since=Instant(asked["since"])
     )
-    found = await call.viewer.whole("actions").actions.list(wanted, after=asked["after"], limit=asked["limit"])
+    listed = list_actions(wanted, after=asked["after"], limit=asked["limit"])
+    found = await call.viewer.whole("actions").db.read(listed)
     return actions_view(found, asked["limit"])
