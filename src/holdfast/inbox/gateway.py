@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from holdfast.audit.action import PROGRAM
 from holdfast.audit.actor import acting
 from holdfast.inbox.accept_sql import accept_message
 from holdfast.inbox.address import check_part
@@ -54,7 +55,8 @@ class Gateway:
             )
         arrival = self._completed(_as_kept(arrival, policy.limits), policy.access.operators)
         began = self._ports.clock.now()
-        outcome = await self._ports.db.write(accept_message(arrival, policy.limits, self._ports.secret, acting()))
+        via = acting() if arrival.kind is MessageKind.SIGNAL else PROGRAM  # other messages perform no privileged act
+        outcome = await self._ports.db.write(accept_message(arrival, policy.limits, self._ports.secret, via))
         now = self._ports.clock.now()
         self.turn_limit.accepted(now, now - began)
         if isinstance(outcome, Accepted):
