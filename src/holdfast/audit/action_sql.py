@@ -2,10 +2,15 @@
 
 `record` comes last in a verb that changes other rows: the head of the trail is the last lock of a transaction, so
 unrelated acts wait for each other only during a commit.
+
+A decision of an operator about people is also an operation, recorded under its caller's id, and takes effect once (D6):
+a paused process may hold a request while another process repeats it, or while an opposite decision is made. The
+operation is written first, so of two requests with one id the second waits for the first and returns the same answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -24,7 +29,7 @@ from holdfast.audit.action import (
     has_row,
     short,
 )
-from holdfast.kernel.ids import Instant
+from holdfast.kernel.ids import Instant, OperationId
 from holdfast.store.script import Columns, Row, Script, one, plain, rows, run, verb
 
 NEXT = "update action_head set n = n + 1 where id = 1 returning n, digest, cast(:now as int8)"
@@ -50,6 +55,11 @@ OLDEST = f"select {FIELDS} from action where n > :after and {MATCHES} order by n
 LAST = "select n, digest from action_head where id = 1"
 SETTINGS = "select subject from action where verb = :verb and outcome = 'done' order by n desc limit 1"
 NO_LIMIT = 2**62
+START = """
+insert into operation (id, kind, session, owner, fence, started_at, ended_at, outcome, detail)
+values (:id, :kind, '', :by, 0, :now, :now, 'nothing', null) on conflict (id) do nothing returning id"""
+FINISH = "update operation set outcome = :outcome, detail = :detail where id = :id"
+RECORDED = "select detail from operation where id = :id"
 
 
 def record(act: Act, by: By, subject: str, **detail: object) -> Script[None]:
@@ -125,6 +135,23 @@ def _next() -> Script[tuple[int, bytes, int]]:
 
 def _kept(text: str) -> str:
     return plain(short(text)) or ""
+
+
+# --- operations ------------------------------------------------------------------------------------
+
+
+def start_operation(operation: OperationId, kind: str, by: str) -> Script[dict[str, Any] | None]:
+    """Start an operation. None if it is new; otherwise its recorded detail, empty if it changed nothing."""
+    if (yield from one(START, id=operation, kind=kind, by=by)) is not None:
+        return None
+    row = yield from one(RECORDED, id=operation)
+    recorded: dict[str, Any] = msgspec.json.decode(bytes(row[0])) if row is not None and row[0] is not None else {}
+    return recorded
+
+
+def finish_operation(operation: OperationId, detail: Mapping[str, object], *, changed: bool = True) -> Script[None]:
+    """Record the result of an operation, with ids and times only."""
+    yield from run(FINISH, id=operation, outcome="done" if changed else "nothing", detail=msgspec.json.encode(detail))
 
 
 # --- reading ---------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ A request and its notice are one transaction; so are an admission and its notice
 so they survive a restart like any reply. The address they go to gets an empty mailbox in advance.
 """
 
-from holdfast.audit import action_sql, operation_sql
+from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.inbox.accept_sql import NEW_ADDRESS, NEW_MAILBOX
 from holdfast.inbox.access import (
@@ -133,14 +133,14 @@ def decide_pairing(
         raise PairingNotFound(f"nobody waits under the code {decision.code}", code=decision.code)
     word, agent, principal = ADMIT_WORD if decision.admit else DENY_WORD, row[1], row[3]
     kind = "pair" if decision.admit else "deny"
-    is_new = (yield from operation_sql.start(decision.operation, kind, decision.by)) is None
+    is_new = (yield from action_sql.start_operation(decision.operation, kind, decision.by)) is None
     if is_new and row[7] != word:
         yield from run(DECIDE, code=decision.code, decision=word)
         yield from run(ADMIT if decision.admit else DISMISS, agent=agent, principal=principal)
         if decision.admit:
             text = admitted_text(agent)
             yield from _say(decision.reply, text, decision.code, address=row[9], channel=row[2])
-        yield from operation_sql.finish(decision.operation, {"agent": agent, "principal": principal})
+        yield from action_sql.finish_operation(decision.operation, {"agent": agent, "principal": principal})
         act = Act.ACCESS_ADMITTED if decision.admit else Act.ACCESS_DENIED
         yield from action_sql.record(act, by, principal, agent=agent)
     done = yield from one(BY_CODE, code=decision.code)
@@ -154,14 +154,14 @@ def unpair(
 ) -> Script[tuple[str, ...]]:
     """Delete the decisions about a principal; returns the agents whose decision was deleted."""
     where = {"principal": principal, "agent": agent or ""}
-    before = yield from operation_sql.start(operation, "unpair", named)
+    before = yield from action_sql.start_operation(operation, "unpair", named)
     if before is not None:
         return tuple(before.get("agents", ()))
     # Delete the request first: a decision locks its row while it admits, so this sees an admission in progress.
     gone = {row[0] for row in (yield from rows(DROP_ALL, **where))}
     gone |= {row[0] for row in (yield from rows(DISMISS_ALL, **where))}
     if gone:
-        yield from operation_sql.finish(operation, {"principal": principal, "agents": sorted(gone)})
+        yield from action_sql.finish_operation(operation, {"principal": principal, "agents": sorted(gone)})
         yield from action_sql.record(Act.ACCESS_WITHDRAWN, by, principal, agents=sorted(gone))
     return tuple(sorted(gone))
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.audit import action_sql, operation_sql
+from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, ActorKind, By
 from holdfast.inbox.access import LISTED_MAX
 from holdfast.inbox.address import Address, parse
@@ -75,7 +75,7 @@ insert into withdrawal (agent, n) values (:agent, 1) on conflict (agent) do upda
 def link_principals(request: LinkRequest, by: By = PROGRAM) -> Script[Link]:
     """Create a link; an existing one is returned unchanged. Raises `IdentityConflict`."""
     ends = {"principal": request.principal, "person": request.person}
-    before = yield from operation_sql.start(request.operation, "link", request.by)
+    before = yield from action_sql.start_operation(request.operation, "link", request.by)
     if before is not None:  # a repeated operation; the link may be gone since
         return Link(principal=request.principal, person=request.person, at=Instant(before["at"]))
     found = yield from _lock_both(ends)
@@ -90,7 +90,7 @@ def link_principals(request: LinkRequest, by: By = PROGRAM) -> Script[Link]:
         yield from withdraw("")
     made = yield from one(LINKED, principal=request.principal)
     assert made is not None  # noqa: S101 - written above, or read under lock
-    yield from operation_sql.finish(request.operation, {**ends, "at": made[1]}, changed=changed)
+    yield from action_sql.finish_operation(request.operation, {**ends, "at": made[1]}, changed=changed)
     if changed:
         yield from action_sql.record(Act.IDENTITY_LINKED, by, request.principal, person=request.person)
     return Link(principal=request.principal, person=request.person, at=Instant(made[1]))
@@ -111,14 +111,14 @@ def unlink_principal(
     principal: Principal, *, named: str, operation: OperationId, by: By = PROGRAM
 ) -> Script[Link | None]:
     """Delete a link and return it, or None if there was none."""
-    before = yield from operation_sql.start(operation, "unlink", named)
+    before = yield from action_sql.start_operation(operation, "unlink", named)
     if before is not None:
         return Link(principal=principal, person=before["person"], at=Instant(before["at"])) if before else None
     row = yield from one(LINKED, principal=principal)
     if row is None:
         return None
     yield from run(UNLINK, principal=principal)
-    yield from operation_sql.finish(operation, {"principal": principal, "person": row[0], "at": row[1]})
+    yield from action_sql.finish_operation(operation, {"principal": principal, "person": row[0], "at": row[1]})
     yield from withdraw("")
     yield from action_sql.record(Act.IDENTITY_UNLINKED, by, principal, person=row[0])
     return Link(principal=principal, person=Principal(row[0]), at=Instant(row[1]))
