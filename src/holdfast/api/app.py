@@ -13,7 +13,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from holdfast.api import errors, openapi
 from holdfast.api.auth.access_token import Scope as TokenScope
-from holdfast.api.auth.actor import actor_of, is_refusal, subject_of
 from holdfast.api.auth.caller import Caller, Keyring
 from holdfast.api.auth.guard import Guard, Names
 from holdfast.api.auth.logins import Logins, clear_cookie
@@ -28,7 +27,7 @@ from holdfast.api.routes.table import ENDPOINTS
 from holdfast.api.shapes.shapes import error_view
 from holdfast.api.streams.event_stream import EventStream
 from holdfast.api.streams.websocket import Sockets
-from holdfast.audit.action import FOR_PROGRAMS
+from holdfast.audit.action import FOR_PROGRAMS, short
 from holdfast.audit.actor import acting_as, record_refusal
 from holdfast.inbox.channel import Webhooks
 from holdfast.kernel import log
@@ -37,6 +36,7 @@ from holdfast.kernel.ports import Clock
 from holdfast.runtime.runtime import Runtime
 
 HEALTH, READY = "/healthz", "/readyz"
+SUBJECT_CHARS_MAX = 80  # of a parameter of the path, in the audit trail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class _Handling:
         self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with acting_as(actor_of(scope, self._guard)):
+        with acting_as(self._guard.actor_of(scope)):
             response = await self._attempt(Request(scope, receive, send))
             if isinstance(response, EventStream) and not self._endpoint.is_open:
                 response.ends_with(partial(self._guard.until_over, scope["caller"]))
@@ -95,8 +95,10 @@ class _Handling:
         try:
             return await self._respond(request)
         except HoldfastError as error:
-            if self._endpoint.act is not None and is_refusal(error):
-                await record_refusal(self._runtime.db, self._endpoint.act, subject_of(request), error.code)
+            if self._endpoint.act is not None and errors.is_refusal(error):
+                # The parameters of the path are the subject. The body may contain a secret.
+                subject = " ".join(short(str(value), SUBJECT_CHARS_MAX) for value in request.path_params.values())
+                await record_refusal(self._runtime.db, self._endpoint.act, subject, error.code)
             raise
 
     async def _respond(self, request: Request) -> Response:

@@ -210,6 +210,7 @@ CODES_BY_STATUS: Mapping[int, tuple[str, ...]] = {
         *("too_many_requests", "refused", "too_many_attempts"),
     ),
 }
+NOT_REFUSED = frozenset({408, 413, 429})  # the request was cut off or postponed before it was judged
 STATUS_BY_CODE = {code: status for status, codes in CODES_BY_STATUS.items() for code in codes}
 STATUS_BY_REMEDY: Mapping[Remedy, int] = {
     Remedy.CORRECT: 400,
@@ -221,6 +222,12 @@ STATUS_BY_REMEDY: Mapping[Remedy, int] = {
 
 def status_of(error: HoldfastError) -> int:
     return STATUS_BY_CODE.get(error.code, STATUS_BY_REMEDY[error.remedy])
+
+
+def is_refusal(error: HoldfastError) -> bool:
+    """Whether an error refuses the attempt, in contrast to a failure or a request to retry."""
+    status = status_of(error)
+    return 400 <= status < 500 and status not in NOT_REFUSED
 
 
 def headers_of(error: HoldfastError) -> dict[str, str]:

@@ -14,6 +14,7 @@ from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, is_to
 from holdfast.api.auth.access_token_sql import find_token, get_token
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.errors import AuthRequired, TokenExpired
+from holdfast.audit.action import ActorKind, By
 from holdfast.inbox.address import check_part
 from holdfast.kernel.errors import ScopeRequired, TokenNotFound
 from holdfast.kernel.ids import Instant, Principal, TokenId
@@ -35,6 +36,13 @@ class Caller:
         if not self.token.may(scope):
             held = ", ".join(sorted(one.value for one in self.token.scopes))
             raise ScopeRequired(f"this needs the scope {scope.value}; the token has: {held}", scope=scope.value)
+
+    def as_actor(self, origin: str) -> By:
+        """The caller as the audit trail names it."""
+        how = f"{origin}, with a cookie" if self.cookie else origin
+        if self.token.id == OPERATOR.id:
+            return By(kind=ActorKind.OPERATOR, id=self.token.id, origin=how)
+        return By(kind=ActorKind.TOKEN, id=self.token.id, label=self.token.label, origin=how)
 
     async def speak_as(self, sender: str | None, chat: str, viewer: Viewer) -> str:
         """The sender of a message in a chat. `sender` is the one that the request names; an empty chat is chosen later.

@@ -14,7 +14,7 @@ import asyncio
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -22,6 +22,7 @@ from holdfast.api import errors
 from holdfast.api.auth.caller import OPERATOR, Caller, Keyring
 from holdfast.api.auth.logins import CSRF_HEADER, Logins, cookie_name, read_cookie
 from holdfast.api.limits.usage import Allowance
+from holdfast.audit.action import ANONYMOUS, By, short
 from holdfast.kernel import log
 from holdfast.kernel.errors import ConfigInvalid, StoreUnavailable
 from holdfast.kernel.ports import Clock
@@ -35,6 +36,7 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 ATTEMPTS_MAX = 20
 ATTEMPTS_WINDOW_MS = 60_000
 FORWARDED_MAX = 32
+AGENT_CHARS_MAX = 60  # of a User-Agent in the audit trail
 RECHECK_EVERY_MS = 1_000
 OWN_SITES = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site of this server's page and of a typed address
 
@@ -186,6 +188,13 @@ class Guard:
             self.failed(client)
             raise errors.AuthRequired("the code is not good, or not any more; start `holdfast up` again or use a token")
         return Caller(OPERATOR)
+
+    def actor_of(self, scope: Any) -> By:  # noqa: ANN401 - an ASGI scope
+        """The caller of a request for the audit trail; ANONYMOUS if it has no valid token."""
+        told = next((value for name, value in scope["headers"] if name == b"user-agent"), b"")
+        origin = f"http {self.client_of(scope)} {short(told.decode('latin-1'), AGENT_CHARS_MAX)}".strip()
+        caller = scope.get("caller")
+        return caller.as_actor(origin) if isinstance(caller, Caller) else replace(ANONYMOUS, origin=origin)
 
     async def recheck(self, caller: Caller) -> None:
         """Raises `AuthRequired` if the caller's token was revoked or its login has ended."""

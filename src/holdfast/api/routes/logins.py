@@ -10,8 +10,6 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
-from holdfast.api.auth.actor import caller_as_actor
-from holdfast.api.auth.caller import Caller
 from holdfast.api.auth.guard import Guard
 from holdfast.api.auth.login import LoginEnd, csrf_of
 from holdfast.api.auth.logins import clear_cookie, set_cookie
@@ -101,11 +99,11 @@ async def post_login(call: HttpCall) -> Response:
     guard.check_origin(scope)
     client = guard.client_of(scope)
     by_token = await guard.by_secret(wish.token, client) if wish.token is not None else None
-    token = (by_token or guard.by_code(wish.code or "", client)).token
-    with acting_as(caller_as_actor(Caller(token), acting().origin)):
-        cookie, lasts_ms = await logins.begin(token, replaces=guard.cookie_of(scope))
+    caller = by_token or guard.by_code(wish.code or "", client)
+    with acting_as(caller.as_actor(acting().origin)):
+        cookie, lasts_ms = await logins.begin(caller.token, replaces=guard.cookie_of(scope))
     kept = set_cookie(guard.cookie_name(scope), cookie, lasts_ms)
-    return answer(_me(call.viewer.logged_in(token), cookie), 200, {"Set-Cookie": kept})
+    return answer(_me(call.viewer.logged_in(caller.token), cookie), 200, {"Set-Cookie": kept})
 
 
 @route("POST /v1/logout", ANY, answers={200: LoggedOut}, act=Act.LOGOUT)

@@ -15,7 +15,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from holdfast.api import errors
 from holdfast.api.auth.access_token import Scope as TokenScope
-from holdfast.api.auth.actor import caller_as_actor
 from holdfast.api.auth.caller import Caller
 from holdfast.api.auth.guard import Guard
 from holdfast.api.auth.viewer import Viewer
@@ -153,7 +152,7 @@ class Connection:
 
     async def _read(self) -> None:
         caller = await self._admit()
-        with acting_as(caller_as_actor(caller, f"websocket {self._guard.client_of(self._scope)}")):
+        with acting_as(caller.as_actor(f"websocket {self._guard.client_of(self._scope)}")):
             await self._serve(caller)
 
     async def _serve(self, caller: Caller) -> None:
