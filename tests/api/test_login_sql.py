@@ -1,9 +1,17 @@
 """The promise: a login is found by the hash of its cookie, says why it is over, and stays over since the first time."""
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token
-from holdfast.api.auth.access_token_sql import add_token, revoke_token
+from holdfast.api.auth.access_token_sql import (
+    add_login,
+    add_token,
+    end_login,
+    end_logins,
+    find_login,
+    list_logins,
+    revoke_token,
+    see_login,
+)
 from holdfast.api.auth.login import IDLE_MS, KEPT_MS, LASTS_MS, LOGINS_MAX, Login, LoginEnd, hash_cookie, spell_cookie
-from holdfast.api.auth.login_sql import add_login, end_login, end_logins, find_login, list_logins, see_login
 from holdfast.kernel.ids import Instant, LoginId, TokenId
 from tests.support.ports import verb_on
 

@@ -10,9 +10,8 @@ from typing import cast
 import pytest
 
 from holdfast.api.auth.access_token import AccessToken, Scope
-from holdfast.api.auth.access_token_sql import add_token, revoke_token
+from holdfast.api.auth.access_token_sql import add_login, add_token, end_login, end_logins, revoke_token
 from holdfast.api.auth.login import Login, LoginEnd
-from holdfast.api.auth.login_sql import add_login, end_login, end_logins
 from holdfast.audit.action import (
     NO_DIGEST,
     PROGRAM,

@@ -1,6 +1,6 @@
 """Situations in which a verb finds that it, or another, was there before: what was done then stays as it is."""
 
-from holdfast.api.auth import access_token_sql, login_sql
+from holdfast.api.auth import access_token_sql
 from holdfast.api.auth.access_token import AccessToken, Scope
 from holdfast.api.auth.login import LASTS_MS, Login, LoginEnd
 from holdfast.inbox import accept_sql
@@ -58,12 +58,12 @@ async def logged_out(driver: Driver) -> Verbs:
     now = driver.clock.now()
     ends_at, id_ = Instant(now + LASTS_MS), LoginId("log_1")
     login = Login(id=id_, token=TokenId("tok_1"), proof=b"", made_at=now, seen_at=now, ends_at=ends_at)
-    await driver.db.write(login_sql.add_login(login, b"hash"))
-    await driver.db.write(login_sql.end_login(b"hash", LoginEnd.LOGOUT))
+    await driver.db.write(access_token_sql.add_login(login, b"hash"))
+    await driver.db.write(access_token_sql.end_login(b"hash", LoginEnd.LOGOUT))
     driver.clock.advance(5)
     return {
-        "end": party(login_sql.end_login, b"hash", LoginEnd.REPLACED),
-        "end some": party(login_sql.end_logins, LoginEnd.OPERATOR),
+        "end": party(access_token_sql.end_login, b"hash", LoginEnd.REPLACED),
+        "end some": party(access_token_sql.end_logins, LoginEnd.OPERATOR),
     }
 
 

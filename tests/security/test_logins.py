@@ -18,11 +18,10 @@ from websockets.exceptions import ConnectionClosed
 
 from holdfast.api.auth import guard
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.api.auth.access_token_sql import add_token, revoke_token
+from holdfast.api.auth.access_token_sql import add_token, end_logins, list_logins, revoke_token, see_login
 from holdfast.api.auth.caller import BELIEVED_MS
 from holdfast.api.auth.guard import Names
 from holdfast.api.auth.login import HOUR_MS, IDLE_MS, LASTS_MS, SEEN_EVERY_MS, LoginEnd
-from holdfast.api.auth.login_sql import end_logins, list_logins, see_login
 from holdfast.api.auth.logins import Logins
 from holdfast.kernel.errors import StoreFull
 from holdfast.kernel.ids import Instant, TokenId

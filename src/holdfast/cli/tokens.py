@@ -15,9 +15,8 @@ from holdfast.api.auth.access_token import (
     hash_token,
     spell_token,
 )
-from holdfast.api.auth.access_token_sql import add_token, list_tokens, revoke_token
+from holdfast.api.auth.access_token_sql import add_token, end_logins, list_logins, list_tokens, revoke_token
 from holdfast.api.auth.login import Login, LoginEnd
-from holdfast.api.auth.login_sql import end_logins, list_logins
 from holdfast.api.auth.token_binding import make_binding, unconfirmed_text
 from holdfast.audit.actor import acting
 from holdfast.cli.command import Invocation, Runtime, command, command_group, visitor

@@ -10,9 +10,20 @@ from typing import Any, TypeAlias
 import apsw
 
 from holdfast.api.auth.access_token import AccessToken, Scope
-from holdfast.api.auth.access_token_sql import add_token, find_token, get_token, list_tokens, revoke_token
+from holdfast.api.auth.access_token_sql import (
+    add_login,
+    add_token,
+    end_login,
+    end_logins,
+    find_login,
+    find_token,
+    get_token,
+    list_logins,
+    list_tokens,
+    revoke_token,
+    see_login,
+)
 from holdfast.api.auth.login import LASTS_MS, Login, LoginEnd, hash_cookie, spell_cookie
-from holdfast.api.auth.login_sql import add_login, end_login, end_logins, find_login, list_logins, see_login
 from holdfast.audit.actor import acting
 from holdfast.inbox.attachment_sql import find_attachment, list_attachments, read_attachment
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, LoginId, MessageId, ReplyId, SessionId, TokenId

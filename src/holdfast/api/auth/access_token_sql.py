@@ -1,16 +1,18 @@
-"""Access tokens in the store, by hash. A revoked token keeps its row, so that the list shows when it was revoked."""
+"""Access tokens and the logins of browsers in the store, by the hashes of tokens and cookies.
+
+A revoked token and an ended login keep their rows, so that the lists show when and why.
+"""
 
 from collections.abc import Sequence
 
 from holdfast.api.auth.access_token import AccessToken, parse_scopes
-from holdfast.api.auth.login import LoginEnd
-from holdfast.api.auth.login_sql import end_logins
+from holdfast.api.auth.login import KEPT_MS, LOGINS_LISTED_MAX, LOGINS_MAX, Login, LoginEnd
 from holdfast.api.auth.token_binding import Binding
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.kernel.errors import TokenNotFound
-from holdfast.kernel.ids import TokenId
-from holdfast.store.script import Columns, Row, Script, one, plain, rows, verb
+from holdfast.kernel.ids import Instant, LoginId, TokenId
+from holdfast.store.script import Columns, Row, Script, one, plain, rows, run, verb
 
 CHATS_BETWEEN = "\n"  # the name of a chat contains no control character
 BINDING = Columns(Binding, chats=("chats", lambda text: frozenset(filter(None, text.split(CHATS_BETWEEN)))))
@@ -29,6 +31,21 @@ REVOKE = "update token set revoked_at = :now where id = :id and revoked_at is nu
 BY_ID = f"select {FIELDS} from token where id = :id"
 BY_HASH = f"select {FIELDS} from token where hash = :hash"
 TOKENS = f"select {FIELDS} from token where id > :after order by id limit :limit"
+LOGIN = Columns(Login)
+ADD_LOGIN = """
+insert into login (id, hash, token, proof, made_at, seen_at, ends_at)
+values (:id, :hash, :token, :proof, :made_at, :seen_at, :ends_at) on conflict (id) do nothing returning id"""
+OLD_LOGINS = "delete from login where ends_at < :before"
+SURPLUS = "select id from login where token = :token order by id desc limit 1 offset :most"
+REMOVE_SURPLUS = "delete from login where token = :token and id <= :id"
+SEEN = "update login set seen_at = :at where hash = :hash and seen_at < :at"
+END_LOGIN = "update login set ended_at = :now, reason = :reason where hash = :hash and ended_at is null returning token"
+END_LOGINS = """
+update login set ended_at = :now, reason = :reason
+ where ended_at is null and (cast(:id as text) = '' or id = :id) and (cast(:token as text) = '' or token = :token)
+ returning id"""
+LOGIN_BY_HASH = f"select {LOGIN} from login where hash = :hash"
+LOGINS = f"select {LOGIN} from login order by id desc limit :limit"
 
 
 @verb
@@ -85,3 +102,53 @@ def list_tokens(*, after: str = "", limit: int = 1_000) -> Script[Sequence[Acces
 def token_of(row: Row) -> AccessToken:
     cut = len(BINDING.names)
     return TOKEN.value(row[cut:], binding=BINDING.value(row[:cut]))
+
+
+# --- logins ----------------------------------------------------------------------------------------
+
+
+@verb
+def add_login(login: Login, hash_: bytes, by: By = PROGRAM) -> Script[None]:
+    """Add a login. Outdated logins, and those beyond the limit of one token, are deleted."""
+    times = {"made_at": login.made_at, "seen_at": login.seen_at, "ends_at": login.ends_at}
+    yield from run(OLD_LOGINS, before=login.made_at - KEPT_MS)
+    added = yield from one(ADD_LOGIN, id=login.id, hash=hash_, token=login.token, proof=login.proof, **times)
+    surplus = yield from one(SURPLUS, token=login.token, most=LOGINS_MAX)
+    if surplus is not None:
+        yield from run(REMOVE_SURPLUS, token=login.token, id=surplus[0])
+    if added is not None:
+        yield from action_sql.record(Act.LOGIN, by, login.token)
+
+
+@verb
+def see_login(hash_: bytes, at: Instant) -> Script[None]:
+    yield from run(SEEN, hash=hash_, at=at)
+
+
+@verb
+def end_login(hash_: bytes, reason: LoginEnd, by: By = PROGRAM) -> Script[None]:
+    """End a login. A second call keeps the time of the first."""
+    ended = yield from one(END_LOGIN, hash=hash_, reason=reason.value)
+    if ended is not None and reason is LoginEnd.LOGOUT:
+        yield from action_sql.record(Act.LOGOUT, by, ended[0])
+
+
+@verb
+def end_logins(
+    reason: LoginEnd, *, id: LoginId | None = None, token: TokenId | None = None, by: By = PROGRAM
+) -> Script[Sequence[LoginId]]:
+    """End the login with an id, those of a token, or all; returns the ids of those that had not ended before."""
+    ended = yield from rows(END_LOGINS, reason=reason.value, id=id or "", token=token or "")
+    if ended and reason is LoginEnd.OPERATOR:
+        yield from action_sql.record(Act.LOGINS_ENDED, by, id or token or "all", logins=len(ended))
+    return sorted(LoginId(id_) for (id_,) in ended)
+
+
+@verb
+def find_login(hash_: bytes) -> Script[Login | None]:
+    return (yield from LOGIN.one(LOGIN_BY_HASH, hash=hash_))
+
+
+@verb
+def list_logins(*, limit: int = LOGINS_LISTED_MAX) -> Script[Sequence[Login]]:
+    return (yield from LOGIN.rows(LOGINS, limit=limit))

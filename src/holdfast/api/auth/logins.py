@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from holdfast.api.auth.access_token import AccessToken, hash_token
+from holdfast.api.auth.access_token_sql import add_login, end_login, find_login, see_login
 from holdfast.api.auth.caller import BELIEVED_MS, KEPT_MAX, OPERATOR
 from holdfast.api.auth.login import (
     BY_TIME,
@@ -36,7 +37,6 @@ from holdfast.api.auth.login import (
     prove_token,
     spell_cookie,
 )
-from holdfast.api.auth.login_sql import add_login, end_login, find_login, see_login
 from holdfast.api.errors import CsrfTokenMissing, LoginEnded, LoginExpired
 from holdfast.audit.actor import acting
 from holdfast.kernel.errors import StoreFull, StoreUnavailable
