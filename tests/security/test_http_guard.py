@@ -16,7 +16,7 @@ import pytest_asyncio
 from holdfast.api.auth.guard import ATTEMPTS_MAX, ATTEMPTS_WINDOW_MS, Guard, Names
 from holdfast.api.auth.operator_token import Token, load_token
 from holdfast.api.errors import TokenTooShort, TooManyAttempts
-from holdfast.api.limits.usage import KEYS_MAX, Allowance
+from holdfast.api.limits.admission import KEYS_MAX, Allowance
 from holdfast.api.request import has_lone_surrogate
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.kernel.errors import ConfigInvalid, StoreReadOnly

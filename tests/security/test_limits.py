@@ -16,7 +16,7 @@ from holdfast.api import server
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.guard import Names
-from holdfast.api.limits import usage
+from holdfast.api.limits import admission
 from holdfast.api.limits.connections import Connections, client_key
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.kernel.ids import TokenId
@@ -114,7 +114,7 @@ async def test_an_unexpected_body_is_discarded_with_its_connection(tmp_path, mon
 
 async def test_nothing_of_a_body_is_read_before_its_bytes_have_a_place(tmp_path, monkeypatch):
     """A slow body at a hook that exists holds what it announced; one more of the same size waits, and is refused."""
-    monkeypatch.setattr(usage, "WAIT_MS", 1)
+    monkeypatch.setattr(admission, "WAIT_MS", 1)
     limits = replace(LIMITS, body_bytes_max=BODY_BYTES_MAX, client_body_bytes_max=BODY_BYTES_MAX)
     async with serve(tmp_path / "data", hooks=OneHook(), limits=limits) as live:
         bodies = live.app._settings.admission.bodies
@@ -137,7 +137,7 @@ async def test_nothing_of_a_body_is_read_before_its_bytes_have_a_place(tmp_path,
 async def test_a_request_that_waits_for_memory_leaves_its_body_in_the_socket(tmp_path, monkeypatch):
     limits = replace(LIMITS, body_bytes_max=BODY_BYTES_MAX, client_body_bytes_max=BODY_BYTES_MAX)
     async with serve(tmp_path / "data", hooks=OneHook(), limits=limits) as live:
-        monkeypatch.setattr(usage, "WAIT_MS", 60_000)
+        monkeypatch.setattr(admission, "WAIT_MS", 60_000)
         _, slow = await opened(live, head("/v1/hooks/main/here", length=BODY_BYTES_MAX))
         await until(lambda: live.app._settings.admission.bodies.held == BODY_BYTES_MAX)
         before = set(live.server.server_state.connections)
@@ -153,7 +153,7 @@ async def test_a_request_that_waits_for_memory_leaves_its_body_in_the_socket(tmp
 
 
 async def test_the_memory_of_all_bodies_is_bounded_for_all_senders(tmp_path, monkeypatch):
-    monkeypatch.setattr(usage, "WAIT_MS", 1)
+    monkeypatch.setattr(admission, "WAIT_MS", 1)
     limits = replace(LIMITS, body_bytes_max=2 * BODY_BYTES_MAX, client_body_bytes_max=BODY_BYTES_MAX)
     names = Names((), ("127.0.0.1",))
     async with serve(tmp_path / "data", hooks=OneHook(), limits=limits, names=names) as live:

@@ -11,8 +11,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from holdfast.api.limits.admission import BodyMemory
 from holdfast.api.limits.connections import Connections
-from holdfast.api.limits.usage import BodyMemory
 from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel import log
 from holdfast.kernel.notifier import Event

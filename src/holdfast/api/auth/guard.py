@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl
 from holdfast.api import errors
 from holdfast.api.auth.caller import OPERATOR, Caller, Keyring
 from holdfast.api.auth.logins import CSRF_HEADER, Logins, cookie_name, read_cookie
-from holdfast.api.limits.usage import Allowance
+from holdfast.api.limits.admission import Allowance
 from holdfast.audit.action import ANONYMOUS, By, short
 from holdfast.kernel import log
 from holdfast.kernel.errors import ConfigInvalid, StoreUnavailable

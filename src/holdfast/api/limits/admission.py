@@ -3,24 +3,38 @@
 Rule 1: a request counts for its client and for its token. The operator's requests count for neither.
 Rule 2: the operator's share of the connections stays free: other requests are refused before they use it.
 Rule 3: a refusal has an error code and the time to retry after.
+Rule 4: a request reserves the bytes of its body before it reads any of them. If they do not fit, it waits up to
+        `WAIT_MS` for other requests to end, and is then refused. The operator has extra bytes beyond the total.
+
+The counts are in memory only and may be lost.
 """
 
+import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.caller import Caller
-from holdfast.api.errors import ByteRateExceeded, TooManyChats, TooManyConnections, TooManyRequests
-from holdfast.api.limits.connections import client_key
+from holdfast.api.errors import (
+    BodyMemoryFull,
+    ByteRateExceeded,
+    TooManyBytes,
+    TooManyChats,
+    TooManyConnections,
+    TooManyRequests,
+)
+from holdfast.api.limits.connections import client_key, reduce_count
 from holdfast.api.limits.server_limits import ServerLimits
-from holdfast.api.limits.usage import Allowance, BodyMemory
+from holdfast.kernel.ids import Instant
 from holdfast.kernel.ports import Clock
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 CHATS_KNOWN_MAX = 10_000
+KEYS_MAX = 10_000  # clients and tokens whose use within a window is counted
+WAIT_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +91,16 @@ class Admission:
         for key, key_max in self._keys(who):
             if self._open[key] >= key_max:
                 raise TooManyRequests(f"{key_max} requests of this {key.partition(' ')[0]} are under way already")
-        self._count(who, 1)
+        self._others += not who.is_operator
+        self._open.update(key for key, _ in self._keys(who))
 
     def leave(self, who: Requester) -> None:
-        self._count(who, -1)
+        self._others -= not who.is_operator
+        for key, _ in self._keys(who):
+            reduce_count(self._open, key)
 
     def _keys(self, who: Requester) -> list[tuple[str, int]]:
         return who.keys(self.limits.client_requests_max, self.limits.token_requests_max)
-
-    def _count(self, who: Requester, step: int) -> None:
-        self._others += 0 if who.is_operator else step
-        for key, _ in self._keys(who):
-            self._open[key] += step
-            if self._open[key] <= 0:
-                del self._open[key]
 
     # --- chats
 
@@ -180,3 +190,75 @@ class OpenRequest:
         if self._who is not None:
             self._admission.leave(self._who)
             self._who = None
+
+
+class BodyMemory:
+    """The bytes of request bodies in memory."""
+
+    def __init__(self, bytes_max: int, operator_bytes: int) -> None:
+        self._bytes_max = bytes_max
+        self._operator_bytes = operator_bytes
+        self.held = 0
+        self._by_key: Counter[str] = Counter()
+        self._freed = asyncio.Event()
+
+    async def hold(self, size: int, caps: Sequence[tuple[str, int]]) -> None:
+        """Wait until `size` more bytes fit. A request without `caps` is the operator's.
+
+        Raises `TooManyBytes` and `BodyMemoryFull`.
+        """
+        try:
+            async with asyncio.timeout(WAIT_MS / 1000):
+                while not self.try_hold(size, caps):
+                    await self._freed.wait()
+        except TimeoutError as error:
+            if self._exceeds(size, caps):
+                what = "too many bytes of requests are on their way from this client or with this token"
+                raise TooManyBytes(what, retry_after_ms=WAIT_MS) from error
+            what = f"{self.held} bytes of requests are in memory already"
+            raise BodyMemoryFull(what, retry_after_ms=WAIT_MS) from error
+
+    def try_hold(self, size: int, caps: Sequence[tuple[str, int]]) -> bool:
+        most = self._bytes_max if caps else self._bytes_max + self._operator_bytes
+        if self.held + size > most or self._exceeds(size, caps):
+            return False
+        self.held += size
+        for key, _ in caps:
+            self._by_key[key] += size
+        return True
+
+    def give_back(self, size: int, caps: Sequence[tuple[str, int]]) -> None:
+        self.held -= size
+        for key, _ in caps:
+            reduce_count(self._by_key, key, size)
+        self._freed.set()
+        self._freed = asyncio.Event()
+
+    def _exceeds(self, size: int, caps: Sequence[tuple[str, int]]) -> bool:
+        return any(self._by_key[key] + size > most for key, most in caps)
+
+
+class Allowance:
+    """What each client and token has used within a window of time."""
+
+    def __init__(self, clock: Clock, window_ms: int) -> None:
+        self._clock = clock
+        self._window_ms = window_ms
+        self._used: OrderedDict[str, tuple[Instant, int]] = OrderedDict()
+
+    def wait_ms(self, key: str, more: int, most: int) -> int:
+        """Milliseconds until `more` fits below `most`; 0 if it fits now. An empty window accepts any amount once."""
+        began, used = self._window(key)
+        return 0 if used == 0 or used + more <= most else max(1, began + self._window_ms - self._clock.now())
+
+    def use(self, key: str, amount: int) -> None:
+        began, used = self._window(key)
+        self._used[key] = (began, used + amount)
+        self._used.move_to_end(key)
+        if len(self._used) > KEYS_MAX:
+            self._used.popitem(last=False)
+
+    def _window(self, key: str) -> tuple[Instant, int]:
+        now = self._clock.now()
+        began, used = self._used.get(key, (now, 0))
+        return (began, used) if 0 <= now - began < self._window_ms else (now, 0)

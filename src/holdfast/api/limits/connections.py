@@ -91,7 +91,7 @@ class Connections:
         self._idle.pop(one, None)
         if one in self._half_open:
             del self._half_open[one]
-            _less(self._half_open_by_client, self._open[one])
+            reduce_count(self._half_open_by_client, self._open[one])
 
     def rests(self, one: OpenConnection) -> None:
         """The last request was answered."""
@@ -102,7 +102,7 @@ class Connections:
         self.works(one)
         client = self._open.pop(one, None)
         if client is not None:
-            _less(self._by_client, client)
+            reduce_count(self._by_client, client)
 
     # --- closing connections
 
@@ -160,8 +160,9 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-def _less(counter: "Counter[str]", key: str) -> None:
-    counter[key] -= 1
+def reduce_count(counter: "Counter[str]", key: str, by: int = 1) -> None:
+    """Reduce a count, and forget a key whose count is zero."""
+    counter[key] -= by
     if counter[key] <= 0:
         del counter[key]
 
