@@ -287,7 +287,7 @@ async def test_sessions_of_several_agents_are_one_list_by_age_and_not_by_id():
     begun = {OURS: [("aa", 4), ("zz", 1)], THEIRS: [("mm", 3), ("bb", 2)]}
 
     async def sessions(*, agent, **_):
-        return [SimpleNamespace(id=id_, opened_at=at) for id_, at in begun[agent]]
+        return [SimpleNamespace(id=id_, opened_at=at, address=None) for id_, at in begun[agent]]
 
     token = AccessToken(id=TokenId("both"), scopes=frozenset(Scope), agents=frozenset(begun))
     viewer = Viewer(cast("Any", SimpleNamespace(sessions=sessions)), token)

@@ -4,6 +4,7 @@ For a token that names agents, data of any other agent does not exist. Other age
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from holdfast.api.auth.access_token import AccessToken
@@ -20,6 +21,7 @@ from holdfast.turns.spend_sql import SpendTotal, sum_spend_by_model
 
 PAGE = 1_000
 T = TypeVar("T")
+OfAgent = TypeVar("OfAgent", ChannelStatus, ToolServerStatus, SpendTotal, DeliveryView)
 
 
 class Overview:
@@ -28,32 +30,29 @@ class Overview:
         self._token = token
         self._by = f"token:{token.id}"
 
-    def channels(self) -> Sequence[ChannelStatus]:
-        return [one for one in self._runtime.channel_registry.statuses() if self._token.sees(one.agent)]
-
-    def tool_servers(self) -> Sequence[ToolServerStatus]:
-        return [one for one in self._runtime.tool_servers() if self._token.sees(one.agent)]
-
-    async def spend(self, *, days: int, agent: AgentName | None) -> Sequence[SpendTotal]:
-        found = await self._runtime.db.read(sum_spend_by_model(days=days, agent=agent))
+    def _seen(self, found: Sequence[OfAgent]) -> Sequence[OfAgent]:
         return [one for one in found if self._token.sees(one.agent)]
 
-    async def deliveries(self, *, after: int, limit: int, **wanted: str | None) -> Sequence[DeliveryView]:
-        async def read(after: int, limit: int) -> Sequence[DeliveryView]:
-            return await self._runtime.deliveries(**wanted, after=after, limit=limit)
+    def channels(self) -> Sequence[ChannelStatus]:
+        return self._seen(self._runtime.channel_registry.statuses())
 
-        def seen(page: Sequence[DeliveryView]) -> Sequence[DeliveryView]:
-            return [one for one in page if self._token.sees(one.agent)]
+    def tool_servers(self) -> Sequence[ToolServerStatus]:
+        return self._seen(self._runtime.tool_servers())
 
-        if not self._token.agents:
-            return await read(after, limit)
-        return await filled(read, seen, lambda one: one.n, after=after, limit=limit)
+    async def spend(self, *, days: int, agent: AgentName | None) -> Sequence[SpendTotal]:
+        return self._seen(await self._runtime.db.read(sum_spend_by_model(days=days, agent=agent)))
+
+    async def deliveries(
+        self, *, provider: str | None, state: str | None, after: int, limit: int
+    ) -> Sequence[DeliveryView]:
+        read = partial(self._runtime.deliveries, provider=provider, state=state)
+        return await filled(read, self._seen, lambda one: one.n, after=after, limit=limit)
 
     async def replies(
         self, *, agent: str | None, after: int, limit: int, **wanted: str | None
     ) -> Sequence[PostedReply]:
-        async def read(name: str | None) -> Sequence[PostedReply]:
-            return await self._runtime.db.read(list_replies(**wanted, agent=name, after=after, limit=limit))
+        def read(agent: str | None) -> Awaitable[Sequence[PostedReply]]:
+            return self._runtime.db.read(list_replies(**wanted, agent=agent, after=after, limit=limit))
 
         return (await per_agent(self._token, agent, read, order=lambda one: -one.n))[:limit]
 
@@ -64,10 +63,8 @@ class Overview:
         return await self._runtime.resend(reply)
 
     async def pairs(self, *, agent: str | None) -> Sequence[PairingView]:
-        async def read(name: str | None) -> Sequence[PairingView]:
-            return await self._runtime.access.pairs(agent=name)
-
-        return await per_agent(self._token, agent, read, order=lambda one: (-one.asked_at, one.code))
+        pairs = self._runtime.access.pairs
+        return await per_agent(self._token, agent, pairs, order=lambda one: (-one.asked_at, one.code))
 
     async def pair(self, code: str, *, admit: bool) -> PairingView:
         return await self._runtime.access.pair(code, admit=admit, by=self._by, agents=self._token.agents)
@@ -75,30 +72,26 @@ class Overview:
     async def unpair(self, principal: str, *, agent: str | None) -> Sequence[str]:
         """Revoke the decision about a principal; without an agent, for each of the token's agents."""
         who, where = check_part("principal", principal), None if agent is None else agent_name(agent)
-
-        async def revoke(name: str | None) -> Sequence[str]:
-            return await self._runtime.access.unpair(who, agent=name, by=self._by)
-
-        return await per_agent(self._token, where, revoke, order=str)
+        return await per_agent(self._token, where, partial(self._runtime.access.unpair, who, by=self._by), order=str)
 
 
 async def per_agent(
     token: AccessToken,
     agent: str | None,
-    read: Callable[[str | None], Awaitable[Sequence[T]]],
+    read: Callable[..., Awaitable[Sequence[T]]],
     *,
     order: Callable[[T], Any],
     reverse: bool = False,
 ) -> Sequence[T]:
-    """What an agent has, or each of the token's agents, in one list."""
+    """What `read` finds for an agent, or for each of the token's agents, in one list."""
     if not token.agents:
-        return await read(agent)
+        return await read(agent=agent)
     wanted = sorted(token.agents if agent is None else token.agents & {agent})
-    return sorted([one for name in wanted for one in await read(name)], key=order, reverse=reverse)
+    return sorted([one for name in wanted for one in await read(agent=name)], key=order, reverse=reverse)
 
 
 async def filled(
-    read: Callable[[Any, int], Awaitable[Sequence[T]]],
+    read: Callable[..., Awaitable[Sequence[T]]],
     keep: Callable[[Sequence[T]], Sequence[T]],
     place: Callable[[T], object],
     *,
@@ -107,10 +100,10 @@ async def filled(
 ) -> Sequence[T]:
     """A page of what `keep` keeps, from as many pages as it takes to find `limit`."""
     found: list[T] = []
-    while len(found) < limit:
-        page = await read(after, PAGE)
+    size = limit
+    while True:
+        page = await read(after=after, limit=size)
         found += keep(page)
-        if len(page) < PAGE:
-            break
-        after = place(page[-1])
-    return found[:limit]
+        if len(found) >= limit or len(page) < size:
+            return found[:limit]
+        after, size = place(page[-1]), PAGE

@@ -15,7 +15,8 @@ Rule 6: a caller other than the operator starts a limited number of new chats pe
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeAlias, TypedDict, Unpack
+from functools import partial
+from typing import TypeAlias, TypedDict, TypeVar, Unpack
 
 from msgspec import structs as bodies
 
@@ -48,6 +49,7 @@ from holdfast.turns.approval import ApprovalView, Decision
 from holdfast.turns.journal import AssistantSaid, EntryView, Recalled, ToolReturned, ToolStarted
 
 Exists: TypeAlias = Callable[[], Awaitable[bool]]
+OfChat = TypeVar("OfChat", Session, ApprovalView)
 AdmitChat: TypeAlias = Callable[[str, Exists], Awaitable[None]]  # raises `TooManyChats` for a chat that does not exist
 
 
@@ -239,33 +241,27 @@ class Viewer:
                 await self._check_session(SessionId(after))
             except errors.SessionNotFound:
                 raise no_place_after(after) from None
-        binding = self.token.binding
-        if chat is not None and not binding.allows(check_part("chat", chat)):
+        if chat is not None and not self.token.binding.allows(check_part("chat", chat)):
             return []
         if chat is not None and self.token.agents and agent is None:
             agent = self.default_agent
 
         async def read(after: str, limit: int) -> Sequence[Session]:
-            async def of(name: str | None) -> Sequence[Session]:
-                return await self._runtime.sessions(agent=name, chat=chat, after=after, limit=limit)
-
+            of = partial(self._runtime.sessions, chat=chat, after=after, limit=limit)
             found = await per_agent(self.token, agent, of, order=lambda one: (one.opened_at, one.id), reverse=True)
             return found[:limit]
 
-        def held(page: Sequence[Session]) -> Sequence[Session]:
-            return [one for one in page if binding.holds(one.address)]
-
-        if chat is not None or not binding.is_bound:
+        if chat is not None:
             return await read(after, limit)
-        return await filled(read, held, lambda one: one.id, after=after, limit=limit)
+        return await filled(read, self._held, lambda one: one.id, after=after, limit=limit)
+
+    def _held(self, found: Sequence[OfChat]) -> Sequence[OfChat]:
+        return [one for one in found if self.token.binding.holds(one.address)]
 
     async def history(self, session: SessionId, *, after: int, limit: int) -> Sequence[EntryView]:
-        async def read(after: int, limit: int) -> Sequence[EntryView]:
-            return await self._runtime.history(session, after=after, limit=limit)
-
-        if await self._is_alone(session):
-            return await read(after, limit)
-        return await filled(read, said_in, lambda view: view.entry.seq, after=after, limit=limit)
+        shown = list if await self._is_alone(session) else said_in
+        read = partial(self._runtime.history, session)
+        return await filled(read, shown, lambda view: view.entry.seq, after=after, limit=limit)
 
     async def _is_alone(self, session: SessionId) -> bool:
         """Whether the token may read everything in the session: it is not bound, or no other person has spoken there.
@@ -355,23 +351,14 @@ class Viewer:
 
     async def approvals(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
         """Read as many approvals as it takes to find `limit` of the token's chats."""
-
-        async def read(count: int) -> Sequence[ApprovalView]:
-            async def of(name: str | None) -> Sequence[ApprovalView]:
-                return await self._runtime.approvals.list(decided=decided, agent=name, limit=count)
-
-            found = await per_agent(self.token, None, of, order=lambda one: (one.asked_at, one.id), reverse=decided)
-            return found[:count]
-
-        if not self.token.binding.is_bound:
-            return await read(limit)
-        wanted = max(PAGE, limit)
+        wanted = limit
         while True:
-            page = await read(wanted)
-            found = [one for one in page if self.token.binding.holds(one.address)]
+            of = partial(self._runtime.approvals.list, decided=decided, limit=wanted)
+            page = await per_agent(self.token, None, of, order=lambda one: (one.asked_at, one.id), reverse=decided)
+            found = self._held(page[:wanted])
             if len(found) >= limit or len(page) < wanted:
                 return found[:limit]
-            wanted *= 2
+            wanted = max(PAGE, 2 * wanted)
 
     async def approval(self, approval: ApprovalId) -> ApprovalView:
         """Raises `ApprovalNotFound`."""
