@@ -12,8 +12,7 @@ Rule 5: a relay may use any sender and any chat, and does not find messages of o
 Rule 6: a caller other than the operator starts a limited number of new chats per hour.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, TypedDict, TypeVar, Unpack
@@ -107,22 +106,19 @@ class Viewer:
         return next(iter(seen)) if len(seen) == 1 and usual not in seen else usual
 
     def _asked_agent(self, agent: str | None) -> str | None:
-        """The agent of a request; None is the default agent of a token for all of them. Raises `AgentNotFound`."""
+        """The agent of a request; None is the default agent of a token for all of them.
+
+        Raises `AgentNotFound`, without the names of other agents if the token names some.
+        """
         if not self.token.agents:
             return agent
         asked = self.default_agent if agent is None else agent
         self.token.check_agent(asked)
-        return asked
-
-    @contextmanager
-    def _hiding_other_agents(self, agent: str | None) -> Iterator[None]:
-        """Reword `AgentNotFound` for an agent that the token names but that is not configured: others stay hidden."""
         try:
-            yield
+            self._runtime.named(asked)
         except errors.AgentNotFound as error:
-            if agent is None or not self.token.agents:
-                raise
-            raise errors.AgentNotFound(f"there is no agent {agent[:80]!r} any more") from error
+            raise errors.AgentNotFound(f"there is no agent {asked[:80]!r} any more") from error
+        return asked
 
     # --- messages
 
@@ -143,9 +139,8 @@ class Viewer:
         if binding.is_bound:
             how["sender"] = binding.speaker(how.get("sender"), chat)
         await self._admit(chat, how)
-        whom = how["agent"] = self._asked_agent(how.get("agent"))
-        with self._hiding_other_agents(whom):
-            outcome = await self._runtime.accept(chat, text, **how)
+        how["agent"] = self._asked_agent(how.get("agent"))
+        outcome = await self._runtime.accept(chat, text, **how)
         if isinstance(outcome, Duplicate | Conflict) and not self.token.finds_all:
             earlier = await self._runtime.db.read(trace_message(outcome.message))
             if not self.token.finds(earlier.token):
@@ -169,8 +164,7 @@ class Viewer:
     async def unanswered(self, chat: str, request: str, *, agent: str, channel: str) -> MessageId | None:
         if chat:
             self.token.binding.check_chat(chat)
-        whom = self._asked_agent(agent)
-        found = await self._runtime.unanswered(chat, request, agent=whom, channel=channel)
+        found = await self._runtime.unanswered(chat, request, agent=self._asked_agent(agent), channel=channel)
         if found is not None and self.token.binding.is_bound:
             await self.trace(found)
         return found
@@ -280,12 +274,12 @@ class Viewer:
     async def prompt(self, session: SessionId) -> Prompt:
         if not await self._is_alone(session):
             raise self.token.beyond("what the model is shown where others speak")
-        with self._hiding_other_agents(await self._check_session(session)):
-            return await self._runtime.prompt(session)
+        self._asked_agent(await self._check_session(session))
+        return await self._runtime.prompt(session)
 
     async def begin_compression(self, session: SessionId) -> Operation:
-        with self._hiding_other_agents(await self._check_session(session)):
-            return await self._runtime.begin_compression(session)
+        self._asked_agent(await self._check_session(session))
+        return await self._runtime.begin_compression(session)
 
     async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
         is_alone = await self._is_alone(session)
@@ -313,9 +307,7 @@ class Viewer:
             if chat:
                 binding.check_chat(chat)
             sender = binding.speaker(sender, chat)
-        whom = self._asked_agent(agent)
-        with self._hiding_other_agents(whom):
-            return await self._runtime.recall(text, agent=whom, chat=chat, sender=sender)
+        return await self._runtime.recall(text, agent=self._asked_agent(agent), chat=chat, sender=sender)
 
     async def forget(self, *, session: str | None, person: str | None, agent: str | None, id: str | None) -> Forgetting:
         if session is not None:
