@@ -13,19 +13,19 @@ Rule 3: no request waits for a human. A question about a dangerous tool is the a
 import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from holdfast.api.auth.viewer import Viewer
+from holdfast.api.auth.viewer import Sending, Viewer
 from holdfast.api.endpoint import HttpCall
 from holdfast.api.openai.wire import STARTED_AGAIN
 from holdfast.api.request import origin_of
 from holdfast.api.streams.frames import DeltaFrame, HumanAsked, Replied, Restarted, follow_message
 from holdfast.inbox.address import sender_of_chat
 from holdfast.inbox.mailbox import MessageTrace
-from holdfast.inbox.message import MessageKind, Origin, accepted_message, kind_of
+from holdfast.inbox.message import MessageKind, accepted_message, kind_of
 from holdfast.kernel.errors import InvalidInput, MessageNotFound
 from holdfast.kernel.ids import MessageId
 from holdfast.kernel.notifier import Feed
@@ -46,19 +46,6 @@ class InputItem(Struct, frozen=True):
 
     role: str = ""
     content: str | list[Part] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAiRequest:
-    """One question to one agent."""
-
-    agent: str
-    chat: str
-    sender: str
-    text: str
-    key: str  # the idempotency key; empty if the body identifies the request
-    body_hash: str
-    origin: Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +86,22 @@ async def take(call: HttpCall, body: bytes, *, agent: str, chat: str, user: str 
     viewer, caller, headers = call.viewer, call.caller, call.request.headers
     named = headers.get(SENDER_HEADER) or user or None
     sender = await caller.speak_as(named, chat, viewer)  # empty: it follows from the chat
-    asked = OpenAiRequest(
-        agent=agent,
-        chat=chat,
-        sender=sender,
-        text=text,
-        key=headers.get("idempotency-key", ""),
-        body_hash=_digest(caller.token.id.encode(), sender.encode(), body),
-        origin=origin_of(call),
-    )
+    key, origin = headers.get("idempotency-key", ""), origin_of(call)
+    body_hash = _digest(caller.token.id.encode(), sender.encode(), body)
     wanted = viewer.new_message()
+    how = Sending(agent=agent, channel=CHANNEL, message=wanted, origin=origin)
+    how |= {"id": f"key.{key}"} if key else {"id": f"request.{wanted}", "request": body_hash}
     feed = viewer.listen(message=wanted)
     try:
-        async with call.settings.request_lock.alone(repr((asked.agent, asked.chat, asked.key or asked.body_hash))):
-            if not asked.chat:
-                chat = await _own_chat(asked, viewer)
-                asked = replace(asked, chat=chat, sender=sender or sender_of_chat(chat))
-            message = await _accept(asked, call, wanted)
-        if kind_of(asked.text, human=asked.origin.human) is MessageKind.SIGNAL:
+        async with call.settings.request_lock.alone(repr((agent, chat, key or body_hash))):
+            message = None if key else await viewer.unanswered(chat, body_hash, agent=agent, channel=CHANNEL)
+            if message is None:
+                chat = chat or _new_chat(viewer, key)
+                how["sender"] = sender or sender_of_chat(chat)
+                with call.settings.metrics.accept_seconds.time():
+                    outcome = await viewer.accept(chat, text, **how)
+                message = accepted_message(outcome)
+        if kind_of(text, human=origin.human) is MessageKind.SIGNAL:
             message = await _released(message, viewer)
     except BaseException:
         feed.close()
@@ -138,43 +123,15 @@ async def _released(message: MessageId, viewer: Viewer) -> MessageId:
         return message
 
 
-async def _own_chat(asked: OpenAiRequest, viewer: Viewer) -> str:
-    """The chat of a request that names none: the chat of the request that it repeats, else a new one."""
+def _new_chat(viewer: Viewer, key: str) -> str:
+    """The chat of a request that names none. A repeated key names the same chat."""
     token = viewer.token
-    if asked.key:
-        return token.binding.new_chat(f"response-{_digest(token.id.encode(), asked.key.encode())}")
-    again = await _unanswered(asked, viewer)
-    if again is not None:
-        return (await viewer.trace(again)).chat
-    return token.binding.new_chat(f"response-{viewer.new_message()}")
+    own = _digest(token.id.encode(), key.encode()) if key else viewer.new_message()
+    return token.binding.new_chat(f"response-{own}")
 
 
 def _digest(*parts: bytes) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
-
-
-async def _unanswered(asked: OpenAiRequest, viewer: Viewer) -> MessageId | None:
-    return await viewer.unanswered(asked.chat, asked.body_hash, agent=asked.agent, channel=CHANNEL)
-
-
-async def _accept(asked: OpenAiRequest, call: HttpCall, wanted: MessageId) -> MessageId:
-    if not asked.key:
-        again = await _unanswered(asked, call.viewer)
-        if again is not None:
-            return again
-    with call.settings.metrics.accept_seconds.time():
-        outcome = await call.viewer.accept(
-            asked.chat,
-            asked.text,
-            agent=asked.agent,
-            sender=asked.sender,
-            id=f"key.{asked.key}" if asked.key else f"request.{wanted}",
-            channel=CHANNEL,
-            message=wanted,
-            origin=asked.origin,
-            request="" if asked.key else asked.body_hash,
-        )
-    return accepted_message(outcome)
 
 
 async def over(taken: TakenMessage, viewer: Viewer) -> MessageTrace:
