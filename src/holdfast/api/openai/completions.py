@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions: one question and one answer, whole or as a stream."""
+"""POST /v1/chat/completions: one question and one answer, whole or as a stream. GET /v1/models: the agents."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -9,12 +9,13 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.viewer import Viewer
-from holdfast.api.endpoint import EVENTS, HttpCall, answer, route
+from holdfast.api.endpoint import ANY, EVENTS, HttpCall, answer, route
 from holdfast.api.errors import UnsupportedParameter
 from holdfast.api.openai import asking, wire
 from holdfast.api.request import decode, read_body
 from holdfast.api.streams.event_stream import EventStream, event
 from holdfast.inbox.mailbox import MessageTrace
+from holdfast.kernel.errors import AgentNotFound
 
 PREFIX = "chatcmpl-"
 
@@ -92,3 +93,18 @@ async def _chunks(model: str, taken: asking.TakenMessage, viewer: Viewer, *, has
     if has_usage:
         yield chunk(usage=wire.usage_of(await viewer.trace(taken.message)))
     yield wire.DONE
+
+
+@route("GET /v1/models", ANY)
+async def get_models(call: HttpCall) -> wire.ModelCards:
+    """OpenAI-compatible: the agents that this token may use, as models."""
+    return wire.ModelCards(data=[wire.ModelCard(id=name) for name in call.viewer.agents()])
+
+
+@route("GET /v1/models/{model}", ANY)
+async def get_model(call: HttpCall) -> wire.ModelCard:
+    """OpenAI-compatible: one agent, as a model."""
+    name = call.request.path_params["model"]
+    if name not in call.viewer.agents():
+        raise AgentNotFound(f"there is no agent {name[:80]!r}")
+    return wire.ModelCard(id=name)

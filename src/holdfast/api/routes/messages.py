@@ -1,19 +1,25 @@
-"""The routes of messages: send one, read its state, and stream its reply."""
+"""The routes of messages: send one, read its state and its attachments, and stream its reply.
+
+The sender of an attachment chose its bytes, name and type. A browser never shows it as a page of this server: it is a
+download, its type is proven by its bytes or omitted, and its headers forbid scripts.
+"""
 
 from collections.abc import AsyncGenerator
+from urllib.parse import quote
 
 from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.viewer import Sending
-from holdfast.api.endpoint import EVENTS, NUMBER, PART, HttpCall, Param, answer, route
+from holdfast.api.endpoint import EVENTS, NUMBER, PART, PRIVATE, HttpCall, Param, answer, route
 from holdfast.api.request import origin_of
 from holdfast.api.shapes import shapes
 from holdfast.api.streams.event_stream import EventStream, event, events_of
 from holdfast.api.streams.frames import follow_message
 from holdfast.inbox.address import Address, agent_name, check_part
+from holdfast.inbox.chat_message import attachment_hash
 from holdfast.inbox.message import Accepted
-from holdfast.kernel.errors import InvalidInput
+from holdfast.kernel.errors import AttachmentNotFound, InvalidInput
 from holdfast.kernel.ids import MessageId
 
 BEFORE_ALL = 2**62
@@ -23,6 +29,14 @@ CONVERSATION_QUERY: dict[str, str | Param] = {
     "before": Param("`before` of the page that came after", NUMBER),
     "limit": Param("how many messages; 100 unless said, at most 500", NUMBER, default=100, most=500),
 }
+OCTETS = "application/octet-stream"
+IMAGES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+HARMLESS = {**PRIVATE, "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
 @route(
@@ -96,3 +110,25 @@ async def stream_message(call: HttpCall) -> Response:
     await call.viewer.trace(message)  # raises before the stream starts
     feed = call.viewer.listen(message=message)
     return EventStream(events_of(follow_message(call.viewer, message, feed)), call.settings.tasks)
+
+
+@route(
+    "GET /v1/attachments/{hash}",
+    Scope.READ,
+    media_type=OCTETS,
+    path_schemas={"hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
+)
+async def get_attachment(call: HttpCall) -> Response:
+    """An attachment of a message as a download; the message lists the hashes of its attachments."""
+    wanted = attachment_hash(call.request.path_params["hash"])
+    found = await call.viewer.attachment(wanted)
+    if found is None:
+        raise AttachmentNotFound(f"there is no attachment {wanted}", hash=wanted)
+    about, body = found
+    named = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(about.name, safe='')}"}
+    return Response(body, headers={**HARMLESS, **named}, media_type=_proven_type(body))
+
+
+def _proven_type(body: bytes) -> str:
+    """The image type that the first bytes prove; any other attachment has a generic type."""
+    return next((media_type for magic, media_type in IMAGES.items() if body.startswith(magic)), OCTETS)

@@ -1,4 +1,4 @@
-"""The routes that an operator watches: extractions from ended epochs, model costs, and connections.
+"""The routes that an operator watches: replies to platforms, extractions from ended epochs, costs, and connections.
 
 A connection of this process leads to the platform of a bot account, or to an MCP server.
 """
@@ -7,21 +7,45 @@ from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import HttpCall, Param, route
 from holdfast.api.shapes import monitoring as shapes
 from holdfast.audit.action import Act
+from holdfast.kernel.ids import ReplyId
+from holdfast.outbox.post import ReplyState
+from holdfast.outbox.reply import reply_state
 from holdfast.sessions.finalisation import FinishStep, finish_state
 from holdfast.sessions.finalisation_sql import list_finalisations
 
-STATES = [step.value for step in FinishStep]
+LIMIT = Param("How many at most", {"type": "integer", "minimum": 1, "maximum": 1_000}, default=100)
+REPLY_STATES = [state.value for state in ReplyState]
+REPLIES = {
+    "state": Param("Only those in this state", {"type": "string", "enum": REPLY_STATES}, parse=reply_state),
+    "agent": Param("Only this agent's"),
+    "channel": Param("Only those of this channel"),
+    "after": Param("`next` of the page before", {"type": "integer", "minimum": 0}, default=0),
+    "limit": LIMIT,
+}
+STEPS = [step.value for step in FinishStep]
 EXTRACTIONS = {
-    "state": Param("Only those in this state", {"type": "string", "enum": STATES}, parse=finish_state),
+    "state": Param("Only those in this state", {"type": "string", "enum": STEPS}, parse=finish_state),
     "agent": Param("Only this agent's"),
     "session": Param("Only this session's"),
-    "limit": Param("How many at most", {"type": "integer", "minimum": 1, "maximum": 1_000}, default=100),
+    "limit": LIMIT,
 }
 SPEND = {
     "agent": Param("Only this agent's"),
     "days": Param("So many days up to today (UTC)", {"type": "integer", "minimum": 1, "maximum": 366}, default=1),
 }
 OF_AGENT = {"agent": "only this agent's"}
+
+
+@route("GET /v1/replies", Scope.READ, query=REPLIES)
+async def get_replies(call: HttpCall) -> shapes.OutgoingReplies:
+    """Replies to platforms, pending and settled, newest first."""
+    return shapes.replies_view(await call.viewer.overview("replies").replies(**call.query), call.query["limit"])
+
+
+@route("POST /v1/replies/{reply}/resend", Scope.OPERATE, status=202, act=Act.REPLY_RESENT)
+async def post_resend(call: HttpCall) -> shapes.OutgoingReply:
+    """Resend an uncertain or failed reply; the platform may then show it twice."""
+    return shapes.reply_view(await call.viewer.overview("replies").resend(ReplyId(call.id("reply"))))
 
 
 @route("GET /v1/finalisations", Scope.READ, query=EXTRACTIONS)

@@ -1,21 +1,11 @@
 """The table of all routes: the endpoints of these modules, in this order."""
 
 from holdfast.api.endpoint import Endpoint
-from holdfast.api.openai import completions, models, responses
-from holdfast.api.routes import (
-    administration,
-    approvals,
-    attachments,
-    logins,
-    messages,
-    monitoring,
-    replies,
-    sessions,
-    webhooks,
-)
+from holdfast.api.openai import completions, responses
+from holdfast.api.routes import administration, approvals, logins, messages, monitoring, sessions, webhooks
 
 MODULES = (
-    *(messages, completions, responses, models),  # first, because they get the most requests
-    *(sessions, approvals, replies, attachments, monitoring, administration, logins, webhooks),
+    *(messages, completions, responses),  # first, because they get the most requests
+    *(sessions, approvals, monitoring, administration, logins, webhooks),
 )
 ENDPOINTS = tuple(one for module in MODULES for one in vars(module).values() if isinstance(one, Endpoint))
