@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.api.shapes import access as shapes
+from holdfast.api.shapes import administration as shapes
 from holdfast.cli.command import Invocation, OnlyAgent, Runtime, command, visitor
 from holdfast.cli.output import Output, TextTable, when
 from holdfast.inbox.access import spelt

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from holdfast.api.shapes.audit import action_view, actions_view, audit_view
+from holdfast.api.shapes.administration import action_view, actions_view, audit_view
 from holdfast.audit.action import COLUMNS, NO_DIGEST, Action, ActionFilter, act_named, broken_link, columns_of
 from holdfast.audit.action_sql import list_actions, read_last_action
 from holdfast.cli.command import AfterNumber, Limit, Runtime, visitor

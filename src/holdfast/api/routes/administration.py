@@ -6,8 +6,7 @@ moves and the audit trail are refused for it: a person's identity, and most acts
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import HttpCall, Param, route
-from holdfast.api.shapes import access as shapes
-from holdfast.api.shapes.audit import ActionList, actions_view
+from holdfast.api.shapes import administration as shapes
 from holdfast.audit.action import BY_NAME, Act, ActionFilter, act_named
 from holdfast.audit.action_sql import list_actions
 from holdfast.kernel.ids import Instant
@@ -78,7 +77,7 @@ async def post_move(call: HttpCall) -> shapes.MovedOut:
 
 
 @route("GET /v1/actions", Scope.ADMIN, query=ACTIONS)
-async def get_actions(call: HttpCall) -> ActionList:
+async def get_actions(call: HttpCall) -> shapes.ActionList:
     """The audit trail: actor, act, subject, time and origin, newest first."""
     asked = call.query
     wanted = ActionFilter(
@@ -86,4 +85,4 @@ async def get_actions(call: HttpCall) -> ActionList:
     )
     listed = list_actions(wanted, after=asked["after"], limit=asked["limit"])
     found = await call.viewer.whole("actions").db.read(listed)
-    return actions_view(found, asked["limit"])
+    return shapes.actions_view(found, asked["limit"])

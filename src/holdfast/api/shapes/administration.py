@@ -1,15 +1,17 @@
-"""The JSON shapes of pairing requests, links and moved addresses."""
+"""The JSON shapes of administration: pairing requests, links, moved addresses, the audit and the audit trail."""
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from holdfast.api.shapes.shapes import Shape
-from holdfast.api.shapes.view import list_of, view_of
+from holdfast.api.shapes.view import list_of, or_none, page_of, view_of
+from holdfast.audit.action import Action, By
 from holdfast.inbox.access import PairingView, spelt
 from holdfast.inbox.address import PART_CHARS_MAX
 from holdfast.inbox.identity import Link, Moved
+from holdfast.sessions.compression_audit import CheckResult, Contradiction, Report
 
 Part = Annotated[str, Meta(min_length=1, max_length=PART_CHARS_MAX)]
 
@@ -98,3 +100,57 @@ pairs_view = list_of(PairsOut, pair_view)
 link_view: Callable[[Link], LinkOut] = view_of(LinkOut)
 links_view = list_of(LinksOut, link_view)
 moved_view: Callable[[Moved], MovedOut] = view_of(MovedOut)
+
+
+class AuditReport(Shape, frozen=True, kw_only=True):
+    ok: bool
+    sessions: int
+    entries: int
+    operations: int
+    summaries: int
+    log_lines: int | None
+    checks: list[CheckResult]
+    first_contradiction: Contradiction | None
+
+
+audit_view: Callable[[Report], AuditReport] = view_of(AuditReport, first_contradiction="first")
+
+
+class ActorOut(Shape, frozen=True, kw_only=True):
+    kind: str  # operator, token, principal, user, program, system or anonymous
+    id: str
+    label: str
+    origin: str  # an HTTP client, a command-line process, or a chat
+
+
+class ActionOut(Shape, frozen=True, kw_only=True):
+    """One privileged act, or an attempt that was refused with `code`."""
+
+    n: int
+    at: int
+    verb: str
+    actor: ActorOut
+    subject: str
+    outcome: str
+    code: str | None
+    count: int  # attempts of the actor within the hour of the row; 1 unless refused
+    detail: dict[str, Any]  # ids, numbers and codes
+    digest: str  # over this row and the digest of the previous one
+
+
+class ActionList(Shape, frozen=True, kw_only=True):
+    """Newest first; `next` is the value of `after` for the next page."""
+
+    actions: list[ActionOut]
+    next: int | None
+
+
+action_view: Callable[[Action], ActionOut] = view_of(
+    ActionOut,
+    actor=lambda one: _actor_view(one.by),
+    code=or_none("code"),
+    detail=lambda one: dict(one.detail),
+    digest=lambda one: one.digest.hex(),
+)
+_actor_view: Callable[[By], ActorOut] = view_of(ActorOut)
+actions_view = page_of(ActionList, action_view)
