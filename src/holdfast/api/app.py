@@ -1,6 +1,6 @@
 """The ASGI application: guard, route, handler. Every error is answered as JSON of one shape."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -74,14 +74,14 @@ def make_app(runtime: Runtime, setup: Setup) -> "HttpApp":
     return HttpApp(runtime, settings, guard, connections)
 
 
+@dataclass(frozen=True, slots=True)
 class _Handling:
     """The ASGI application of one route. It does not catch errors: `HttpApp` answers them."""
 
-    def __init__(self, endpoint: Endpoint, runtime: Runtime, settings: Settings, guard: Guard) -> None:
-        self._endpoint = endpoint
-        self._runtime = runtime
-        self._settings = settings
-        self._guard = guard
+    _endpoint: Endpoint
+    _runtime: Runtime
+    _settings: Settings
+    _guard: Guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with acting_as(self._guard.actor_of(scope)):
@@ -133,18 +133,6 @@ def viewer_for(runtime: Runtime, admission: Admission, caller: Caller, client: s
     return Viewer(runtime, caller.token, None if who.is_operator else partial(admission.admit_chat, who))
 
 
-class _Public:
-    """The paths that need no token."""
-
-    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
-        paths = [one.path for one in endpoints if one.is_open]
-        self._exact = frozenset(path for path in paths if "{" not in path)
-        self._under = tuple(path.partition("{")[0] for path in paths if "{" in path)
-
-    def __contains__(self, path: str) -> bool:
-        return path in self._exact or path.startswith(self._under)
-
-
 class HttpApp:
     def __init__(self, runtime: Runtime, settings: Settings, guard: Guard, connections: Connections) -> None:
         table = (*ENDPOINTS, openapi.get_document)
@@ -153,7 +141,9 @@ class HttpApp:
         self._sockets = Sockets(guard, settings, partial(viewer_for, runtime, settings.admission))
         self._guard = guard
         self._settings = settings
-        self._public = _Public(table)
+        public = [one.path for one in table if one.is_open]
+        self._public = frozenset(path for path in public if "{" not in path)
+        self._public_under = tuple(path.partition("{")[0] for path in public if "{" in path)
         self.logins = settings.logins
         self.connections = connections
 
@@ -198,7 +188,7 @@ class HttpApp:
         self._guard.check_query(scope["query_string"])
         scope["guard"] = self._guard
         client = self._guard.client_of(scope)
-        if scope["path"] in self._public:
+        if scope["path"] in self._public or scope["path"].startswith(self._public_under):
             is_check = scope["path"] == HEALTH and scope["method"] == "GET"
             return Requester.of(client, None, is_operator=is_check and is_loopback(client))
         caller = await self._guard.identify(scope)

@@ -16,12 +16,12 @@ from holdfast.api.auth.caller import Caller
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import Settings
 from holdfast.api.request import Hop, decode, origin_by
-from holdfast.api.shapes.shapes import AcceptedMessage, accepted_view, error_view
+from holdfast.api.shapes.shapes import error_view
 from holdfast.api.streams.frames import LOOK_EVERY_MS, Failed, Frame, State, live_frames, question_of, reply_of
 from holdfast.api.streams.send_buffer import Outbox
 from holdfast.inbox.address import Address, check_part
 from holdfast.inbox.mailbox import MailboxView, MessageTrace
-from holdfast.inbox.message import UNFINISHED, Accepted, MessageKind, kind_of
+from holdfast.inbox.message import UNFINISHED, Accepted, Duplicate, MessageKind, kind_of, refusal
 from holdfast.kernel.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.kernel.ids import AgentName, MessageId
 from holdfast.kernel.notifier import Event, Feed
@@ -161,18 +161,18 @@ class SocketConversation:
             outcome = await self._viewer.accept(
                 frame.chat, frame.text, agent=frame.agent, sender=sender, id=frame.id, origin=origin
             )
-        told = accepted_view(outcome)
         place = {"id": frame.id, "chat": frame.chat, "agent": self._whom(frame.agent)}
-        if isinstance(outcome, Accepted) and isinstance(told, AcceptedMessage):
-            self._await(outcome.mailbox, outcome.message)  # before the next await, so that no event is missed
-            self._outbox.put(AcceptedFrame(**place, message=told.message, queued_behind=told.queued_behind))
-            if (
-                kind_of(frame.text, human=origin.human) is MessageKind.SIGNAL
-            ):  # a signal is answered on acceptance, without an event
-                await self._look(self._chat(outcome.mailbox), [outcome.message])
-        else:
-            self._outbox.put(Known(**place, message=told.message, state=getattr(told, "state", "")))
-            await self._tell(MessageId(told.message))
+        match outcome:
+            case Accepted(message=message, mailbox=mailbox, queued_behind=behind):
+                self._await(mailbox, message)  # before the next await, so that no event is missed
+                self._outbox.put(AcceptedFrame(**place, message=message, queued_behind=behind))
+                if kind_of(frame.text, human=origin.human) is MessageKind.SIGNAL:  # it is answered without an event
+                    await self._look(self._chat(mailbox), [message])
+            case Duplicate(message=message, state=state):
+                self._outbox.put(Known(**place, message=message, state=state.value))
+                await self._tell(message)
+            case _:
+                raise refusal(outcome)
 
     def _whom(self, agent: str | None) -> str:
         return self._viewer.default_agent if agent is None else agent

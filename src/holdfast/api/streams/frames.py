@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from msgspec import Struct, structs
 
 from holdfast.api.auth.viewer import Viewer
-from holdfast.api.shapes.shapes import ErrorDetail, awaited_view
+from holdfast.api.shapes.shapes import Awaited, ErrorDetail, awaited_view
 from holdfast.api.shapes.view import view_of
 from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import UNFINISHED
@@ -41,19 +41,10 @@ class State(Frame, frozen=True, kw_only=True, tag="state"):
     state: str
 
 
-class HumanAsked(Frame, frozen=True, kw_only=True, tag="asked"):
-    """The message waits for a human: `/approve <approval>` or `/deny <approval>` in its chat continues it.
-
-    If `cut` is true, `text` omits a part of the arguments, and `/approve` takes the digest that
-    `GET /v1/approvals/{approval}` shows with all of them.
-    """
+class HumanAsked(Frame, Awaited, frozen=True, kw_only=True, tag="asked"):
+    """The message waits for a human."""
 
     message: str
-    approval: str
-    tool: str
-    text: str
-    due_at: int
-    cut: bool = False
 
 
 class Replied(Frame, frozen=True, kw_only=True, tag="reply"):
