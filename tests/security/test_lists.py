@@ -73,22 +73,32 @@ def answer(request):
     return (calls('memory {"action": "read"}') if wanted else says("hello"))(request)
 
 
-class Connected:
-    """The service, with a bot of each agent."""
-
-    def __init__(self, runtime):
-        self._runtime = runtime
+class Wrapped:
+    def __init__(self, inner):
+        self._inner = inner
 
     def __getattr__(self, name):
-        return getattr(self._runtime, name)
+        return getattr(self._inner, name)
 
-    def channels(self):
+
+class Bots(Wrapped):
+    """The channels, with a bot of each agent."""
+
+    def statuses(self):
         return [
             ChannelStatus(
                 agent=one, channel="telegram", state=ConnectionState.UP, since=Instant(1), reason="", attempts=0
             )
             for one in (THEIRS, OURS)
         ]
+
+
+class Connected(Wrapped):
+    """The service, with a bot and a tool server of each agent."""
+
+    def __init__(self, runtime):
+        super().__init__(runtime)
+        self.channel_registry = Bots(runtime.channel_registry)
 
     def tool_servers(self):
         return [
