@@ -28,12 +28,12 @@ from holdfast.sessions.finalisation import FinishPolicy
 from holdfast.sessions.finisher import Finisher
 from holdfast.store.membership import LEASE_MS, Member, PrunePolicy, Reaper
 from holdfast.store.ports import Ports
+from holdfast.tools.mcp.tools import McpTools
 from holdfast.turns.agents import Agents
 from holdfast.turns.context_cache import Briefing, ContextCache
 from holdfast.turns.mailbox_processor import MailboxProcessor
 from holdfast.turns.model_call import metered
 from holdfast.turns.runner import TurnRunner
-from holdfast.turns.tool import Attached
 from holdfast.turns.tool_calls import Hint
 from holdfast.turns.worker import TURNS_MAX, Worker
 
@@ -56,7 +56,7 @@ def assemble(
     send_policy: SendPolicy | None = None,
     prune_policy: PrunePolicy | None = None,
     receive: bool = False,
-    attached: Sequence[Attached] = (),
+    attached: Sequence[McpTools] = (),
 ) -> Runtime:
     """Build a runtime. With `channels` it sends replies through them; with `receive` it also accepts their messages."""
     parts = _parts(ports, metered(agents, ports), providers or Providers(), notes)

@@ -61,13 +61,13 @@ from holdfast.store.damage import PageCheck
 from holdfast.store.membership import Member
 from holdfast.store.ports import Ports
 from holdfast.store.upkeep_sql import prove_write
+from holdfast.tools.mcp.tools import McpTools
 from holdfast.turns.agents import Agents
 from holdfast.turns.approvals import Approvals
 from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.context_cache import Briefing, ContextCache, audience_of
 from holdfast.turns.journal import EntryView
 from holdfast.turns.record_sql import record_turn
-from holdfast.turns.tool import Attached
 from holdfast.turns.turn import Recorded, TurnEvent, TurnRecord
 
 LOOK_EVERY_MS = 1_000
@@ -101,7 +101,7 @@ class Runtime:
         *,
         supervisor: Supervisor | None,
         channel_registry: ChannelRegistry,
-        attached: Sequence[Attached] = (),
+        attached: Sequence[McpTools] = (),
     ) -> None:
         self.ports = ports = parts.ports
         self.db = ports.db

@@ -3,12 +3,11 @@
 A tool states whether a call may be repeated, and whether a human has to approve it.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from holdfast.inbox.agent_chain import NOBODY, Chain
-from holdfast.inbox.channel_status import ToolServerStatus
 from holdfast.kernel.ids import AgentName, Principal, SessionId
 from holdfast.memory.delivery import NOWHERE, CallerDirectory
 from holdfast.turns.journal import Recalled
@@ -104,21 +103,3 @@ def outage_text(outages: Sequence[str]) -> str:
     if not outages:
         return ""
     return f"These tool servers are not available now, and so their tools are missing: {', '.join(outages)}."
-
-
-class Attached(Protocol):
-    """Tools with connections: they are started before the workers and closed after them."""
-
-    async def start(self) -> None:
-        """Return within a bounded time; slower servers connect later."""
-        ...
-
-    async def close(self) -> None: ...
-
-    def standings(self) -> Sequence[ToolServerStatus]:
-        """The status of each server, in the order of the configuration."""
-        ...
-
-    def watch(self, hear: Callable[[], None]) -> None:
-        """Call `hear` after every status change. It must be quick and must not raise."""
-        ...

@@ -19,7 +19,7 @@ RESULT_CHARS_MAX = 64_000
 
 
 class McpTools:
-    """Implements `Tools`, `Unreliable`, `Traceable` and `Attached`."""
+    """Implements `Tools`, `Unreliable` and `Traceable`. It is started before the workers and closed after them."""
 
     def __init__(self, servers: Sequence[McpServer]) -> None:
         self._servers = tuple(servers)
@@ -40,9 +40,11 @@ class McpTools:
             await server.close()
 
     def standings(self) -> Sequence[ToolServerStatus]:
+        """The status of each server, in the order of the configuration."""
         return [server.standing for server in self._servers]
 
     def watch(self, hear: Callable[[], None]) -> None:
+        """Call `hear` after every status change. It must be quick and must not raise."""
         for server in self._servers:
             server.hear = hear
 
