@@ -34,8 +34,7 @@ class BranchLink:
     session: SessionId
     upto_seq: int
     upto_n: int
-    upto_turn: int
-    from_turn: int  # turns of this link are from_turn + 1 .. upto_turn
+    from_turn: int  # the first turn of this link is from_turn + 1
     undone: bool  # whether it has undo entries
 
 
@@ -67,15 +66,15 @@ def append(
 def chain(session: SessionId, *, upto_seq: int = NO_LIMIT) -> Script[tuple[BranchLink, ...]]:
     """The ancestry of a session, itself first: each ancestor with the part that the session sees."""
     links: list[BranchLink] = []
-    upto_n = upto_turn = NO_LIMIT
+    upto_n = NO_LIMIT
     current: SessionId | None = session
     while current is not None and len(links) < CHAIN_MAX:
         row = yield from one(PARENT, session=current)
         if row is None:
             break
-        links.append(BranchLink(current, upto_seq, upto_n, upto_turn, row[3], bool(row[4])))
+        links.append(BranchLink(current, upto_seq, upto_n, row[3], bool(row[4])))
         # An ancestor is visible up to the earliest fork on the way to it.
-        upto_seq, upto_n, upto_turn = min(upto_seq, row[1]), min(upto_n, row[2]), min(upto_turn, row[3])
+        upto_seq, upto_n = min(upto_seq, row[1]), min(upto_n, row[2])
         current = row[0]
     return tuple(links)
 
