@@ -267,8 +267,8 @@ class SlackReader:
 
     async def _completed(self, message: ChatMessage, files: tuple[Json, ...]) -> ChatMessage:
         """The message with readable text, the sender's name and the files."""
-        users = mentioned(message.text)[:MENTIONS_MAX]
-        names = await self._users.names(user for user in users if user != self._me.user)
+        users = [user for user in mentioned(message.text)[:MENTIONS_MAX] if user != self._me.user]
+        names = {user: await self._users.name(user) for user in users}
         text = without_mention(message.text, self._me.user)
         return replace(
             message,

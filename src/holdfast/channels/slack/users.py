@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable
 
 from holdfast.channels.slack.message import mapping, string
 from holdfast.channels.slack.web import SlackFailure, SlackWebApi
@@ -24,9 +23,6 @@ class SlackUsers:
         self._web = web
         self._clock = clock
         self._names: OrderedDict[str, tuple[str, Instant]] = OrderedDict()
-
-    async def names(self, users: Iterable[str]) -> dict[str, str]:
-        return {user: await self.name(user) for user in users}
 
     async def name(self, user: str) -> str:
         """The display name; empty if Slack does not tell it."""

@@ -68,14 +68,9 @@ class LocalProvider:
         self._reader: apsw.Connection | None = None
         self._identities: dict[str, tuple[int, int] | None] = {}
         self._is_damaged = False
-        self._needs_rebuild = False
+        self.needs_rebuild = False  # delivered lines are missing; known after the first delivery or `healthy`
         self._rebuilding = asyncio.Lock()  # one rebuild at a time: each begins by emptying the index
         self._rebuild: IndexRebuild | None = None
-
-    @property
-    def needs_rebuild(self) -> bool:
-        """Whether delivered lines are missing from the index. Known after the first delivery or `healthy`."""
-        return self._needs_rebuild
 
     # --- the port ----------------------------------------------------------------------------------
 
@@ -189,7 +184,7 @@ class LocalProvider:
             self._set_aside()
             self._writer = index_file.open_writer(self._folder, self._key)
         self._identities["writer"] = index_file.identity(self._folder)
-        self._needs_rebuild = _needs_rebuild(self._writer)
+        self.needs_rebuild = _needs_rebuild(self._writer)
         return self._writer
 
     def _set_aside(self) -> None:
@@ -257,7 +252,7 @@ class LocalProvider:
 
     def _open_for_writing(self) -> None:
         with self._write_lock:
-            self._needs_rebuild = _needs_rebuild(self._open_writer())
+            self.needs_rebuild = _needs_rebuild(self._open_writer())
 
     # --- closing -------------------------------------------------------------------------------------
 
