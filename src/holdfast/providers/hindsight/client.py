@@ -7,6 +7,7 @@ operation ids, so a lost response could not be looked up, and a turn might be wr
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -97,15 +98,8 @@ class HindsightClient:
 
     async def tagged(self, bank: str, tags: Sequence[str]) -> list[str]:
         """The ids of the documents that have all the tags."""
-
-        async def page(offset: int) -> list[Any]:
-            listing = self._client.documents.list_documents(
-                bank, tags=list(tags), tags_match="all_strict", limit=PAGE, offset=offset
-            )
-            found = await _find(listing)
-            return [] if found is None else list(found.items)
-
-        rows = await _all_rows(page, "documents of one session or person")
+        listing = partial(self._client.documents.list_documents, bank, tags=list(tags), tags_match="all_strict")
+        rows = await _all_rows(listing, "items", "documents of one session or person")
         # The tags are checked again: a server that ignores the filter would list other people's documents.
         return [row.id for row in rows if set(tags) <= set(row.tags or ())]
 
@@ -127,38 +121,20 @@ class HindsightClient:
         await _find(self._client.operations.delete_operation(bank, operation), also=409)
 
     async def operations(self, bank: str, state: str | None = None) -> list[OperationResponse]:
-        async def page(offset: int) -> list[Any]:
-            found = await _find(self._client.operations.list_operations(bank, status=state, limit=PAGE, offset=offset))
-            return [] if found is None else list(found.operations)
-
-        return await _all_rows(page, "operations")
+        listing = partial(self._client.operations.list_operations, bank, status=state)
+        return await _all_rows(listing, "operations", "operations")
 
     # --- memory
 
     async def recall(self, bank: str, query: str, tags: Sequence[str]) -> list[RecallResult]:
-        found = await _find(
-            self._client.arecall(
-                bank,
-                query,
-                budget=self._budget,
-                max_tokens=self._max_tokens,
-                tags=list(tags),
-                tags_match="any_strict",
-            )
-        )
+        within: dict[str, Any] = {"budget": self._budget, "tags": list(tags), "tags_match": "any_strict"}
+        found = await _find(self._client.arecall(bank, query, max_tokens=self._max_tokens, **within))
         return [] if found is None else list(found.results)
 
     async def reflect(self, bank: str, query: str, tags: Sequence[str]) -> str:
-        found = await _find(
-            self._client.areflect(
-                bank,
-                query,
-                budget=self._budget,
-                tags=list(tags),
-                tags_match="any_strict",
-                exclude_mental_models=True,  # they are made from the whole bank, including other people's words
-            )
-        )
+        within: dict[str, Any] = {"budget": self._budget, "tags": list(tags), "tags_match": "any_strict"}
+        # Mental models are made from the whole bank, including other people's words.
+        found = await _find(self._client.areflect(bank, query, exclude_mental_models=True, **within))
         return "" if found is None else found.text
 
 
@@ -188,10 +164,12 @@ async def _find(call: Awaitable[Any], *, also: int = 404) -> Any:  # noqa: ANN40
         return None
 
 
-async def _all_rows(page: Callable[[int], Awaitable[list[Any]]], what: str) -> list[Any]:
+async def _all_rows(listing: Callable[..., Awaitable[Any]], field: str, what: str) -> list[Any]:
+    """The rows in the field of every page. A bank with more of them than the limit fails."""
     rows: list[Any] = []
     for number in range(PAGES_MAX):
-        found = await page(number * PAGE)
+        page = await _find(listing(limit=PAGE, offset=number * PAGE))
+        found = [] if page is None else getattr(page, field)
         rows += found
         if len(found) < PAGE:
             return rows
