@@ -18,10 +18,10 @@ import msgspec
 from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
 
 from holdfast.kernel.errors import StoreCorrupt
-from holdfast.kernel.ids import AgentName, Instant
-from holdfast.kernel.ports import Tasks
+from holdfast.kernel.ids import Instant
 from holdfast.memory.delivery import Delivered, Outcome, Refused, Uncertain
 from holdfast.memory.files.disk import Disk
+from holdfast.memory.provider import ProviderSetup
 from holdfast.providers.honcho.client import HonchoClient
 from holdfast.providers.honcho.faults import HonchoCallFailed
 from holdfast.providers.honcho.messages import encode_text, make_message, split_text, turn_id_of
@@ -63,22 +63,21 @@ class MigrationLedger:
             raise StoreCorrupt(what, file=str(self._path)) from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FileMigration:
     """The migration of one agent's files about one subject."""
 
     client: HonchoClient
     names: HonchoNames
-    ledger: MigrationLedger
-    tasks: Tasks
+    setup: ProviderSetup
     quiet_ms: int
-    agent: AgentName
-    subject: str = ""
+    subject: str
 
-    async def run(self, files: Mapping[str, str], *, now: Instant) -> dict[str, Outcome]:
+    async def run(self, files: Mapping[str, str]) -> dict[str, Outcome]:
         """One outcome per file. `files` maps names to contents; a blank file has nothing to migrate."""
         if self.names.strategy is Strategy.PER_SESSION:
             return dict.fromkeys(files, Refused("memory files are not migrated under the per-session strategy"))
+        now = self.setup.clock.now()
         return {name: await self._migrate(name, text, now) for name, text in files.items()}
 
     async def _migrate(self, name: str, text: str, now: Instant) -> Outcome:
@@ -101,11 +100,11 @@ class FileMigration:
 
     async def _send_once(self, key: str, messages: list[MessageCreateParams]) -> None:
         """One request sends all messages of a file, so Honcho stores all of them or none."""
-        place = self.names.files_place(self.agent, self.subject)
+        place = self.names.files_place(self.setup.agent, self.subject)
         ids = [turn_id_of(message) for message in messages]
         begun = f"{key}:begun"
         if await self._seen(begun):
-            await self.tasks.sleep(self.quiet_ms)
+            await self.setup.tasks.sleep(self.quiet_ms)
         if await self.client.find(place, ids):
             return
         await self._mark(begun)
@@ -115,15 +114,16 @@ class FileMigration:
 
     def _messages(self, name: str, text: str, now: Instant) -> list[MessageCreateParams]:
         is_agents = name in AGENT_FILES
-        peer = self.names.agent_peer(self.agent) if is_agents else self.names.person_peer(self.agent, self.subject)
+        agent = self.setup.agent
+        peer = self.names.agent_peer(agent) if is_agents else self.names.person_peer(agent, self.subject)
         content = encode_text(text)
         key = sha256("\0".join((self.names.workspace, peer, name, content)).encode()).hexdigest()
-        shared = {"delivery": key, "agent": self.agent, "file": name, "user": self.subject}
+        shared = {"delivery": key, "agent": agent, "file": name, "user": self.subject}
         parts = enumerate(split_text(content))
         return [make_message(f"{key}.{index}", peer, part, now, **shared) for index, part in parts]
 
     async def _seen(self, key: str) -> bool:
-        return await self.tasks.in_thread(lambda: self.ledger.seen(key))
+        return await self.setup.tasks.in_thread(lambda: MigrationLedger(self.setup.folder).seen(key))
 
     async def _mark(self, key: str) -> None:
-        await self.tasks.in_thread(lambda: self.ledger.mark(key))
+        await self.setup.tasks.in_thread(lambda: MigrationLedger(self.setup.folder).mark(key))

@@ -16,7 +16,7 @@ from holdfast.providers.honcho.erase import erase, erased
 from holdfast.providers.honcho.factory import HonchoSettings
 from holdfast.providers.honcho.faults import HonchoCallFailed
 from holdfast.providers.honcho.messages import RENDERER
-from holdfast.providers.honcho.migrate import FileMigration, MigrationLedger
+from holdfast.providers.honcho.migrate import FileMigration
 from holdfast.providers.honcho.recall import recall
 from holdfast.providers.honcho.remember import remember, remembered
 from holdfast.providers.honcho.retain import WAITS, retain, retained
@@ -97,16 +97,8 @@ class HonchoProvider:
 
     async def migrate(self, files: Mapping[str, str], *, subject: str = "") -> dict[str, Outcome]:
         """Bring memory files over that are older than the Honcho setup, each at most once (R19)."""
-        migration = FileMigration(
-            client=self._client,
-            names=self.names,
-            ledger=MigrationLedger(self._setup.folder),
-            tasks=self._setup.tasks,
-            quiet_ms=self.capabilities.quiet_ms,
-            agent=self._setup.agent,
-            subject=subject,
-        )
-        return await migration.run(files, now=self._setup.clock.now())
+        migration = FileMigration(self._client, self.names, self._setup, self.capabilities.quiet_ms, subject)
+        return await migration.run(files)
 
     async def healthy(self) -> str | None:
         return await _complaint(self._client.check_database())
