@@ -228,7 +228,6 @@ MAY_CATCH_EVERYTHING = {
     "turns/turn_run.py": "the error of either side of a race is raised where the race is awaited",
     "store/sqlite/batch.py": "a bug in one script becomes that call's outcome and spares its neighbours",
     "store/sqlite/thread_pool.py": "a dead thread would leave its callers waiting for ever; each gets the error",
-    "store/sqlite/inline.py": "the death of a simulated process is handed to the simulator",
     "tools/mcp/server.py": "the top of a server's connection: whatever its library raises means that it is not there",
     "testing/*": "the simulator and the checks report whatever is raised",
 }

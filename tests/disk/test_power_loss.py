@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.store.script import Call, Script, run
-from holdfast.store.sqlite.inline import InlineDatabase
+from holdfast.testing.inline_database import InlineDatabase
 from tests.disk.disk import Disk, Image
 from tests.disk.workload import WORKLOADS, Ledger, Workload, judge, random_body, run_on
 

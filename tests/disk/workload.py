@@ -20,8 +20,8 @@ from holdfast.kernel.errors import HoldfastError, InvalidInput
 from holdfast.kernel.ids import Instant
 from holdfast.store.script import Call, Many, Script, run
 from holdfast.store.sqlite.connection import open_connection
-from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.store.sqlite.migrate import migrate
+from holdfast.testing.inline_database import InlineDatabase
 from tests.disk.disk import VFS_NAME, Disk, Image, mounted
 
 SCHEMA = (

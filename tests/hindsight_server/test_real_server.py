@@ -15,9 +15,9 @@ from holdfast.kernel.machine import AsyncTasks, SystemClock
 from holdfast.memory.delivery import Delivered, Landing, Uncertain, Unreachable
 from holdfast.providers.hindsight import make_hindsight
 from holdfast.providers.hindsight.naming import BankTemplate
-from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock
 from holdfast.testing.check_provider import CHECKS, check_provider
+from holdfast.testing.inline_database import InlineDatabase
 from tests.hindsight_server.proxy import Proxy
 from tests.hindsight_server.server import RealHindsight
 from tests.support.delivery_by_hand import stepped

@@ -14,8 +14,8 @@ from holdfast.memory.lane import LaneKey, Settlement
 from holdfast.memory.lane_sql import claim_lanes, settle_lanes
 from holdfast.store.node_sql import register_node
 from holdfast.store.script import Call, many, rows, run
-from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing import ManualClock
+from holdfast.testing.inline_database import InlineDatabase
 from tests.support.counting import CountingDatabase
 from tests.support.driver import Driver, retain
 from tests.support.engines import open_engine

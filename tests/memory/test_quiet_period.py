@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.memory.notes import MemoryVerb
 from holdfast.providers.honcho import make_honcho
-from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock
+from holdfast.testing.inline_database import InlineDatabase
 from tests.support.delivery_by_hand import stepped
 from tests.support.fakes import soon
 from tests.support.honcho_kit import NAME, setup_of

@@ -20,9 +20,9 @@ from holdfast.outbox.drafter import NOT_HELD, DraftPlace, DraftWriter, LiveDraft
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
-from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock, SeededEntropy, SimNode, SimTasks
 from holdfast.testing.crash import CrashingDatabase, points_of
+from holdfast.testing.inline_database import InlineDatabase
 from holdfast.turns.model import ModelAnswer, TextDelta
 from tests.outbox.test_reply_sender import MAIN, Street, lives
 from tests.support.fakes import ScriptedModel, agents, calls, policy, raises, says

@@ -20,8 +20,8 @@ from holdfast.outbox.reply_sender import ReplySender
 from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
-from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
+from holdfast.testing.inline_database import InlineDatabase
 from tests.support.fakes import Gate, ScriptedModel, agents, policy, says, stands_at
 from tests.support.ports import make_ports
 

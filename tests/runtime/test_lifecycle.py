@@ -20,9 +20,9 @@ from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS, TemporaryLease
 from holdfast.sessions.history_sql import list_operations
 from holdfast.store.membership import LOOK_EVERY_MS, Member
 from holdfast.store.node_sql import register_node, retire_node
-from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.store.upkeep_sql import prove_write
 from holdfast.testing import ManualClock, SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
+from holdfast.testing.inline_database import InlineDatabase
 from holdfast.turns.agents import Agents
 from holdfast.turns.work_sql import claim_work, end_turn
 from tests.support.fakes import (

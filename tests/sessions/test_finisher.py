@@ -24,8 +24,8 @@ from holdfast.sessions.history_sql import list_entries, read_session
 from holdfast.sessions.session import SessionState
 from holdfast.store.membership import Member
 from holdfast.store.node_sql import register_node, retire_node
-from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock, SeededEntropy
+from holdfast.testing.inline_database import InlineDatabase
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.model import Model, ModelTask

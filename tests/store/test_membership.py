@@ -5,8 +5,8 @@ import pytest
 
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.store.membership import LEASE_MS, Member, PrunePolicy, Reaper
-from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing import ManualClock
+from holdfast.testing.inline_database import InlineDatabase
 from tests.support.driver import Driver
 from tests.support.ports import make_ports
 

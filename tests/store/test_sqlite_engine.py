@@ -34,7 +34,7 @@ from holdfast.kernel.errors import (
 )
 from holdfast.kernel.ids import Instant
 from holdfast.store.script import Call, Many, Query, Script, one, rows, run
-from holdfast.store.sqlite import InlineDatabase, OwnerLock, ThreadedDatabase, migrate, open_connection, opening
+from holdfast.store.sqlite import OwnerLock, ThreadedDatabase, migrate, open_connection, opening
 from holdfast.store.sqlite import batch as batch_module
 from holdfast.store.sqlite.batch import run_batch
 from holdfast.store.sqlite.checkpointer import WAL_BYTES_MAX
@@ -42,6 +42,7 @@ from holdfast.store.sqlite.connection import APPLICATION_ID, pragma, refuse_unsa
 from holdfast.store.sqlite.migrate import in_sqlite_words, load_migrations
 from holdfast.store.sqlite.path import file_system
 from holdfast.store.sqlite.writer import GAP_S
+from holdfast.testing.inline_database import InlineDatabase
 
 GATE_S = 120  # as long as a test may take; then a thread of a failed test goes on, and the process can end
 SCHEMA = ("create table thing (n integer primary key, word text not null, at integer) strict",)

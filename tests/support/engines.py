@@ -13,9 +13,10 @@ from tempfile import TemporaryDirectory
 from holdfast.store.ports import Database
 from holdfast.store.postgres import PostgresDatabase
 from holdfast.store.script import Call, R, Script, rows, run
-from holdfast.store.sqlite import InlineDatabase, ThreadedDatabase
+from holdfast.store.sqlite import ThreadedDatabase
 from holdfast.store.sqlite.opening import open_ready
 from holdfast.testing import ManualClock
+from holdfast.testing.inline_database import InlineDatabase
 from tests.support.servers import Clocked, Dice, PostgresServer, set_now, use_test_clock
 
 SCHEMA = "contract"

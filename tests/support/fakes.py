@@ -24,7 +24,7 @@ from holdfast.runtime.assembly import assemble
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression import Thresholds
 from holdfast.store.membership import LEASE_MS
-from holdfast.store.sqlite.inline import InlineDatabase
+from holdfast.testing.inline_database import InlineDatabase
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.context import ModelMessage

@@ -19,8 +19,8 @@ from holdfast.runtime.app import DATABASE
 from holdfast.runtime.assembly import assemble
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.tool_factory import with_memory
-from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
+from holdfast.testing.inline_database import InlineDatabase
 from holdfast.turns.policy import AgentPolicy
 from tests.support.fakes import ScriptedModel, agents, policy
 from tests.support.memory_provider import Service, ServiceProvider

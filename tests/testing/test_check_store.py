@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.inbox.accept_sql import accept_message
 from holdfast.store.script import Call
-from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock
 from holdfast.testing.check_store import CHECKS, check_store
+from holdfast.testing.inline_database import InlineDatabase
 from tests.support.engines import ENGINES, open_engine
 
 SECRET = b"a secret of the tests"

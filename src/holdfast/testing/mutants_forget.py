@@ -10,7 +10,7 @@ from holdfast.memory.forget import Forgetting
 from holdfast.memory.lane import Package, Settlement
 from holdfast.memory.provenance_sql import AgentMessage, Trail
 from holdfast.store.script import Script, rows, run
-from holdfast.store.sqlite import inline
+from holdfast.testing import inline_database
 from holdfast.testing.mutant import RARE_BUDGET, Patch, mutant
 from holdfast.turns import context_sql, turn_sql
 from holdfast.turns.context import Context
@@ -67,7 +67,7 @@ def forget_lets_turns_run() -> Sequence[Patch]:
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_leaves_the_log() -> Sequence[Patch]:
     """Words are blanked in rows, and their bytes stay in the files."""
-    return [(inline, "scrub", lambda _db: "surely")]
+    return [(inline_database, "scrub", lambda _db: "surely")]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)

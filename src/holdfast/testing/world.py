@@ -30,7 +30,6 @@ from holdfast.runtime.assembly import assemble
 from holdfast.runtime.runtime import Runtime
 from holdfast.store.ports import Ports
 from holdfast.store.sqlite.connection import open_connection
-from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.store.upkeep_sql import load_secret
 from holdfast.testing.areas import FINISH, PRUNE, Area, configured, cost_micros, late_provider, without
 from holdfast.testing.armed import Armed
@@ -43,6 +42,7 @@ from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.errands import errands, speak_again
 from holdfast.testing.evidence import Backfilled, HistoryTally
 from holdfast.testing.faults import FaultPlan, Kill, Pause, Stop
+from holdfast.testing.inline_database import InlineDatabase
 from holdfast.testing.models import FakeModel, FakeTools, ModelMemory
 from holdfast.testing.node import SimNode
 from holdfast.testing.people import People

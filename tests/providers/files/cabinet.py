@@ -10,8 +10,8 @@ from holdfast.memory.notes import AgentNotes, Applied, Capacity, MemoryBatch, Me
 from holdfast.memory.notes_sql import apply_memory, list_memory_operations, read_memory
 from holdfast.providers.files.provider import FilesProvider
 from holdfast.store.ports import Database
-from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing import ManualClock
+from holdfast.testing.inline_database import InlineDatabase
 
 FERN = AgentName("fern")
 MIRRORED = (DeliveryPolicy(provider=Provider("files"), memory=True, turns=False),)

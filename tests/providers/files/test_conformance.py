@@ -7,8 +7,8 @@ from holdfast.kernel.machine import AsyncTasks
 from holdfast.memory.delivery import Landing, Outcome, Parcel
 from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.providers.files.provider import FilesProvider
-from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing.check_provider import CHECKS, check_provider
+from holdfast.testing.inline_database import InlineDatabase
 from tests.providers.files.cabinet import FERN, Keeper, open_store
 
 

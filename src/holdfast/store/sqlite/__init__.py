@@ -1,9 +1,8 @@
 """SQLite: scripts in group commits on a local file."""
 
 from holdfast.store.sqlite.connection import open_connection
-from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.store.sqlite.migrate import migrate
 from holdfast.store.sqlite.owner import OwnerLock
 from holdfast.store.sqlite.writer import ThreadedDatabase
 
-__all__ = ["InlineDatabase", "OwnerLock", "ThreadedDatabase", "migrate", "open_connection"]
+__all__ = ["OwnerLock", "ThreadedDatabase", "migrate", "open_connection"]
