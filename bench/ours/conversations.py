@@ -10,7 +10,7 @@ from bench.work import Conversations, in_parallel, schedule
 from holdfast.kernel.ids import Principal, SessionId
 from holdfast.sessions.compression import Thresholds
 from holdfast.sessions.history_sql import list_operations, read_session
-from holdfast.store.gauges_sql import read_gauges
+from holdfast.store.upkeep_sql import read_gauges
 from holdfast.turns.journal import AssistantSaid, Recalled, UserSaid
 from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta
 from holdfast.turns.turn import TurnRecord

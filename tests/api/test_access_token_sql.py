@@ -11,7 +11,7 @@ from holdfast.inbox.mailbox_sql import release_claim
 from holdfast.kernel.errors import TokenNotFound
 from holdfast.kernel.ids import TokenId
 from holdfast.sessions.history_sql import trace_message
-from holdfast.store.gauges_sql import read_gauges
+from holdfast.store.upkeep_sql import read_gauges
 from tests.support.ports import verb_on
 
 SECRET = spell_token(7)

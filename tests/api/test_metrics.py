@@ -11,7 +11,7 @@ from holdfast.api.metrics import Metrics, Present
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event
 from holdfast.runtime.views import Health
-from holdfast.store.gauges_sql import Gauges
+from holdfast.store.upkeep_sql import Gauges
 from tests.support.live import TOKEN, serve
 
 

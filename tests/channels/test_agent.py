@@ -14,8 +14,8 @@ from holdfast.outbox.post import Declined, Post, Sent
 from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime import plugins
 from holdfast.runtime.app import open_runtime
-from holdfast.store.gauges_sql import read_gauges
 from holdfast.store.script import Call, rows
+from holdfast.store.upkeep_sql import read_gauges
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.policy import TurnPolicy

@@ -24,9 +24,9 @@ from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, 
 from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import DATABASE, make_agents, open_runtime
 from holdfast.sessions.finalisation_sql import list_finalisations
-from holdfast.store.gauges_sql import read_gauges
 from holdfast.store.node_sql import register_node
 from holdfast.store.sqlite import ThreadedDatabase
+from holdfast.store.upkeep_sql import read_gauges
 from holdfast.testing import ManualClock
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents

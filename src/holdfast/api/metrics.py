@@ -17,7 +17,7 @@ from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel import log
 from holdfast.kernel.notifier import Event
 from holdfast.runtime.views import Health
-from holdfast.store.gauges_sql import Gauges
+from holdfast.store.upkeep_sql import Gauges
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ACCEPT_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)

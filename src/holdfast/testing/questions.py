@@ -40,7 +40,7 @@ from holdfast.sessions.history_sql import (
     read_conversation,
     read_snapshot,
 )
-from holdfast.store.gauges_sql import read_gauges
+from holdfast.store.upkeep_sql import read_gauges
 from holdfast.testing.workload import CHATS
 from holdfast.turns.approval_sql import is_waiting_at
 from holdfast.turns.spend_sql import sum_spend_by_model

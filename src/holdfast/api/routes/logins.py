@@ -20,7 +20,7 @@ from holdfast.api.shapes.shapes import Shape
 from holdfast.audit.action import Act
 from holdfast.audit.actor import acting, acting_as
 from holdfast.kernel.errors import InvalidInput
-from holdfast.store.gauges_sql import read_gauges
+from holdfast.store.upkeep_sql import read_gauges
 
 LOGIN_BYTES_MAX = 4_096
 
