@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.dates import tells_time
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.providers.local import ranking
 from holdfast.providers.local.ranking import (
@@ -30,7 +29,7 @@ from holdfast.providers.local.ranking import (
     strongest,
     with_scenes,
 )
-from holdfast.providers.local.tokenizer import stems, words
+from holdfast.providers.local.tokenizer import stems, tells_time, words
 
 DAY = 86_400_000
 NOW = Instant(1_700_000_000_000)  # 14 November 2023

@@ -4,10 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.dates import DAY_MS, Days, civil, days_asked, moment, tells_time
+from holdfast.kernel.dates import DAY_MS, civil, moment
 from holdfast.kernel.ids import Instant
 from holdfast.providers.local.synonyms import SYNONYMS
-from holdfast.providers.local.tokenizer import IRREGULAR, WORD_CHARS_MAX, stem, stems, words
+from holdfast.providers.local.tokenizer import (
+    IRREGULAR,
+    WORD_CHARS_MAX,
+    Days,
+    days_asked,
+    stem,
+    stems,
+    tells_time,
+    words,
+)
 
 NOW = Instant(1_700_000_000_000)  # 14 November 2023
 

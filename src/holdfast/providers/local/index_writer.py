@@ -13,13 +13,12 @@ from typing import NamedTuple, TypeAlias
 
 import apsw
 
-from holdfast.kernel.dates import tells_time
 from holdfast.memory.delivery import Delivered, Erasure, MemoryNote, Op, Outcome, Parcel, Refused
 from holdfast.memory.visibility import is_group, person_scope
 from holdfast.providers.local import postings
 from holdfast.providers.local.postings import IndexScope, LineScopes
 from holdfast.providers.local.ranking import POSITION_BITS, POSITION_MASK, SCENE_LINES_MAX, forget_lines, line_id
-from holdfast.providers.local.tokenizer import stems, words
+from holdfast.providers.local.tokenizer import stems, tells_time, words
 
 SCENE_GAP_MS = 6 * 3_600_000  # a pause of this length ends a scene
 FRESH_MAX = 128  # lines without postings

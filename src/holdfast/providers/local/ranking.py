@@ -23,10 +23,9 @@ from heapq import nlargest
 from itertools import pairwise
 from typing import NamedTuple
 
-from holdfast.kernel.dates import Days, days_asked
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.providers.local.synonyms import SYNONYMS
-from holdfast.providers.local.tokenizer import COMMON, stem, words
+from holdfast.providers.local.tokenizer import COMMON, Days, days_asked, stem, words
 
 SCENE_LINES_MAX = 64
 POSITION_BITS = 7  # positions 1 to 64; the distance between scenes exceeds every distance of `Weights.around`

@@ -7,12 +7,21 @@ Rule 3: any string is accepted; other characters (NUL, a lone surrogate, punctua
 Rule 4: stemming is Martin Porter's algorithm of 1980, after a table of irregular forms. Any string has a stem, and one
         that is not an English word hardly changes.
 Rule 5: a change here changes the content of every index, so it needs a new version of the index file.
+
+The words also say which days a question is about, and whether a text states a time. All times are UTC.
+
+Rule 6: a month without a year matches that month of any year; `may` is a month only next to a year or a day.
+Rule 7: people report a day afterwards, so a named day also matches the following week.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+
+from holdfast.kernel.dates import DAY_MS, civil
+from holdfast.kernel.ids import Instant
 
 WORD_CHARS_MAX = 64  # longer runs are hashes and encoded files, which no question contains
 
@@ -180,3 +189,77 @@ def _is_doubled(word: str) -> bool:
 def _is_short(word: str) -> bool:
     """Ends in consonant, vowel, consonant, the last of which is not w, x or y: hop, but not snow."""
     return _shape(word).endswith("cvc") and word[-1] not in "wxy"
+
+
+# --- dates -------------------------------------------------------------------------------------------
+
+TOLD_WITHIN_DAYS = 7
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_TELLING = """
+yesterday today tomorrow tonight week weeks weekend month months year years ago last next since morning evening soon
+recently summer winter spring fall autumn
+"""
+TELLING = frozenset({*MONTHS, *WEEKDAYS, *_TELLING.split()}) - {"may"}
+_BACK = {"today": 0, "yesterday": 1, "week": 7, "month": 31, "year": 366}
+_UNITS = frozenset({"week", "month", "year"})
+_YEAR = re.compile("(?:19|20)[0-9]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """A set of days: a year, a month, a day of the month, a combination of these, or a period before now."""
+
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+    since: Instant | None = None
+
+    def holds(self, at: Instant) -> bool:
+        if self.since is not None:
+            return at >= self.since
+        if self.day is not None:
+            return any(self._matches(at - back * DAY_MS) for back in range(TOLD_WITHIN_DAYS + 1))
+        return self._matches(at)
+
+    def _matches(self, at: int) -> bool:
+        year, month, day = civil(at)
+        asked = ((self.year, year), (self.month, month), (self.day, day))
+        return all(wanted is None or wanted == found for wanted, found in asked)
+
+
+def days_asked(asked: Sequence[str], now: Instant) -> Days | None:
+    """The days that a question names, or None."""
+    years = [int(word) for word in asked if _YEAR.fullmatch(word)]
+    month, day = _month_and_day(asked, has_year=bool(years))
+    if years or month:
+        return Days(year=years[0] if years else None, month=month, day=day)
+    for before, word in zip(("", *asked), asked, strict=False):
+        if word in ("today", "yesterday") or (word in _UNITS and before in ("last", "this", "past")):
+            reach = _BACK[word] * (2 if before == "last" else 1)
+            return Days(since=Instant(now - now % DAY_MS - reach * DAY_MS))
+    return None
+
+
+def _month_and_day(asked: Sequence[str], *, has_year: bool) -> tuple[int | None, int | None]:
+    for n, word in enumerate(asked):
+        if word in MONTHS:
+            beside = [*asked[max(0, n - 1) : n], *asked[n + 1 : n + 2]]
+            days = [number for number in map(_day_number, beside) if number]
+            if word != "may" or has_year or days:
+                return MONTHS.index(word) + 1, days[0] if days else None
+    return None, None
+
+
+def tells_time(said: Sequence[str]) -> bool:
+    """Whether a text states when something was or will be."""
+    return any(word in TELLING or _YEAR.fullmatch(word) for word in said)
+
+
+def _day_number(word: str) -> int | None:
+    digits = word.rstrip("stndrh")
+    is_number = len(digits) <= 2 and digits.isascii() and digits.isdecimal()
+    return int(digits) if is_number and 1 <= int(digits) <= 31 else None
