@@ -92,7 +92,7 @@ class Box:
     last_seq: int
     window_at: int
     window_count: int
-    session: str | None
+    session: SessionId | None
     now: int
 
 
@@ -302,16 +302,10 @@ def _reply(arrival: Arrival, box: Box, text: str) -> Script[None]:
 
 def _status(box: Box, row: Row | None) -> Status:
     if row is None:
-        return Status(session=box.session, depth=box.depth, turn=None)  # type: ignore[arg-type]
-    return Status(
-        session=box.session,  # type: ignore[arg-type]
-        depth=box.depth,
-        turn=row[0],
-        attempt=row[1],
-        phase=row[2],
-        stopping=row[3] is not None,
-        in_turn=row[4],
-    )
+        return Status(session=box.session, depth=box.depth, turn=None)
+    turn, attempt, phase, stop_at, in_turn = row
+    open_turn = {"turn": turn, "in_turn": in_turn, "attempt": attempt, "phase": phase}
+    return Status(session=box.session, depth=box.depth, stopping=stop_at is not None, **open_turn)
 
 
 def keyed(secret: bytes, value: bytes) -> bytes:
