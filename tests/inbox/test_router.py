@@ -12,7 +12,7 @@ from holdfast.inbox.accept_sql import accept_message, was_accepted
 from holdfast.inbox.access_sql import is_admitted
 from holdfast.inbox.attachment_sql import count_attachment_bytes, list_attachments, read_attachment
 from holdfast.inbox.channel import ChannelCapabilities, IntakeOutcome
-from holdfast.inbox.channel_status import ConnectionState
+from holdfast.inbox.channel_status import ChannelStatus, ConnectionState
 from holdfast.inbox.channels import ChannelConnection, Channels, Receiver
 from holdfast.inbox.chat_message import Attachment, ChatMessage, MessageChange
 from holdfast.inbox.message import Limits, MessageState
@@ -405,26 +405,31 @@ async def test_a_channel_that_fails_is_started_again_and_says_why_meanwhile(tmp_
     chat = Chat(ChannelFailed("the token was refused"), ChannelFailed("the token was refused"))
     async with await start(tmp_path, chat) as runtime:
         [connection] = runtime.channel_registry.connections()
-        assert (chat.runs, connection.state, connection.reason) == (3, ConnectionState.UP, "as a test")
+        assert (chat.runs, connection.status.state, connection.status.reason) == (3, ConnectionState.UP, "as a test")
         chat.intake.disconnected("the socket closed")
-        assert (connection.state, connection.reason) == (ConnectionState.DOWN, "the socket closed")
+        assert (connection.status.state, connection.status.reason) == (ConnectionState.DOWN, "the socket closed")
+
+
+def connected_by(clock):
+    status = ChannelStatus(agent=AgentName("main"), channel="telegram", since=clock.now())
+    return ChannelConnection(status=status, clock=clock)
 
 
 async def test_a_channel_that_cannot_go_on_is_down_for_the_reason_it_gives():
     clock, tasks, entropy = SystemClock(), AsyncTasks(), SystemEntropy()
-    connection = ChannelConnection(agent=AgentName("main"), channel="telegram", clock=clock)
+    connection = connected_by(clock)
     intake: Any = None
     receiver = Receiver(Chat(ChannelFailed("the token was refused")), intake, connection, tasks, entropy)
     assert await receiver.step() is False
-    assert (connection.state, connection.reason) == (ConnectionState.DOWN, "the token was refused")
+    assert (connection.status.state, connection.status.reason) == (ConnectionState.DOWN, "the token was refused")
 
 
 def test_the_log_names_the_answer_once_without_its_words(caplog):
-    connection = ChannelConnection(agent=AgentName("main"), channel="telegram", clock=SystemClock())
+    connection = connected_by(SystemClock())
     for number in (1, 2):
         answer = vendor_error(502, {"x-request-id": f"req-{number}"}, "<p>no upstream</p>")
         connection.turn(ConnectionState.DOWN, "it is away", answer)
     [record] = [one for one in caplog.records if one.getMessage() == "channel.down"]
     assert record.fields | {"why": "it is away", "status": 502, "request_id": "req-1"} == record.fields
     assert "upstream" not in str(record.fields)
-    assert connection.reason == "it is away (status 502; request id req-2; it said: no upstream)"
+    assert connection.status.reason == "it is away (status 502; request id req-2; it said: no upstream)"

@@ -17,10 +17,10 @@ class ConnectionState(Enum):
 class ChannelStatus:
     agent: AgentName
     channel: str
-    state: ConnectionState
+    state: ConnectionState = ConnectionState.STARTING
     since: Instant
-    reason: str  # why it is down, or the bot's name while it is up
-    attempts: int  # consecutive failures to connect
+    reason: str = ""  # why it is down, or the bot's name while it is up
+    attempts: int = 0  # consecutive failures to connect
 
     @property
     def sentence(self) -> str:

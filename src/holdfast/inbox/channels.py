@@ -1,14 +1,14 @@
 """The channels of this process, by agent and name. A receiver runs one channel and restarts it whenever it ends."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from holdfast.inbox.channel import Channel, HeadCheckedWebhook, Intake, WebhookAnswer, WebhookChannel, WebhookRequest
 from holdfast.inbox.channel_status import ChannelStatus, ConnectionState
 from holdfast.kernel import log
 from holdfast.kernel.errors import ChannelFailed
-from holdfast.kernel.ids import AgentName, Instant
+from holdfast.kernel.ids import AgentName
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.ports import Clock, Entropy, Tasks
 from holdfast.kernel.retry import RetryPolicy
@@ -60,37 +60,24 @@ class Channels:
 
 @dataclass(slots=True, kw_only=True)
 class ChannelConnection:
-    """The connection state of one channel, kept in memory for commands, metrics and the log."""
+    """The connection of one channel, kept in memory for commands, metrics and the log."""
 
-    agent: AgentName
-    channel: str
+    status: ChannelStatus
     clock: Clock
-    state: ConnectionState = ConnectionState.STARTING
-    since: Instant = Instant(0)
-    reason: str = ""  # why it is down, or the bot's name while it is up
-    attempts: int = 0  # consecutive failures to connect
-    taken: int = 0
-    taken_at: Instant | None = None
+    taken: int = 0  # messages that the intake has dealt with
     logged: tuple[ConnectionState, str, int, str] = (ConnectionState.STARTING, "", 0, "")
     on_change: Callable[[ChannelStatus], None] = lambda _status: None
 
-    @property
-    def status(self) -> ChannelStatus:
-        return ChannelStatus(
-            agent=self.agent,
-            channel=self.channel,
-            state=self.state,
-            since=self.since,
-            reason=self.reason,
-            attempts=self.attempts,
-        )
-
     def turn(self, state: ConnectionState, reason: str = "", vendor: VendorError = NO_ANSWER) -> None:
         """Enter a state, or repeat it with another reason."""
-        self.attempts = self.attempts + 1 if state is ConnectionState.DOWN else 0
-        if state is not self.state:
-            self.since = self.clock.now()
-        self.state, self.reason = state, vendor.added_to(reason)
+        before = self.status
+        self.status = replace(
+            before,
+            state=state,
+            since=before.since if state is before.state else self.clock.now(),
+            reason=vendor.added_to(reason),
+            attempts=before.attempts + 1 if state is ConnectionState.DOWN else 0,
+        )
         self._log((state, reason, vendor.status, vendor.code), vendor)
         self.on_change(self.status)
 
@@ -99,15 +86,11 @@ class ChannelConnection:
         state, reason, *_ = change
         if change != self.logged:
             self.logged = change
+            channel = {"agent": self.status.agent, "channel": self.status.channel}
             if state is ConnectionState.UP:
-                log.info("channel.up", agent=self.agent, channel=self.channel, what=reason)
+                log.info("channel.up", **channel, what=reason)
             else:
-                log.warning("channel.down", agent=self.agent, channel=self.channel, why=reason, **vendor.fields)
-
-    def took(self) -> None:
-        """Count a message that the intake has dealt with."""
-        self.taken += 1
-        self.taken_at = self.clock.now()
+                log.warning("channel.down", **channel, why=reason, **vendor.fields)
 
 
 class Receiver(Loop):
@@ -117,7 +100,7 @@ class Receiver(Loop):
         self, channel: Channel, intake: Intake, connection: ChannelConnection, tasks: Tasks, entropy: Entropy
     ) -> None:
         super().__init__(tasks, entropy)
-        self.name = f"receiver {connection.agent} {connection.channel}"
+        self.name = f"receiver {connection.status.agent} {connection.status.channel}"
         self.connection = connection
         self.channel = channel
         self.intake = intake
@@ -143,7 +126,7 @@ class ChannelRegistry:
 
     def __init__(self, channels: Channels | None = None, receivers: Sequence[Receiver] = ()) -> None:
         self._channels = channels
-        self._receivers = {(one.connection.agent, one.connection.channel): one for one in receivers}
+        self._receivers = {(one.connection.status.agent, one.connection.status.channel): one for one in receivers}
 
     def connections(self) -> Sequence[ChannelConnection]:
         return [one.connection for one in self._receivers.values()]
@@ -159,7 +142,7 @@ class ChannelRegistry:
 
     def connected(self) -> Mapping[tuple[str, str], bool]:
         """Whether each channel is connected now."""
-        return {(one.agent, one.channel): one.state is ConnectionState.UP for one in self.connections()}
+        return {(one.agent, one.channel): one.state is ConnectionState.UP for one in self.statuses()}
 
     def check_head(self, agent: str, channel: str, headers: Mapping[str, str]) -> bool:
         receiver = self._receivers.get((AgentName(agent), channel))

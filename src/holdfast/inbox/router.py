@@ -99,7 +99,7 @@ class InboundRouter:
         if message.position is not None and outcome in {IntakeOutcome.STRANGER, IntakeOutcome.IGNORED}:
             conversation = message.conversation
             await self.ports.db.write(note_position(message.account, conversation, message.position, message.event_id))
-        self.connection.took()
+        self.connection.taken += 1
         return outcome
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:

@@ -7,6 +7,7 @@ from functools import partial
 from holdfast.channels.agent import CHANNEL as AGENT_CHANNEL
 from holdfast.channels.agent import AgentChannel
 from holdfast.inbox.channel import Ranking
+from holdfast.inbox.channel_status import ChannelStatus
 from holdfast.inbox.channels import ChannelConnection, ChannelRegistry, Channels, Receiver
 from holdfast.inbox.gateway import Gateway
 from holdfast.inbox.router import InboundRouter
@@ -120,7 +121,8 @@ def _receivers(parts: Parts, channels: Channels) -> tuple[Receiver, ...]:
     """Create one receive loop per channel, each with its own inbound router."""
     ports, made = parts.ports, []
     for (agent, name), channel in channels.all():
-        connection = ChannelConnection(agent=agent, channel=name, clock=ports.clock, since=ports.clock.now())
+        status = ChannelStatus(agent=agent, channel=name, since=ports.clock.now())
+        connection = ChannelConnection(status=status, clock=ports.clock)
         router = InboundRouter(
             agent=agent,
             channel=name,

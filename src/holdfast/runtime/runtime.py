@@ -512,7 +512,7 @@ class Runtime:
     def _platforms(self) -> frozenset[str]:
         """The known platforms and the configured ones."""
         named = (name for agent in self._agents.listed.values() for name in agent.policy.channels)
-        return PLATFORMS.union(named, (one.channel for one in self.channel_registry.connections()))
+        return PLATFORMS.union(named, (one.channel for one in self.channel_registry.statuses()))
 
     def events(self) -> Feed:
         """Every event of this process from now on."""
