@@ -21,6 +21,7 @@ from tests.support.journals import summary
 
 ENDS = ("\n", "\r\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029")
 KEY = RecallKey(session=SessionId("s"), epoch=1, head_seq=1, principal=Principal("ada"))
+NEW_YEAR = Instant(1_767_225_600_000)  # 2026-01-01
 
 
 def shown(body, *, named=True):
@@ -29,8 +30,8 @@ def shown(body, *, named=True):
 
 
 def framed(text, speaker="ada"):
-    memory = Recollection(provider=Provider("local"), text=text, speaker=speaker)
-    return frame(RecallOutcome(key=KEY, memories=(memory,)), RecallPolicy(), ["2026-01-01"])
+    memory = Recollection(provider=Provider("local"), text=text, speaker=speaker, at=NEW_YEAR)
+    return frame(RecallOutcome(key=KEY, memories=(memory,)), RecallPolicy())
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -126,9 +127,7 @@ HIDDEN = frozenset("\u200b\u2060\ufeff\u202e\u00ad\U000e0041\x00\x1b")
 @given(text=TEXTS, speaker=NAMES)
 def test_no_recollection_and_no_speaker_leaves_the_frame(text, speaker):
     memories = [Recollection(provider=Provider("local"), text=text, speaker=speaker) for _ in range(2)]
-    _, *lines = inside(
-        frame(RecallOutcome(key=KEY, memories=tuple(memories)), RecallPolicy(), ["", ""]), "recalled-memory"
-    )
+    _, *lines = inside(frame(RecallOutcome(key=KEY, memories=tuple(memories)), RecallPolicy()), "recalled-memory")
     assert [line.startswith("- [") for line in lines].count(True) == 2
     assert all(line.startswith(("- [", "  ")) or not line.strip() for line in lines)
     assert all(line.partition("] ")[0].count("[") == 1 for line in lines if line.startswith("- ["))

@@ -22,8 +22,13 @@ def civil(at: int) -> tuple[int, int, int]:
     return year_of_era + era * 400 + (month <= 2), month, day
 
 
+def iso_day(at: int) -> str:
+    """The day of an instant, as in 2026-05-04."""
+    year, month, day = civil(at)
+    return f"{year:04}-{month:02}-{day:02}"
+
+
 def moment(at: int) -> str:
     """An instant to the minute, for people and models."""
-    year, month, day = civil(at)
     minutes = at % DAY_MS // 60_000
-    return f"{year:04}-{month:02}-{day:02} {minutes // 60:02}:{minutes % 60:02} UTC"
+    return f"{iso_day(at)} {minutes // 60:02}:{minutes % 60:02} UTC"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from holdfast.inbox.access import PLATFORMS
-from holdfast.kernel.dates import civil
-from holdfast.kernel.ids import AgentName, Instant, Principal
+from holdfast.kernel.dates import iso_day
+from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.notes import AgentNotes, Capacity, MemoryEntry, Target
 from holdfast.memory.notes_safety import reason_to_block, reason_to_block_text
 from holdfast.memory.visibility import BY_MODELS, CHAT, ShownEntry, ShownNotes, is_group, person_of
@@ -79,13 +79,8 @@ class _Lines:
         text = f"[BLOCKED: {reason}]" if reason else quoted(entry.text)
         mark = mark_of(subject, entry, self.strangers)
         said = f"from {entry.principal}" if entry.principal else ""
-        where = label(number, entry.by or "unknown", said, _day(entry.at), mark.value if mark else "")
+        where = label(number, entry.by or "unknown", said, iso_day(entry.at), mark.value if mark else "")
         return f"- {where} {text}"
-
-
-def _day(at: Instant) -> str:
-    year, month, day = civil(at)
-    return f"{year:04}-{month:02}-{day:02}"
 
 
 def _own(lines: _Lines, target: Target, capacity: Capacity) -> str:

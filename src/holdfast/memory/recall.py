@@ -6,9 +6,10 @@ Rule 2: an agent never sees another agent's memory; a person never sees other pe
 Rule 3: recalled text is data, framed as such, with provenance; it is never an instruction.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from holdfast.kernel.dates import iso_day
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.memory.delivery import CallerDirectory, NamingInputs
 from holdfast.memory.visibility import Audience, is_agent
@@ -180,16 +181,17 @@ def plain_words(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def frame(found: RecallOutcome, policy: RecallPolicy, dates: Sequence[str]) -> str:
-    """The text for the model; empty without memories and failures. `dates` are the formatted dates of the memories."""
-    parts = [_item(memory, date, policy) for memory, date in zip(found.memories, dates, strict=True)]
+def frame(found: RecallOutcome, policy: RecallPolicy) -> str:
+    """The text for the model; empty without memories and failures."""
+    parts = [_item(memory, policy) for memory in found.memories]
     skipped = [f"(Memory is incomplete: {why})" for why in found.skipped]
     if parts:
         return "\n".join([OPENING, *parts, *skipped, CLOSING])
     return "\n".join(skipped)
 
 
-def _item(memory: Recollection, date: str, policy: RecallPolicy) -> str:
+def _item(memory: Recollection, policy: RecallPolicy) -> str:
+    date = iso_day(memory.at) if memory.at else ""
     where = f"{memory.session} turn {memory.turn}" if memory.session and memory.turn else ""
     text = memory.text.strip()
     if len(text) > policy.item_chars_max:

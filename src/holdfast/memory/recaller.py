@@ -14,7 +14,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from holdfast.inbox.identity_sql import linked_principals
 from holdfast.inbox.mailbox import Claim
@@ -270,7 +269,7 @@ def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Context | None
     texts = context.memo.texts(recall.plain_words) if context else ()
     turns = context.memo.turns() if context else ()
     chosen = replace(found, memories=recall.choose(found.memories, policy, shown=texts, present=turns))
-    text = recall.frame(chosen, policy, [_date(memory) for memory in chosen.memories])
+    text = recall.frame(chosen, policy)
     if not text:
         return None
     return Recalled(
@@ -281,7 +280,3 @@ def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Context | None
         principal=found.key.principal,
         sources=tuple(storable(f"{memory.provider}:{memory.ref}") for memory in chosen.memories),
     )
-
-
-def _date(memory: Recollection) -> str:
-    return datetime.fromtimestamp(memory.at / 1000, UTC).strftime("%Y-%m-%d") if memory.at else ""
