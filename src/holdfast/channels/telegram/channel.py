@@ -4,12 +4,19 @@ Rule 1: the HTTP client and the certificates are loaded in a thread when the cha
         takes a good part of a second.
 Rule 2: the channel keeps no durable state. Telegram keeps every update that was not acknowledged.
 Rule 3: the secret of a webhook call is compared before the body is read. Without a secret no call is accepted.
+Rule 4: a refusal by Telegram (a status below 500 with its own verdict) means that nothing was posted. Without a verdict
+        the outcome is doubtful: a 5xx may come from a gateway in front of a server that has posted; the same holds for
+        an unreadable answer and for a connection lost after the request was sent.
+Rule 5: a reply to a deleted topic is declined. Posting it outside the topic would show it to other people.
+Rule 6: an edit is idempotent: Telegram answers that the message is not modified, which means that the text is there. In
+        a chat that moved, messages have other ids, so none is edited or deleted there.
+Rule 7: the channel learns a chat's new id from the refusal and keeps it in memory; after a restart it learns it again.
 """
 
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from secrets import compare_digest
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -25,7 +32,7 @@ from holdfast.channels.telegram.receiving import (
     poll,
     rejected_token,
 )
-from holdfast.channels.telegram.sending import TelegramSender
+from holdfast.channels.telegram.text import clean
 from holdfast.channels.telegram.update_window import UpdateWindow
 from holdfast.channels.telegram.wire import BotAccount, BotApiError, BotApiErrorKind
 from holdfast.inbox.address import Address
@@ -35,7 +42,7 @@ from holdfast.kernel import log
 from holdfast.kernel.errors import BadSignature, ChannelFailed, HoldfastError, InvalidInput
 from holdfast.kernel.json_body import JSON_TYPE, check_json, check_json_type
 from holdfast.kernel.settings_table import read_table
-from holdfast.outbox.post import NotSent, Post, SendOutcome
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 from holdfast.outbox.splitting import utf16_length
 from holdfast.sessions.command_rights import Rank
 
@@ -45,6 +52,9 @@ if TYPE_CHECKING:
 CLOSE_S = 5.0
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - a header's name
 NOT_READY_MS = 500
+CHATS_MOVED_MAX = 10_000
+ALREADY_THERE = "message is not modified"  # in the description of Telegram's refusal
+ALREADY_GONE = "message to delete not found"
 ADMINS = frozenset({"creator", "administrator"})  # https://core.telegram.org/bots/api#chatmember
 CAPABILITIES = ChannelCapabilities(
     text_chars_max=4096,
@@ -121,7 +131,8 @@ class TelegramChannel:
         self._api_url = api_url
         self._webhook = webhook
         self.capabilities = replace(CAPABILITIES, drafts=settings.stream)
-        self._sender = TelegramSender(setup.clock.now)
+        self._moved: dict[int, int] = {}
+        self._busy_until: dict[int, int] = {}  # by chat
         self._loading = asyncio.Lock()
         self._api: BotApi | None = None
         self._me: BotAccount | None = None
@@ -192,7 +203,20 @@ class TelegramChannel:
         doubtful after a crash, although it was never sent.
         """
         api = await self._ready()
-        return api if isinstance(api, NotSent) else await self._sender.send(api, post, self._intake)
+        if isinstance(api, NotSent):
+            return api
+        try:
+            chat, thread = _place(post.address)
+        except ValueError:
+            return Declined("the address names no Telegram chat")
+        target = self._moved.get(chat, chat)
+        quoted = _quoted(post) if target == chat else None  # in a moved chat the id belongs to another message
+        try:
+            return Sent(await api.send(target, thread, clean(post.text), quoted))
+        except BotApiError as failure:
+            if failure.kind is BotApiErrorKind.MOVED:
+                return await self._follow(chat, failure.moved_to)
+            return self._outcome(target, failure)
 
     async def _ready(self) -> "BotApi | NotSent":
         if self._loading.locked():
@@ -219,16 +243,72 @@ class TelegramChannel:
         return Rank.ADMIN if status in ADMINS else Rank.MEMBER
 
     async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
-        api = await self._ready()
-        return api if isinstance(api, NotSent) else await self._sender.edit(api, address, receipt, text)
+        return await self._change(address, receipt, lambda api, chat, number: api.edit(chat, number, clean(text)))
 
     async def retract(self, address: Address, receipt: str) -> SendOutcome:
+        return await self._change(address, receipt, lambda api, chat, number: api.delete(chat, number))
+
+    async def _change(
+        self, address: Address, receipt: str, call: Callable[["BotApi", int, int], Awaitable[None]]
+    ) -> SendOutcome:
         api = await self._ready()
-        return api if isinstance(api, NotSent) else await self._sender.retract(api, address, receipt)
+        if isinstance(api, NotSent):
+            return api
+        try:
+            chat, number = _place(address)[0], int(receipt)
+        except ValueError:
+            return Declined("the address names no Telegram message")
+        if chat in self._moved:
+            return Declined("the group became a supergroup, in which its messages have other ids")
+        try:
+            await call(api, chat, number)
+        except BotApiError as failure:
+            if failure.kind is BotApiErrorKind.MOVED:
+                return Declined(failure.reason, vendor=failure.vendor)
+            is_done = any(text in failure.description for text in (ALREADY_THERE, ALREADY_GONE))
+            is_refused = failure.kind is BotApiErrorKind.REFUSED
+            return Sent(receipt) if is_refused and is_done else self._outcome(chat, failure)
+        return Sent(receipt)
 
     async def typing(self, address: Address) -> None:
-        if self._api is not None and not self._closed:
-            await self._sender.typing(self._api, address)
+        if self._api is None or self._closed:
+            return
+        try:
+            chat, thread = _place(address)
+            await self._api.typing(self._moved.get(chat, chat), thread)
+        except (BotApiError, ValueError):
+            return  # best effort
+
+    def _outcome(self, chat: int, failure: BotApiError) -> SendOutcome:
+        match failure.kind:
+            case BotApiErrorKind.LOST | BotApiErrorKind.BROKEN:
+                return Doubtful(failure.reason, vendor=failure.vendor)
+            case BotApiErrorKind.REFUSED:
+                return Declined(failure.reason, vendor=failure.vendor)
+            case BotApiErrorKind.BUSY:
+                wait_ms = failure.retry_after_ms
+                limits_account = self._limits_account(chat, wait_ms)
+                return NotSent(failure.reason, wait_ms, whole_account=limits_account, vendor=failure.vendor)
+            case _:
+                return NotSent(failure.reason, vendor=failure.vendor)
+
+    def _limits_account(self, chat: int, wait_ms: int) -> bool:
+        """Whether a rate limit concerns the whole bot. Telegram does not say; two chats limited at once suggest it."""
+        now = self._setup.clock.now()
+        self._busy_until = {other: until for other, until in self._busy_until.items() if until > now}
+        self._busy_until[chat] = now + wait_ms
+        return len(self._busy_until) > 1
+
+    async def _follow(self, chat: int, new: int) -> SendOutcome:
+        """Remember the new id and tell the intake. If that fails, the group's own updates announce it again."""
+        if len(self._moved) < CHATS_MOVED_MAX:
+            self._moved[chat] = new
+        if self._intake is not None:
+            try:
+                await self._intake.moved(str(chat), str(new), new_type="group")
+            except HoldfastError as error:
+                log.warning("chat.unmoved", chat=chat, new=new, reason=error.code)
+        return NotSent("the group became a supergroup; the next attempt goes there")
 
     async def close(self) -> None:
         """Close the connections within `CLOSE_S`; one that takes longer is abandoned."""
@@ -253,3 +333,14 @@ class TelegramChannel:
         from holdfast.channels.telegram.bot_api import BotApi  # noqa: PLC0415 - imports httpx
 
         return BotApi(self._token, self._api_url)
+
+
+def _place(address: Address) -> tuple[int, int | None]:
+    """The ids of the chat and the topic. Raises `ValueError`."""
+    return int(address.chat), None if address.thread is None else int(address.thread)
+
+
+def _quoted(post: Post) -> int | None:
+    """The id of the message that is answered. An edit's event id begins with it."""
+    number = post.in_reply_to.partition(".")[0]
+    return int(number) if number.isascii() and number.isdigit() else None
