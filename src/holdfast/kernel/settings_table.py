@@ -1,4 +1,4 @@
-"""Reads a table of holdfast.toml into a struct, and checks its URLs.
+"""Reads a table of holdfast.toml into a struct, checks its URLs, and reads the API keys that it names.
 
 Rule 1: an unknown key is refused with the closest known key, or with all of them; an error names the key, its value and
         the remedy.
@@ -6,6 +6,8 @@ Rule 2: an unknown key that looks like a secret is refused with the settings for
         key that may hold a secret by mistake.
 Rule 3: a URL is http or https, has no credentials, and is no link-local, multicast or cloud metadata address. Only the
         text is checked; no name is resolved. The operator answers for names that resolve to a forbidden address.
+Rule 4: an API key is read from the environment, never from holdfast.toml, and appears in no message. It travels over
+        https, or over http to this machine, unless `send_key_over_plain_http` allows more.
 """
 
 import difflib
@@ -27,7 +29,8 @@ METADATA_ADDRESSES = frozenset({"100.100.100.200", "fd00:ec2::254"})
 FORBIDDEN = "machines answer about themselves there; no service of yours does"
 READABLE = "over plain http the key could be read on its way to another machine"
 _NUMBERS = re.compile(r"(0x[0-9a-f]+|\d+)(\.(0x[0-9a-f]+|\d+)){0,3}")
-_PRINTABLE = re.compile(r"[\x21-\x7e]+\Z")  # valid in a request line
+_PRINTABLE = re.compile(r"[\x21-\x7e]+\Z")  # valid in a request line and in a header
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?\Z", re.DOTALL)
 _MISSING = re.compile(r"required field `(\w+)`")
 _MAY_BE_SECRET = re.compile(r"(\A|_)token(_env|_file)?\Z|secret|password|api_key|env\Z|command")
@@ -155,3 +158,27 @@ def is_forbidden(host: str) -> bool:
         return name in METADATA_HOSTS or bool(_NUMBERS.fullmatch(name))
     inner = getattr(address, "ipv4_mapped", None) or address
     return inner.is_link_local or inner.is_multicast or inner.is_unspecified or str(inner) in METADATA_ADDRESSES
+
+
+def read_key(
+    provider: str, url: str, variable: str | None, environment: Mapping[str, str], *, plain_http: bool
+) -> str | None:
+    """The API key of `variable`, or None if none is configured. Checks the URL first.
+
+    Raises `ConfigInvalid`, which never holds the key, and `PlainHttpRefused`.
+    """
+    where = f"{provider}.url"
+    check_url(where, url, key="url", instead="api_key_env")
+    if variable is None:
+        return None
+    if not _VARIABLE.match(variable):
+        what = "it must be the name of an environment variable, not the key itself"
+        raise ConfigInvalid(f"{provider}.api_key_env: {what}", key="api_key_env")
+    value = environment.get(variable, "").strip()
+    if not value:
+        why = f"the environment has no {variable}; set it to the API key"
+        raise ConfigInvalid(f"{provider}.api_key_env: {why}", key=variable)
+    if not _PRINTABLE.match(value):
+        raise ConfigInvalid(f"{provider}.api_key_env: {variable} has characters that no API key has", key=variable)
+    check_key_url(where, url, key="url", allowed=plain_http)
+    return value

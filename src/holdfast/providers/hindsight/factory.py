@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from holdfast.kernel.errors import ConfigInvalid
-from holdfast.kernel.settings_table import read_table
+from holdfast.kernel.settings_table import read_key, read_table
 from holdfast.memory.provider import Configured, ProviderSetup
 from holdfast.providers.hindsight.naming import BankTemplate
-from holdfast.providers.settings import read_key
 
 
 class HindsightSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

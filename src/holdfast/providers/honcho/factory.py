@@ -8,10 +8,9 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from holdfast.kernel.errors import ConfigInvalid
-from holdfast.kernel.settings_table import read_table
+from holdfast.kernel.settings_table import read_key, read_table
 from holdfast.memory.provider import Configured, ProviderSetup
 from holdfast.providers.honcho.naming import ID, HonchoNames, Strategy
-from holdfast.providers.settings import read_key
 
 HINTS = {"strategy": f"it must be one of {', '.join(strategy.value for strategy in Strategy)}"}
 
