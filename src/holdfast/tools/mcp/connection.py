@@ -22,7 +22,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import httpx2
 import mcp_types
@@ -68,15 +68,11 @@ class _RecordingClient(httpx2.AsyncClient):
             raise
 
 
-class _Stream(Protocol):
-    async def receive(self) -> Any: ...  # noqa: ANN401
-
-
 class _Watched:
     """A transport stream that reports its end; the library reports it only with the next call."""
 
-    def __init__(self, inner: _Stream, ended: Callable[[], None]) -> None:
-        self._inner: Any = inner
+    def __init__(self, inner: Any, ended: Callable[[], None]) -> None:  # noqa: ANN401
+        self._inner = inner
         self._ended = ended
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
@@ -181,7 +177,7 @@ def _errors(file: Path | None, stack: AsyncExitStack) -> TextIO:
 
 
 class McpConnection:
-    """Implements `Link` (server.py)."""
+    """Implements `McpLink` (server.py)."""
 
     def __init__(self, settings: McpSettings, ended: Callable[[], None]) -> None:
         self._settings = settings
