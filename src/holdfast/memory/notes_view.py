@@ -18,7 +18,7 @@ from holdfast.kernel.dates import iso_day
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.notes import AgentNotes, Capacity, MemoryEntry, Target
 from holdfast.memory.notes_safety import reason_to_block, reason_to_block_text
-from holdfast.memory.visibility import BY_MODELS, CHAT, ShownEntry, ShownNotes, is_group, person_of
+from holdfast.memory.visibility import BY_MODELS, CHAT, ShownNotes, is_group, person_of
 from holdfast.turns.framing import framed, label, quoted
 from holdfast.turns.policy import AccessPolicy
 
@@ -47,9 +47,30 @@ def is_nearly_full(memory: AgentNotes, target: Target, capacity: Capacity) -> bo
 
 def notes_block(shown: ShownNotes, capacity: Capacity, strangers: Collection[Principal] = ()) -> str:
     """The notes as data; empty without notes. `strangers` are principals that no operator admitted by name."""
-    lines = _Lines(shown, strangers)
-    sections = [text for target in Target for text in (_own(lines, target, capacity), _shared(lines, target)) if text]
+    sections: list[str] = []
+    for target in Target:
+        own = [_line(str(entry.seq), shown.own.subject, entry, strangers) for entry in shown.own.of(target)]
+        others = [(one.is_shared, _line("", one.subject, one.entry, strangers)) for one in shown.others_of(target)]
+        own += [line for is_shared, line in others if not is_shared]  # of linked accounts and of earlier releases
+        shared = [line for is_shared, line in others if is_shared]
+        sections += ["\n".join([_heading(shown.own, target, capacity), *own])] if own else []
+        sections += ["\n".join([SHARED_TITLES[target], *shared])] if shared else []
     return framed("notes", FRAME, sections) if sections else ""
+
+
+def _heading(own: AgentNotes, target: Target, capacity: Capacity) -> str:
+    titles = CHAT_TITLES if person_of(own.subject) is None else TITLES
+    used, limit = own.used_chars(target), capacity.of(target)
+    return f"{titles[target]}, {percent(used, limit)} % full, {used} of {limit} characters:"
+
+
+def _line(number: str, subject: str, entry: MemoryEntry, strangers: Collection[Principal]) -> str:
+    reason = reason_to_block(entry.text)
+    text = f"[BLOCKED: {reason}]" if reason else quoted(entry.text)
+    mark = mark_of(subject, entry, strangers)
+    said = f"from {entry.principal}" if entry.principal else ""
+    where = label(number, entry.by or "unknown", said, iso_day(entry.at), mark.value if mark else "")
+    return f"- {where} {text}"
 
 
 def soul_text(text: str | None) -> str:
@@ -59,46 +80,6 @@ def soul_text(text: str | None) -> str:
     if reason is None and len(kept) > SOUL_CHARS_MAX:
         reason = f"it has more than {SOUL_CHARS_MAX} characters"
     return f"[BLOCKED: {reason}]" if reason else kept
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """The notes of one audience, each as a line."""
-
-    shown: ShownNotes
-    strangers: Collection[Principal]
-
-    def own(self, entry: MemoryEntry) -> str:
-        return self._line(str(entry.seq), self.shown.own.subject, entry)
-
-    def other(self, one: ShownEntry) -> str:
-        return self._line("", one.subject, one.entry)
-
-    def _line(self, number: str, subject: str, entry: MemoryEntry) -> str:
-        reason = reason_to_block(entry.text)
-        text = f"[BLOCKED: {reason}]" if reason else quoted(entry.text)
-        mark = mark_of(subject, entry, self.strangers)
-        said = f"from {entry.principal}" if entry.principal else ""
-        where = label(number, entry.by or "unknown", said, iso_day(entry.at), mark.value if mark else "")
-        return f"- {where} {text}"
-
-
-def _own(lines: _Lines, target: Target, capacity: Capacity) -> str:
-    """The notes that this conversation may change, and others about the person (linked accounts, earlier releases)."""
-    shown = lines.shown
-    entries = shown.own.of(target)
-    others = [one for one in shown.others_of(target) if not one.is_shared]
-    if not entries and not others:
-        return ""
-    titles = CHAT_TITLES if person_of(shown.own.subject) is None else TITLES
-    used, limit = shown.own.used_chars(target), capacity.of(target)
-    heading = f"{titles[target]}, {percent(used, limit)} % full, {used} of {limit} characters:"
-    return "\n".join([heading, *map(lines.own, entries), *map(lines.other, others)])
-
-
-def _shared(lines: _Lines, target: Target) -> str:
-    entries = [one for one in lines.shown.others_of(target) if one.is_shared]
-    return "\n".join([SHARED_TITLES[target], *map(lines.other, entries)]) if entries else ""
 
 
 # --- review ------------------------------------------------------------------------------------------

@@ -140,11 +140,6 @@ def put_off(row: "Finalisation", policy: "FinishPolicy") -> FinishEvent:
     return FinishEvent.GAVE_UP if spent else FinishEvent.POSTPONED
 
 
-def origin(session: SessionId, epoch: int) -> str:
-    """The row's id, and the origin of its writes to memory: a second write under it changes nothing."""
-    return f"finish:{session}:{epoch}"
-
-
 def parse_origin(text: str) -> tuple[SessionId, int]:
     """The session and the epoch of an origin. Raises `FinalisationNotFound`."""
     word, _, rest = text.partition(":")
@@ -225,7 +220,8 @@ class Finalisation:
 
     @property
     def origin(self) -> str:
-        return origin(self.session, self.epoch)
+        """The row's id, and the origin of its writes to memory: a second write under it changes nothing."""
+        return f"finish:{self.session}:{self.epoch}"
 
     @property
     def ended(self) -> bool:
