@@ -16,8 +16,7 @@ from holdfast.kernel.errors import ConfigInvalid, ModelFailed
 from holdfast.kernel.ports import Tasks
 from holdfast.kernel.settings_table import check_key_url, fault_of_url, has_credentials, wrong_url
 from holdfast.models.practice import PracticeModel
-from holdfast.models.prices import has_price
-from holdfast.models.settings import PRACTICE, ModelSettings, parse_settings
+from holdfast.models.settings import PRACTICE, ModelSettings, has_price, parse_settings
 from holdfast.models.vendors import VENDORS
 from holdfast.turns.model import AnswerRestarted, Connected, Model, ModelEvent, ModelRequest
 from holdfast.turns.model_call import listen

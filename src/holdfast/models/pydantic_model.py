@@ -27,8 +27,7 @@ from holdfast.kernel.errors import ModelFailed
 from holdfast.kernel.settings_table import needs_no_proxy
 from holdfast.models.faults import FOREIGN, failed, late, refused, translated
 from holdfast.models.messages import messages_of, parameters_of
-from holdfast.models.prices import price_micros
-from holdfast.models.settings import ModelSettings
+from holdfast.models.settings import ModelSettings, price_micros
 from holdfast.models.vendors import VENDORS
 from holdfast.turns.journal import ToolCall, estimate_tokens
 from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta

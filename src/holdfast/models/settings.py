@@ -1,4 +1,4 @@
-"""An agent's model table, checked without network, files or environment.
+"""An agent's model table, checked without network, files or environment, and what an answer of its models costs.
 
     [agents.main.model]
     name = "openai:gpt-5.2"                # vendor:model; "practice" is the offline one
@@ -9,8 +9,11 @@ Rule 1: an unknown key is refused with the list of known keys; an error names th
 Rule 2: the table names a vendor's key (by environment variable or file) and never contains it.
 Rule 3: `base_url`, `api_key_env`, `api_key_file` and the prices belong to `name`. A fallback or a summariser of the
         same vendor shares the URL and the key; one of another vendor uses that vendor's own.
+Rule 4: a cost is in millionths of a dollar, rounded up, by the price table that genai-prices ships. If the vendor
+        reports no token counts they are estimated, so that a spending limit still holds.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Annotated
@@ -25,6 +28,7 @@ from holdfast.models.vendors import VENDORS
 
 PRACTICE = "practice"
 FALLBACKS_MAX = 8
+MILLION = 1_000_000
 Price = Annotated[float, Meta(ge=0, le=1_000_000)]
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 MODEL_NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,199}\Z", re.ASCII)
@@ -133,3 +137,43 @@ def _check_key(settings: ModelSettings, where: str) -> None:
         raise ConfigInvalid(f"{where}.api_key_env: {what}", key="api_key_env")
     if settings.api_key_file == "":
         raise ConfigInvalid(f"{where}.api_key_file is '': name the file that holds the key", key="api_key_file")
+
+
+# --- prices ---------------------------------------------------------------------------------------
+
+
+def has_price(settings: ModelSettings) -> bool:
+    """Whether the price of the model is known. A local model costs nothing."""
+    return price_micros(settings, {"input_tokens": MILLION, "output_tokens": MILLION}) is not None
+
+
+def price_micros(settings: ModelSettings, tokens: Mapping[str, int]) -> int | None:
+    """`tokens` are counts by genai-prices' names; None if the price is unknown."""
+    if settings.input_usd_per_million is not None and settings.output_usd_per_million is not None:
+        read, written = tokens.get("input_tokens", 0), tokens.get("output_tokens", 0)
+        return math.ceil(read * settings.input_usd_per_million + written * settings.output_usd_per_million)
+    if settings.is_practice or not VENDORS[settings.vendor].prices:
+        return 0
+    return _listed(settings, tokens)
+
+
+def _listed(settings: ModelSettings, tokens: Mapping[str, int]) -> int | None:
+    from genai_prices import Usage, calc_price  # noqa: PLC0415 - heavy, and an extra
+
+    def price(counted: Mapping[str, int]) -> int:
+        found = calc_price(Usage(**counted), settings.model, provider_id=VENDORS[settings.vendor].prices)
+        return math.ceil(found.total_price * MILLION)
+
+    try:
+        return price(tokens)
+    except LookupError:
+        return None
+    except ValueError:  # some vendors report more cached tokens than total ones; the answer must not fail over it
+        return price(_uncached(tokens))
+
+
+def _uncached(tokens: Mapping[str, int]) -> Mapping[str, int]:
+    """The largest count that such numbers can mean."""
+    cached = tokens.get("cache_read_tokens", 0) + tokens.get("cache_write_tokens", 0)
+    read, written = max(tokens.get("input_tokens", 0), cached), tokens.get("output_tokens", 0)
+    return {"input_tokens": max(0, read), "output_tokens": max(0, written)}
