@@ -115,10 +115,13 @@ def run_command(claim: Claim, run_: CommandRun) -> Script[CommandDone]:
     given = yield from given_by(run_.message, mailbox=claim.mailbox, address=claim.address, operators=run_.operators)
     who = yield from giver(run_.command.verb, given)
     refused = yield from _judged(run_, who, live)
+    here, handler = live.id if live else None, HANDLERS.get(run_.command.verb)
     if refused is not None:
-        done = CommandDone(live.id if live else None, refused.text, refused=refused.code)
-    else:
-        done = yield from HANDLERS[run_.command.verb](claim, run_, live)
+        done = CommandDone(here, refused.text, refused=refused.code)
+    elif handler is not None:
+        done = yield from handler(claim, run_, live)
+    else:  # the worker has answered it already; it does not change the session
+        done = CommandDone(here, run_.answer or "")
     yield from _record(claim, run_, who, live, done)
     reply = NewReply(id=run_.reply, text=done.text)
     yield from insert_reply(
@@ -315,12 +318,6 @@ def _sender(claim: Claim, run_: CommandRun) -> By:
     return By(kind=ActorKind.PRINCIPAL, id=run_.principal, origin=claim.address)
 
 
-def _answer(_claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDone]:
-    """Commands that the worker has already answered; they do not change the session."""
-    yield from ()
-    return CommandDone(live.id if live else None, run_.answer or "")
-
-
 HANDLERS: dict[CommandVerb, Handler] = {
     CommandVerb.NEW: _new,
     CommandVerb.RESUME: _resume,
@@ -328,7 +325,4 @@ HANDLERS: dict[CommandVerb, Handler] = {
     CommandVerb.UNDO: _undo,
     CommandVerb.TITLE: _title,
     CommandVerb.DELETE: _delete,
-    CommandVerb.RETRY: _answer,
-    CommandVerb.COMPRESS: _answer,
-    CommandVerb.HELP: _answer,
 }
