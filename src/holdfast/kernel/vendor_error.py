@@ -34,18 +34,8 @@ REQUEST_IDS = (
     *("x-goog-request-id", "x-debug-trace-id", "x-correlation-id", "x-slack-req-id", "cf-ray"),
 )
 _TELLING = (
-    "type",
-    "code",
-    "status",
-    "loc",
-    "param",
-    "error",
-    "errors",
-    "message",
-    "msg",
-    "detail",
-    "description",
-    "title",
+    *("type", "code", "status", "loc", "param", "error", "errors"),
+    *("message", "msg", "detail", "description", "title"),
 )
 _NUMBER = re.compile(r"-?[0-9]{1,12}")
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")

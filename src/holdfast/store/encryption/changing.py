@@ -47,8 +47,8 @@ from holdfast.store.script import Call
 from holdfast.store.sqlite.batch import run_batch
 
 STORE = "holdfast.db"
-DATABASES = ("agents/*/*/recall.db", STORE)
-DAMAGED = "agents/*/*/recall.db.damaged-*"  # unreadable, so never encrypted; the index is rebuilt
+INDEXES = "agents/*/*/recall.db"
+DAMAGED = f"{INDEXES}.damaged-*"  # unreadable, so never encrypted; the index is rebuilt
 LOGS = "holdfast.log*"
 PLAIN = ("agents/**/*.md", "agents/**/*.md.*")  # files that people read and edit
 PART = ".rekey"
@@ -115,8 +115,9 @@ def _begun(folder: Path, to: KeySource | None, entropy: Entropy) -> Marker:
     key = _key(former)
     now = None if to is None else new_lock(to, entropy.bits(SALT_BYTES * 8).to_bytes(SALT_BYTES, "big"))
     begun = Marker(FORMAT, now=now, former=former, changing=True)
-    for path in _databases(folder):
-        _refuse_open_elsewhere(path, key)
+    for path in _found(folder, (INDEXES, STORE)):
+        if path.is_file():
+            _refuse_open_elsewhere(path, key)
     write_marker(folder, begun)
     return begun
 
@@ -261,14 +262,7 @@ def _change_log(path: Path, former: EncryptionKey | None, now: EncryptionKey | N
 
 def _files(folder: Path) -> list[Path]:
     """The files to change, in order; the store is last (rule 3)."""
-    logs = [path for path in sorted(folder.glob(LOGS)) if path.is_file()]
-    databases = _databases(folder)
-    stores = [path for path in databases if path.name == STORE]
-    return [*(path for path in databases if path not in stores), *logs, *stores]
-
-
-def _databases(folder: Path) -> list[Path]:
-    return [path for path in _found(folder, DATABASES) if path.is_file()]
+    return [path for path in _found(folder, (INDEXES, LOGS, STORE)) if path.is_file()]
 
 
 def _found(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
@@ -276,7 +270,7 @@ def _found(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _remove_parts(folder: Path) -> None:
-    for path in _found(folder, tuple(f"{one}{PART}" for one in (*DATABASES, LOGS))):
+    for path in _found(folder, tuple(f"{one}{PART}" for one in (INDEXES, LOGS, STORE))):
         path.unlink(missing_ok=True)
 
 

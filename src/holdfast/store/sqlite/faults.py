@@ -25,21 +25,6 @@ from holdfast.kernel.errors import (
 from holdfast.kernel.files import FULL, NO_SPACE
 from holdfast.store.sqlite.path import has_space
 
-STORAGE_FAULTS = (
-    apsw.AbortError,
-    apsw.BusyError,
-    apsw.CantOpenError,
-    apsw.CorruptError,
-    apsw.FullError,
-    apsw.InterruptError,
-    apsw.IOError,
-    apsw.LockedError,
-    apsw.NoMemError,
-    apsw.NotADBError,
-    apsw.ProtocolError,
-    apsw.ReadOnlyError,
-)
-
 MEANING: tuple[tuple[type[apsw.Error], type[HoldfastError], str], ...] = (
     (apsw.BusyError, StoreUnavailable, "another process held the database for too long"),
     (apsw.LockedError, StoreUnavailable, "another connection held the database for too long"),
@@ -54,6 +39,7 @@ MEANING: tuple[tuple[type[apsw.Error], type[HoldfastError], str], ...] = (
     (apsw.NoMemError, StoreUnavailable, "memory ran out"),
     (apsw.InterruptError, StoreUnavailable, "the statement was interrupted"),
 )
+STORAGE_FAULTS = (apsw.FullError, *(foreign for foreign, _, _ in MEANING))
 
 
 def is_full(error: BaseException, db: apsw.Connection | None) -> bool:
