@@ -11,7 +11,6 @@ A crash is a `BaseException` raised by the probe: it propagates and leaves the t
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import apsw
@@ -21,6 +20,7 @@ from holdfast.kernel.ports import Clock
 from holdfast.store.script import Call, Group, Many, Query, Row
 from holdfast.store.sqlite.faults import STORAGE_FAULTS, broken_by, translate
 
+Translation: TypeAlias = Callable[[BaseException, str, apsw.Connection | None], HoldfastError]
 Probe: TypeAlias = Callable[[str, str], None]  # called with the verb and the statement about to run
 
 
@@ -46,7 +46,7 @@ def run_batch(
     try:
         db.execute("begin immediate")
     except apsw.Error as error:
-        return _all_failed(calls, partial(translate, db=db), error)
+        return _undone(db, calls, error)
     try:
         outcomes = _run_all(db, calls, clock, probe)
     except BatchFailed as failed:
@@ -58,7 +58,7 @@ def run_batch(
     try:
         db.execute("commit")
     except apsw.Error as error:
-        return _commit_failed(db, calls, error)
+        return _undone(db, calls, error, translate if isinstance(error, apsw.FullError) else broken_by)
     if probe:
         probe("batch", "committed")
     return outcomes
@@ -161,30 +161,17 @@ def _outcome(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | 
     return outcome
 
 
-def _undone(db: apsw.Connection, calls: Sequence[Call[Any]], cause: apsw.Error) -> list[Outcome]:
+def _undone(
+    db: apsw.Connection, calls: Sequence[Call[Any]], cause: apsw.Error, meaning: Translation = translate
+) -> list[Outcome]:
+    """Roll back and return an error object for each call, because each is raised in a different task."""
     try:
         roll_back(db)
     except apsw.Error as error:  # a transaction that cannot be rolled back is as bad as a failed commit
-        return _all_failed(calls, partial(broken_by, db=db), error)
-    return _all_failed(calls, partial(translate, db=db), cause)
-
-
-def _commit_failed(db: apsw.Connection, calls: Sequence[Call[Any]], cause: apsw.Error) -> list[Outcome]:
-    try:
-        roll_back(db)
-    except apsw.Error as error:
-        return _all_failed(calls, partial(broken_by, db=db), error)
-    meaning = translate if isinstance(cause, apsw.FullError) else broken_by
-    return _all_failed(calls, partial(meaning, db=db), cause)
+        cause, meaning = error, broken_by
+    return [Outcome(error=meaning(cause, call.verb, db)) for call in calls]
 
 
 def roll_back(db: apsw.Connection) -> None:
     if db.in_transaction:  # SQLite may have rolled back already
         db.execute("rollback")
-
-
-def _all_failed(
-    calls: Sequence[Call[Any]], meaning: Callable[[Exception, str], HoldfastError], error: Exception
-) -> list[Outcome]:
-    """Return one error object per call, because each is raised in a different task."""
-    return [Outcome(error=meaning(error, call.verb)) for call in calls]

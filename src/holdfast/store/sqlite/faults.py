@@ -39,7 +39,7 @@ MEANING: tuple[tuple[type[apsw.Error], type[HoldfastError], str], ...] = (
     (apsw.NoMemError, StoreUnavailable, "memory ran out"),
     (apsw.InterruptError, StoreUnavailable, "the statement was interrupted"),
 )
-STORAGE_FAULTS = (apsw.FullError, *(foreign for foreign, _, _ in MEANING))
+STORAGE_FAULTS: tuple[type[apsw.Error], ...] = (apsw.FullError, *(foreign for foreign, _, _ in MEANING))
 
 
 def is_full(error: BaseException, db: apsw.Connection | None) -> bool:
