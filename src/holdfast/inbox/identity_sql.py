@@ -16,7 +16,7 @@ from holdfast.inbox.address import Address, parse
 from holdfast.inbox.identity import ChatMove, Link, LinkRequest, Moved, check_move, why_not_linked
 from holdfast.kernel.errors import AddressNotFound, AddressTaken, IdentityConflict, InvalidAddress
 from holdfast.kernel.ids import AgentName, Instant, OperationId, Principal
-from holdfast.store.script import Row, Script, one, rows, run, verb
+from holdfast.store.script import Row, Script, locked_verb, one, rows, run, verb
 
 # All principals of one person, the given one included; empty for an unlinked principal.
 KIN = """
@@ -175,7 +175,7 @@ def move_address(old: Address, new: Address, *, named: str, operation: Operation
     return Moved(aliases=(str(new),))
 
 
-@verb(lock=lambda move: moving(move.agent))
+@locked_verb(lambda move: moving(move.agent))
 def move_chat(move: ChatMove) -> Script[Moved]:
     """Move every address of the chat; the result names those that stay because they are in use."""
     aliases, refused = list[str](), list[str]()

@@ -6,7 +6,7 @@ from holdfast.inbox.message import Inbound
 from holdfast.kernel.errors import ClaimLost
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, NodeId, SessionId
 from holdfast.memory.delivery import CallerDirectory
-from holdfast.store.script import Columns, Query, Row, Script, claim_name, rows, run, together, utf8, verb
+from holdfast.store.script import Columns, Query, Row, Script, claim_name, locked_verb, rows, run, together, utf8, verb
 from holdfast.turns.turn_sql import read_turn, stands
 
 MAILBOX = """
@@ -43,13 +43,13 @@ update mailbox
  where id = :mailbox and fence = :fence and owner = :node"""
 
 
-@verb(lock=claim_name)
+@locked_verb(claim_name)
 def claim_mailbox(node: NodeId, *, name: str = "") -> Script[Claim | None]:
     claims = yield from claim_mailboxes(node, name=name, limit=1)
     return claims[0] if claims else None
 
 
-@verb(lock=claim_name)
+@locked_verb(claim_name)
 def claim_mailboxes(node: NodeId, *, name: str = "", limit: int) -> Script[tuple[Claim, ...]]:
     """Claim the mailboxes that have been ready for longest. A repeated call of the same name gets the same claims."""
     found = yield from rows(CLAIM, node=node, name=name, limit=limit)

@@ -240,8 +240,10 @@ class InboundRouter:
         outcome = await self.gateway.accept(arrival)
         if isinstance(outcome, Accepted):
             return IntakeOutcome.TAKEN
-        # A conflict is a known event whose text was edited since; the edit arrives as an event of its own.
-        return IntakeOutcome.DUPLICATE if isinstance(outcome, Duplicate | Conflict) else self._refused()
+        if isinstance(outcome, Duplicate | Conflict):
+            return IntakeOutcome.DUPLICATE  # a conflict is a known event; the edit of its text is an event of its own
+        self.ports.notifier.wake(Topic.REPLY)  # the sender is told
+        return IntakeOutcome.REFUSED
 
     async def _give_up(
         self, message: ChatMessage, policy: AgentPolicy, error: Exception, *, tell: bool
@@ -258,10 +260,6 @@ class InboundRouter:
         log.error("intake.abandoned", failure=fault, agent=self.agent, channel=self.channel, code=code, tries=attempts)
         arrival = self._arrival(message, policy, addressed=tell and _is_answered(message, policy))
         return await self._accept(replace(arrival, unfit=FAULT))
-
-    def _refused(self) -> IntakeOutcome:
-        self.ports.notifier.wake(Topic.REPLY)  # the sender is told
-        return IntakeOutcome.REFUSED
 
 
 def _is_answered(message: ChatMessage, policy: AgentPolicy) -> bool:

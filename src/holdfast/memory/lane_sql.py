@@ -18,7 +18,7 @@ from holdfast.memory.cursor_sql import MARK
 from holdfast.memory.delivery import OPEN, DeliveryState, Op, Parcel
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, may_pass
 from holdfast.memory.parcel_sql import ITEM, ITEMS, parcel_of, payload_hash
-from holdfast.store.script import Params, Row, Script, claim_name, many, one, plain, rows, run, verb
+from holdfast.store.script import Params, Row, Script, claim_name, locked_verb, many, one, plain, rows, run, verb
 
 HELD = """
 select place, fence, cast(:now as int8) - doubted_at from lane
@@ -102,7 +102,7 @@ INTERRUPTED = "the dispatcher was interrupted while it sent this delivery"
 RENDERED_OTHERWISE = "its content would differ from that of the first attempt"
 
 
-@verb(lock=claim_name)
+@locked_verb(claim_name)
 def claim_lanes(
     node: NodeId,
     key: LaneKey,

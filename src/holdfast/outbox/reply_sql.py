@@ -26,7 +26,7 @@ from holdfast.outbox.reply import (
     ReplySettlement,
     chat_of,
 )
-from holdfast.store.script import Columns, Script, claim_name, one, plain, rows, run, utf8, verb
+from holdfast.store.script import Columns, Script, claim_name, locked_verb, one, plain, rows, run, utf8, verb
 from holdfast.turns.turn import NewReply, OutgoingMessage, Turn
 
 FIRST_OF_ITS_ADDRESS = """
@@ -146,7 +146,7 @@ HEADS_PAGES_MAX = 8  # the page size doubles, so that a chat with many threads h
 OVER = frozenset({ReplyState.DELIVERED, ReplyState.UNCERTAIN, ReplyState.FAILED})
 
 
-@verb(lock=claim_name)
+@locked_verb(claim_name)
 def claim_replies(
     node: NodeId,
     agent: AgentName,

@@ -23,7 +23,7 @@ from holdfast.sessions.finalisation import (
     NotEnded,
     advance,
 )
-from holdfast.store.script import Columns, Script, claim_name, many, one, plain, rows, run, verb
+from holdfast.store.script import Columns, Script, claim_name, locked_verb, many, one, plain, rows, run, verb
 
 
 class LiveMailbox(NamedTuple):
@@ -212,7 +212,7 @@ def reopen(session: SessionId) -> Script[int | None]:
 # --- the steps -------------------------------------------------------------------------------------
 
 
-@verb(lock=claim_name)
+@locked_verb(claim_name)
 def claim_finalisation(node: NodeId, *, name: str = "") -> Script[Finalisation | None]:
     row = yield from one(CLAIM, node=node, name=name)
     if row is None:

@@ -23,7 +23,7 @@ from dataclasses import MISSING, Field, dataclass
 from enum import Enum
 from functools import partial, update_wrapper
 from types import UnionType
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 P = ParamSpec("P")
 Row: TypeAlias = tuple[Any, ...]
@@ -91,19 +91,12 @@ class Verb(Generic[P, R]):
         return Call(self.name, partial(self.script, *args, **kwargs), lock)
 
 
-@overload
-def verb(script: Callable[P, Script[R]]) -> Verb[P, R]: ...
+verb = Verb  # `@verb` makes a script a verb
 
 
-@overload
-def verb(*, lock: Callable[..., str]) -> Callable[[Callable[P, Script[R]]], Verb[P, R]]: ...
-
-
-def verb(
-    script: Callable[P, Script[R]] | None = None, *, lock: Callable[..., str] | None = None
-) -> Verb[P, R] | Callable[[Callable[P, Script[R]]], Verb[P, R]]:
-    """Make a script a verb. `lock` derives the lock name of a call from its arguments."""
-    return partial(Verb, lock=lock) if script is None else Verb(script, lock)
+def locked_verb(lock: Callable[..., str]) -> Callable[[Callable[P, Script[R]]], Verb[P, R]]:
+    """Make a script a verb whose calls have the lock that is made from their arguments."""
+    return partial(Verb, lock=lock)
 
 
 def claim_name(*_: object, name: str = "", **__: object) -> str:

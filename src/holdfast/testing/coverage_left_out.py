@@ -63,7 +63,6 @@ LEFT_OUT: dict[str, str] = {
     "inbox.access_control.AccessControl.unpair": NO_PAIRING,
     "inbox.router.InboundRouter._give_up": "most errors of an intake end the connection",
     "inbox.router.InboundRouter._offer_pairing": NO_PAIRING,
-    "inbox.router.InboundRouter._refused": "mailboxes of the platform without redelivery are hardly ever full",
     "inbox.router.InboundRouter.disconnected": "a simulated connection that breaks raises",
     "inbox.router.FaultCounter.count": ONLY_A_BUG,
     "store.load_secret": "the world reads the secret of the store before it wraps the database",

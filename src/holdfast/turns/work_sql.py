@@ -16,7 +16,7 @@ from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import NodeId, SessionId
 from holdfast.sessions.command import CommandVerb
 from holdfast.sessions.command_rights import NotAllowed
-from holdfast.store.script import Script, claim_name, one, together, verb
+from holdfast.store.script import Script, claim_name, locked_verb, one, together, verb
 from holdfast.turns.context import Context
 from holdfast.turns.context_sql import context_of, context_queries, read_context
 from holdfast.turns.open_turn_sql import insert_turn, open_turn
@@ -94,7 +94,7 @@ def is_unattended(mail: Mail, head: Inbound, policy: TurnPolicy) -> bool:
 # --- verbs
 
 
-@verb(lock=claim_name)
+@locked_verb(claim_name)
 def claim_work(
     node: NodeId, planner: Planner | None, known: KnownContexts, *, name: str = "", limit: int
 ) -> Script[tuple[Work, ...]]:
