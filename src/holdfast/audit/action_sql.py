@@ -98,28 +98,12 @@ def note_settings(digest: str, by: By = PROGRAM) -> Script[bool]:
     return True
 
 
-def _append(
-    act: Act,
-    by: By,
-    subject: str,
-    outcome: ActionOutcome,
-    *,
-    code: str = "",
-    count: int = 1,
-    detail: dict[str, object] | None = None,
-) -> Script[None]:
+def _append(act: Act, by: By, subject: str, outcome: ActionOutcome, **more: Any) -> Script[None]:  # noqa: ANN401
+    """Write the next row of the trail; `more` has the other fields of the action."""
     n, before, now = yield from _next()
     kept = replace(by, id=_kept(by.id), label=_kept(by.label), origin=_kept(by.origin))
     action = Action(
-        n=n,
-        at=Instant(now),
-        verb=act.stored,
-        by=kept,
-        subject=_kept(subject),
-        outcome=outcome,
-        code=code,
-        count=count,
-        detail=detail or {},
+        n=n, at=Instant(now), verb=act.stored, by=kept, subject=_kept(subject), outcome=outcome, **more
     )
     digest = digest_of(action, before)
     yield from run(ADD, **columns_of(action), digest=digest)
