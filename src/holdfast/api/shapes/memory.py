@@ -127,20 +127,13 @@ def _kept(found: Forgetting) -> Iterator[ForgetKept]:
 
 def _parts(found: Forgetting) -> Iterator[ForgetPart]:
     yield ForgetPart(what="journal", state="done", at=found.requested_at, receipt="blanked in one transaction")
-    yield ForgetPart(
-        what="files",
-        state="pending" if found.scrubbed_at is None else "done",
-        at=found.scrubbed_at,
-        receipt=None if found.scrubbed_at is None else found.scrub_receipt,
-        reason="the store's files are about to be written anew" if found.scrubbed_at is None else None,
-    )
+    if found.scrubbed_at is None:
+        yield ForgetPart(what="files", state="pending", reason="the store's files are about to be written anew")
+    else:
+        yield ForgetPart(what="files", state="done", at=found.scrubbed_at, receipt=found.scrub_receipt)
     yield from (_provider(part) for part in found.parts)
-    if found.parts:
-        yield ForgetPart(
-            what="recalled",
-            state="pending" if found.swept_at is None else "done",
-            at=found.swept_at,
-            reason="copies that recall makes are blanked once every provider has erased its own"
-            if found.swept_at is None
-            else None,
-        )
+    if found.parts and found.swept_at is None:
+        reason = "copies that recall makes are blanked once every provider has erased its own"
+        yield ForgetPart(what="recalled", state="pending", reason=reason)
+    elif found.parts:
+        yield ForgetPart(what="recalled", state="done", at=found.swept_at)
