@@ -17,7 +17,7 @@ from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell
 from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.auth.guard import Names
 from holdfast.api.limits import admission
-from holdfast.api.limits.connections import Connections, client_key
+from holdfast.api.limits.connections import Connections, OpenConnection, client_key
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.kernel.ids import TokenId
 from holdfast.testing.clock import ManualClock
@@ -329,7 +329,10 @@ async def test_unfinished_frames_count_as_bodies_do(tmp_path):
 # --- connections --------------------------------------------------------------------------------
 
 
-class Wire:
+class Wire(OpenConnection):
+    peer = ""
+    has_unsent = False
+
     def __init__(self, peer, *, unsent=False):
         self.peer, self.has_unsent, self.dropped = peer, unsent, False
 

@@ -26,7 +26,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from holdfast.api.app import HttpApp
 from holdfast.api.errors import InvalidHttp, PortInUse, PublicBindRefused
-from holdfast.api.limits.connections import Connections
+from holdfast.api.limits.connections import Connections, OpenConnection
 from holdfast.api.shapes.shapes import error_view
 from holdfast.kernel.ports import Clock
 
@@ -78,28 +78,13 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class Counted:
-    """A connection of uvicorn that `Connections` counts and may close."""
-
+class Counted(OpenConnection):
     config: uvicorn.Config
-    transport: Transport
-    client: tuple[str, int] | None
 
     @property
     def held(self) -> Connections:
         connections: Connections = self.config.app.connections  # type: ignore[union-attr]
         return connections
-
-    @property
-    def peer(self) -> str:
-        return self.client[0] if self.client else ""
-
-    @property
-    def has_unsent(self) -> bool:
-        return self.transport.get_write_buffer_size() > 0
-
-    def drop(self) -> None:
-        self.transport.abort()
 
 
 class HttpProtocol(Counted, HttpToolsProtocol):

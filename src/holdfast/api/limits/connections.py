@@ -16,7 +16,6 @@ import asyncio
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -31,20 +30,25 @@ except ImportError:  # Windows has no such limit
 FILES_FOR_OTHERS = 200  # the store, its log, connections to models and platforms, and connections not yet closed
 
 
-class OpenConnection(Protocol):
-    """A connection that is counted. `peer` is the address of the remote end of the socket."""
+class OpenConnection:
+    """A connection of the server, which `Connections` counts and may close."""
+
+    transport: asyncio.Transport
+    client: tuple[str, int] | None
 
     @property
-    def peer(self) -> str: ...
+    def peer(self) -> str:
+        """The address of the remote end of the socket."""
+        return self.client[0] if self.client else ""
 
     @property
     def has_unsent(self) -> bool:
         """Whether part of a response is not sent yet."""
-        ...
+        return self.transport.get_write_buffer_size() > 0
 
     def drop(self) -> None:
         """Close the connection immediately."""
-        ...
+        self.transport.abort()
 
 
 class Connections:
