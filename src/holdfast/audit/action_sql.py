@@ -102,9 +102,7 @@ def _append(act: Act, by: By, subject: str, outcome: ActionOutcome, **more: Any)
     """Write the next row of the trail; `more` has the other fields of the action."""
     n, before, now = yield from _next()
     kept = replace(by, id=_kept(by.id), label=_kept(by.label), origin=_kept(by.origin))
-    action = Action(
-        n=n, at=Instant(now), verb=act.stored, by=kept, subject=_kept(subject), outcome=outcome, **more
-    )
+    action = Action(n=n, at=Instant(now), verb=act.stored, by=kept, subject=_kept(subject), outcome=outcome, **more)
     digest = digest_of(action, before)
     yield from run(ADD, **columns_of(action), digest=digest)
     yield from run(CHAIN, digest=digest)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.api.shapes.approvals import approval_view, approvals_view, whole_approval_view
+from holdfast.api.shapes.monitoring import approval_view, approvals_view, whole_approval_view
 from holdfast.cli.command import Limit, Runtime, visitor
 from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, facts, when
 from holdfast.kernel.ids import ApprovalId

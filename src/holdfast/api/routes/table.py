@@ -2,10 +2,10 @@
 
 from holdfast.api.endpoint import Endpoint
 from holdfast.api.openai import completions, responses
-from holdfast.api.routes import administration, approvals, logins, messages, monitoring, sessions, webhooks
+from holdfast.api.routes import administration, logins, messages, monitoring, sessions, webhooks
 
 MODULES = (
     *(messages, completions, responses),  # first, because they get the most requests
-    *(sessions, approvals, monitoring, administration, logins, webhooks),
+    *(sessions, monitoring, administration, logins, webhooks),
 )
 ENDPOINTS = tuple(one for module in MODULES for one in vars(module).values() if isinstance(one, Endpoint))

@@ -1,18 +1,24 @@
-"""The JSON shapes that an operator watches: connections, model costs, extractions from ended epochs, and replies.
+"""The JSON shapes that an operator watches: connections, costs, extractions from ended epochs, replies, approvals.
 
 The facts that an extraction found are in memory, and the text of a reply is with its message, not here.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct
 
 from holdfast.api.shapes.shapes import Shape
-from holdfast.api.shapes.view import list_of, or_none, page_of, view_of
+from holdfast.api.shapes.view import Source, list_of, or_none, page_of, view_of
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import PostedReply
 from holdfast.sessions.finalisation import Finalisation
+from holdfast.turns.approval import ApprovalView, Decision
+from holdfast.turns.call_view import full_arguments
 from holdfast.turns.spend_sql import SpendTotal, dollars
 
+DECISIONS = {"approve": Decision.APPROVED, "deny": Decision.DENIED}
 ON_ITS_WAY = frozenset({ReplyState.PENDING.value, ReplyState.ATTEMPTING.value})
 
 
@@ -159,3 +165,65 @@ reply_view: Callable[[PostedReply], OutgoingReply] = view_of(
     OutgoingReply, committed_at="at", due_at=lambda one: one.due_at if one.state in ON_ITS_WAY else None
 )
 replies_view = page_of(OutgoingReplies, reply_view)
+
+
+class ApprovalDecision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The decision of an operator. The agent sees the reason of a denial.
+
+    With `digest`, the decision applies only if the tool call has this digest. It may be omitted unless the question
+    was cut.
+    """
+
+    decision: Literal["approve", "deny"]
+    reason: str = ""
+    digest: str = ""
+
+
+class PendingApproval(Shape, frozen=True, kw_only=True):
+    """A tool call that waits, or waited, for a human. `decision` is null while it is open.
+
+    `digest` is the SHA-256, in hex, of the bytes of `salt` (also hex), the tool's name, a line feed and the arguments:
+    exactly the call that will run. Both are empty after the conversation was forgotten; `salt` is empty for a question
+    from before digests existed. `cut` is true if the question in the chat omitted a part of the arguments.
+    """
+
+    id: str
+    agent: str
+    session: str
+    turn: int
+    tool: str
+    arguments: str  # complete, as the tool gets them
+    digest: str
+    salt: str
+    cut: bool
+    chat: str  # the address of the conversation
+    asked_by: str
+    asked_at: int
+    due_at: int
+    decision: str | None
+    decided_at: int | None
+    decided_by: str | None
+
+
+class WholeApproval(PendingApproval, frozen=True, kw_only=True):
+    """A tool call that waits, or waited, for a human, in readable form.
+
+    `shown` has all of the arguments, one value per line. Characters that are invisible, or that move others, are
+    written as JSON escapes.
+    """
+
+    shown: str
+
+
+class ApprovalList(Shape, frozen=True, kw_only=True):
+    """Open approvals, oldest first; with `state=all`, all approvals, newest first."""
+
+    approvals: list[PendingApproval]
+
+
+APPROVAL_SOURCES: dict[str, Source] = {"salt": lambda one: one.salt.hex(), "chat": "address", "asked_by": "principal"}
+approval_view: Callable[[ApprovalView], PendingApproval] = view_of(PendingApproval, **APPROVAL_SOURCES)
+whole_approval_view: Callable[[ApprovalView], WholeApproval] = view_of(
+    WholeApproval, **APPROVAL_SOURCES, shown=lambda one: full_arguments(one.arguments)
+)
+approvals_view = list_of(ApprovalList, approval_view)
