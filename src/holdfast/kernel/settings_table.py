@@ -96,7 +96,8 @@ def check_url(where: str, url: str, *, key: str, instead: str) -> None:
 
 def check_key_url(where: str, url: str, *, key: str, allowed: bool) -> None:
     """Raises `PlainHttpRefused` if a key would leave this machine unencrypted and `allowed` is false."""
-    if leaks_key(url) and not allowed:
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or "") and not allowed:
         raise PlainHttpRefused(f"{where} is {shown(url)}: {READABLE}", key=key)
 
 
@@ -135,12 +136,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-def leaks_key(url: str) -> bool:
-    """Whether a key sent to this URL leaves the machine unencrypted."""
-    parts = urlsplit(url)
-    return parts.scheme != "https" and not is_loopback(parts.hostname or "")
 
 
 def needs_no_proxy(url: str) -> bool:

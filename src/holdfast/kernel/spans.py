@@ -6,7 +6,7 @@ Rule 2: attributes are ids, counts and durations, never message text or the text
 Rule 3: every span within a turn names the agent and the conversation, as the turn's own span does.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeAlias
@@ -73,7 +73,8 @@ def span(operation: str, subject: str = "", **attributes: Value | None) -> Itera
             return
         if not operation.startswith("holdfast."):
             made.set_attribute("gen_ai.operation.name", operation)
-        inherited = _inherited(attributes)
+        own = {name: value for name in INHERITED if (value := attributes.get(name)) is not None}
+        inherited = {**_around.get({}), **own}
         opened.note(**{**inherited, **attributes})
         before = _around.set(inherited)
         try:
@@ -84,12 +85,6 @@ def span(operation: str, subject: str = "", **attributes: Value | None) -> Itera
             raise
         finally:
             _around.reset(before)
-
-
-def _inherited(attributes: Mapping[str, Value | None]) -> dict[str, Value]:
-    """The agent and the conversation, from these attributes or from the enclosing span."""
-    said = {name: value for name in INHERITED if (value := attributes.get(name)) is not None}
-    return {**_around.get({}), **said}
 
 
 # The conventions' names of providers, where Holdfast's names differ.

@@ -38,7 +38,9 @@ class OwnerLock:
             with os.fdopen(handle, "w", encoding="ascii") as opened:
                 opened.write(f"{os.getpid()}\n")
         except Timeout as error:
-            raise StoreOwned(f"{self._data} is in use by {self._holder()}", path=str(self._data)) from error
+            pid = self.pid()
+            holder = "another process" if pid is None else f"process {pid}"
+            raise StoreOwned(f"{self._data} is in use by {holder}", path=str(self._data)) from error
         except OSError as error:
             self._lock.release()
             raise unwritable(f"{self._data} cannot be locked", error, path=str(self._data)) from error
@@ -62,7 +64,3 @@ class OwnerLock:
             return f"{self.pid()}:{self._pid.stat().st_mtime_ns}"
         except OSError:
             return None
-
-    def _holder(self) -> str:
-        pid = self.pid()
-        return "another process" if pid is None else f"process {pid}"

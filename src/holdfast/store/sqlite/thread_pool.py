@@ -92,7 +92,10 @@ class ThreadPool:
                     self._queue.put(None)
         for thread in self._threads:
             await thread.ended(timeout_s)
-        self._answer_the_rest()
+        while not self._queue.empty():  # only if a thread hangs
+            call = self._queue.get()
+            if call is not None:
+                answer([call], [Outcome(error=StoreUnavailable(f"{call.call.verb}: the store closed"))])
 
     def _work(self, worker: PoolWorker) -> None:
         going = True
@@ -122,13 +125,6 @@ class ThreadPool:
             except Empty:
                 return calls, True
         return calls, False
-
-    def _answer_the_rest(self) -> None:
-        """Fail the calls that are still queued, which happens only if a thread hangs."""
-        while not self._queue.empty():
-            call = self._queue.get()
-            if call is not None:
-                answer([call], [Outcome(error=StoreUnavailable(f"{call.call.verb}: the store closed"))])
 
 
 def answer(calls: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:

@@ -175,7 +175,9 @@ class WriterWorker(PoolWorker):
             outcomes = refuse(calls, StoreBroken("the database was moved, replaced or deleted while in use"))
         first = outcomes[0].error
         if isinstance(first, StoreBroken):  # it always concerns the whole engine
-            self._break(first)
+            self.broken = first
+            if self._on_broken:
+                self._on_broken(first)
         self._checkpointer.committed()
         return outcomes
 
@@ -201,11 +203,6 @@ class WriterWorker(PoolWorker):
             close_untouched(self._db)
         else:
             self._db.close(True)
-
-    def _break(self, error: StoreBroken) -> None:
-        self.broken = error
-        if self._on_broken:
-            self._on_broken(error)
 
     def _poll(self, polls: int) -> bool:
         """SQLite's busy handler: True to retry the lock."""
