@@ -163,7 +163,7 @@ def make_provider(agent: AgentName, name: str, settings: Mapping[str, object], e
         agent=agent,
         settings=settings,
         folder=home if name == "files" else home / name,
-        environment=variables(),
+        environment=environment.variables,
         clock=environment.clock,
         entropy=environment.entropy,
         tasks=environment.tasks,
