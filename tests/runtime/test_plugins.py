@@ -12,8 +12,13 @@ HINDSIGHT = {"url": "https://hindsight.example", "api_key_env": "MEMORY_KEY"}
 
 
 def environment(tmp_path, **variables):
-    ports = {"clock": ManualClock(), "entropy": SeededEntropy("plugins"), "tasks": AsyncTasks()}
-    return Environment(**ports, folder=tmp_path, variables=variables)
+    return Environment(
+        clock=ManualClock(),
+        entropy=SeededEntropy("plugins"),
+        tasks=AsyncTasks(),
+        folder=tmp_path,
+        variables=variables,
+    )
 
 
 async def test_a_provider_reads_its_key_from_the_given_variables(tmp_path, monkeypatch):
