@@ -167,6 +167,16 @@ async def test_what_bob_had_passed_on_in_the_same_conversation_stays(post, drive
     assert "they say that Rex is well" in kept
 
 
+async def test_the_same_words_that_were_passed_on_again_for_somebody_else_go_too(post, driver):
+    """Bob has the agent repeat, word for word and in a turn of his own, what ada had it pass on."""
+    for who, text in (("ada", f"ask about {CANARY}"), ("bob", "ask again")):
+        letter, _ = await post.ask(who, text, MOSS, f"what of {CANARY}?")
+        assert isinstance(await post.hand_over(letter, FERN), Accepted)
+        await post.answer(MOSS, f"{CANARY} is well")
+    await driver.db.write(begin_forgetting(person(agent=None)))
+    assert await found_in(driver) == []
+
+
 async def test_a_message_on_its_way_is_cancelled_and_cannot_arrive(post, driver):
     letter, _ = await post.ask("ada", f"{CANARY}", MOSS, f"what of {CANARY}?")
     ((text,),) = await driver.rows("select body from reply where id = :id", id=letter)

@@ -147,7 +147,7 @@ class Trail:
     sessions: dict[SessionId, Found] = field(default_factory=dict)
     agent_messages: dict[str, str] = field(default_factory=dict)  # erased messages, with their receivers
     mail: dict[str, str] = field(default_factory=dict)  # inbound rows of such messages, with their mailboxes
-    messages: set[str] = field(default_factory=set)  # other inbound rows from agents that repeat the words
+    messages: set[str] = field(default_factory=set)  # inbound rows whose entries are erased, those of copies included
     notes: set[tuple[str, int]] = field(default_factory=set)  # notes for others, derived from the words
     tainted: dict[SessionId, int] = field(default_factory=dict)  # first entry at which a session could know them
     kept_answers: int = 0
@@ -245,6 +245,7 @@ def _heard(trail: Trail, session: SessionId, own: frozenset[str]) -> Script[list
                 )
                 if is_passed:
                     copies.add((body.principal, body.text))
+                    trail.messages.add(body.message)  # also of a copy, which came with another message
                 heard.append(HeardWords(row.seq, row.turn, body.principal in own, is_passed))
     return heard
 
