@@ -102,7 +102,7 @@ async def link(
     """
     made = await runtime.access.link(principal, person, by=BY)
     undo = f"`holdfast unlink {made.principal}` removes the link."
-    return Output(shapes.link_view(made), f"{made.principal} is now linked to {made.person}. {undo}")
+    return Output(made, f"{made.principal} is now linked to {made.person}. {undo}")
 
 
 @visitor(act="identity.unlinked", on="principal")
@@ -117,7 +117,7 @@ async def unlink(runtime: Runtime, principal: Account) -> Output:
     """
     gone = await runtime.access.unlink(principal, by=BY)
     done = "was not linked; nothing changed" if gone is None else f"is no longer linked to {gone.person}"
-    view = shapes.UnlinkedOut(principal=principal, link=None if gone is None else shapes.link_view(gone))
+    view = shapes.UnlinkedOut(principal=principal, link=gone)
     return Output(view, f"{principal} {done}.")
 
 
@@ -131,7 +131,7 @@ async def links(runtime: Runtime) -> Output:
     """
     found = await runtime.access.links()
     rows = ((one.person, one.principal, when(one.at)) for one in found)
-    return Output(shapes.links_view(found), TextTable(("person", "principal", "since"), rows))
+    return Output(shapes.LinksOut(links=list(found)), TextTable(("person", "principal", "since"), rows))
 
 
 @visitor(act="address.moved", on="new", confirm=CONNECT.format)
@@ -152,4 +152,4 @@ async def move(
     """
     moved = await runtime.access.move(old, new, by=BY)
     already = "" if moved.aliases else "already "
-    return Output(shapes.moved_view(moved), f"{new} {already}leads to the conversation of {old}.")
+    return Output(moved, f"{new} {already}leads to the conversation of {old}.")

@@ -9,6 +9,7 @@ from holdfast.api.endpoint import HttpCall, Param, route
 from holdfast.api.shapes import administration as shapes
 from holdfast.audit.action import BY_NAME, Act, ActionFilter, act_named
 from holdfast.audit.action_sql import list_actions
+from holdfast.inbox.identity import Link, Moved
 from holdfast.kernel.ids import Instant
 
 ACTIONS: dict[str, str | Param] = {
@@ -51,14 +52,14 @@ async def post_unpair(call: HttpCall) -> shapes.UnpairedOut:
 @route("GET /v1/links", Scope.ADMIN)
 async def get_links(call: HttpCall) -> shapes.LinksOut:
     """Links between accounts and persons."""
-    return shapes.links_view(await call.viewer.whole("links").access.links())
+    return shapes.LinksOut(links=list(await call.viewer.whole("links").access.links()))
 
 
 @route("POST /v1/links", Scope.ADMIN, body=shapes.LinkWish, act=Act.IDENTITY_LINKED, errors=(404, 409))
-async def post_link(call: HttpCall) -> shapes.LinkOut:
+async def post_link(call: HttpCall) -> Link:
     """Link an account to a person; 409 if the link would make an identity ambiguous."""
     wish: shapes.LinkWish = call.body
-    return shapes.link_view(await call.viewer.whole("link").access.link(wish.principal, wish.person, by=_by(call)))
+    return await call.viewer.whole("link").access.link(wish.principal, wish.person, by=_by(call))
 
 
 @route("POST /v1/unlink", Scope.ADMIN, body=shapes.UnlinkWish, act=Act.IDENTITY_UNLINKED, errors=(404, 409))
@@ -66,14 +67,14 @@ async def post_unlink(call: HttpCall) -> shapes.UnlinkedOut:
     """Remove a link."""
     wish: shapes.UnlinkWish = call.body
     gone = await call.viewer.whole("unlink").access.unlink(wish.principal, by=_by(call))
-    return shapes.UnlinkedOut(principal=wish.principal, link=None if gone is None else shapes.link_view(gone))
+    return shapes.UnlinkedOut(principal=wish.principal, link=gone)
 
 
 @route("POST /v1/addresses/move", Scope.ADMIN, body=shapes.MoveWish, act=Act.ADDRESS_MOVED, errors=(404, 409))
-async def post_move(call: HttpCall) -> shapes.MovedOut:
+async def post_move(call: HttpCall) -> Moved:
     """Make a new address lead to the mailbox of an older one; 409 if the new address has its own history."""
     wish: shapes.MoveWish = call.body
-    return shapes.moved_view(await call.viewer.whole("move").access.move(wish.old, wish.new, by=_by(call)))
+    return await call.viewer.whole("move").access.move(wish.old, wish.new, by=_by(call))
 
 
 @route("GET /v1/actions", Scope.ADMIN, query=ACTIONS)

@@ -125,11 +125,11 @@ async def get_spend(call: HttpCall) -> shapes.Spending:
 async def get_channels(call: HttpCall) -> shapes.ChannelStandings:
     """The bot accounts of this process: the state of each connection, its time and its reason."""
     found = call.viewer.overview("channels").channels()
-    return shapes.standings_view(one for one in found if call.query["agent"] in {None, one.agent})
+    return shapes.ChannelStandings(channels=[one for one in found if call.query["agent"] in {None, one.agent}])
 
 
 @route("GET /v1/tools", Scope.READ, query=OF_AGENT)
 async def get_tools(call: HttpCall) -> shapes.ToolServers:
     """The MCP servers of this process: the state of each connection, its time, its reason and its tools."""
     found = call.viewer.overview("tool_servers").tool_servers()
-    return shapes.servers_view(one for one in found if call.query["agent"] in {None, one.agent})
+    return shapes.ToolServers(servers=[one for one in found if call.query["agent"] in {None, one.agent}])

@@ -10,7 +10,7 @@ from holdfast.api.shapes.view import list_of, or_none, page_of, view_of
 from holdfast.audit.action import Action, By
 from holdfast.inbox.access import PairingView, spelt
 from holdfast.inbox.address import PART_CHARS_MAX
-from holdfast.inbox.identity import Link, Moved
+from holdfast.inbox.identity import Link
 from holdfast.sessions.compression_audit import CheckResult, Contradiction, Report
 
 Part = Annotated[str, Meta(min_length=1, max_length=PART_CHARS_MAX)]
@@ -62,23 +62,17 @@ class UnlinkWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     principal: Part
 
 
-class LinkOut(Shape, frozen=True, kw_only=True):
-    principal: str
-    person: str
-    at: int
-
-
 class LinksOut(Shape, frozen=True, kw_only=True):
     """Sorted by person."""
 
-    links: list[LinkOut]
+    links: list[Link]
 
 
 class UnlinkedOut(Shape, frozen=True, kw_only=True):
     """`link` is the removed link; null if there was none."""
 
     principal: str
-    link: LinkOut | None
+    link: Link | None
 
 
 class MoveWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,18 +82,8 @@ class MoveWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     new: str
 
 
-class MovedOut(Shape, frozen=True, kw_only=True):
-    """The addresses that now lead to the older mailbox; empty if they already did."""
-
-    aliases: list[str]
-    refused: list[str]
-
-
 pair_view: Callable[[PairingView], PairOut] = view_of(PairOut, code=lambda one: spelt(one.code))
 pairs_view = list_of(PairsOut, pair_view)
-link_view: Callable[[Link], LinkOut] = view_of(LinkOut)
-links_view = list_of(LinksOut, link_view)
-moved_view: Callable[[Moved], MovedOut] = view_of(MovedOut)
 
 
 class AuditReport(Shape, frozen=True, kw_only=True):
@@ -116,20 +100,13 @@ class AuditReport(Shape, frozen=True, kw_only=True):
 audit_view: Callable[[Report], AuditReport] = view_of(AuditReport, first_contradiction="first")
 
 
-class ActorOut(Shape, frozen=True, kw_only=True):
-    kind: str  # operator, token, principal, user, program, system or anonymous
-    id: str
-    label: str
-    origin: str  # an HTTP client, a command-line process, or a chat
-
-
 class ActionOut(Shape, frozen=True, kw_only=True):
     """One privileged act, or an attempt that was refused with `code`."""
 
     n: int
     at: int
     verb: str
-    actor: ActorOut
+    actor: By
     subject: str
     outcome: str
     code: str | None
@@ -147,10 +124,9 @@ class ActionList(Shape, frozen=True, kw_only=True):
 
 action_view: Callable[[Action], ActionOut] = view_of(
     ActionOut,
-    actor=lambda one: _actor_view(one.by),
+    actor="by",
     code=or_none("code"),
     detail=lambda one: dict(one.detail),
     digest=lambda one: one.digest.hex(),
 )
-_actor_view: Callable[[By], ActorOut] = view_of(ActorOut)
 actions_view = page_of(ActionList, action_view)

@@ -22,80 +22,30 @@ DECISIONS = {"approve": Decision.APPROVED, "deny": Decision.DENIED}
 ON_ITS_WAY = frozenset({ReplyState.PENDING.value, ReplyState.ATTEMPTING.value})
 
 
-class ChannelStanding(Shape, frozen=True, kw_only=True):
-    """A bot account, and whether it is connected to its platform."""
-
-    agent: str
-    channel: str
-    state: str  # starting, up, down
-    since: int
-    reason: str  # why it is down; the bot's name on the platform while it is up
-    attempts: int  # consecutive failed attempts
-
-
 class ChannelStandings(Shape, frozen=True, kw_only=True):
-    """In the order of the configuration."""
+    """The bot accounts, in the order of the configuration, and whether each is connected to its platform."""
 
-    channels: list[ChannelStanding]
-
-
-standing_view: Callable[[ChannelStatus], ChannelStanding] = view_of(ChannelStanding)
-standings_view = list_of(ChannelStandings, standing_view)
-
-
-class ToolServer(Shape, frozen=True, kw_only=True):
-    """An MCP server, and whether it is connected."""
-
-    agent: str
-    server: str
-    state: str  # starting, up, down
-    since: int
-    reason: str  # why it is down
-    attempts: int  # consecutive failed attempts to connect
-    restarts: int  # connections after the first one
-    tools: list[str]  # the names that the model sees now
-    confinement: str = ""  # bubblewrap, landlock: the program does not reach Holdfast's data; none; empty: no program
-    confinement_note: str = ""  # why the confinement is not stronger
-    user: str = ""  # that the program runs as; empty: the user of Holdfast
+    channels: list[ChannelStatus]
 
 
 class ToolServers(Shape, frozen=True, kw_only=True):
-    """In the order of the configuration."""
+    """The MCP servers, in the order of the configuration, and whether each is connected."""
 
-    servers: list[ToolServer]
-
-
-server_view: Callable[[ToolServerStatus], ToolServer] = view_of(ToolServer)
-servers_view = list_of(ToolServers, server_view)
-
-
-class SpendLine(Shape, frozen=True, kw_only=True):
-    """The cost of one agent on one model for one kind of task: reply, summary or extract."""
-
-    agent: str
-    model: str
-    task: str
-    answers: int
-    tokens_in: int
-    tokens_out: int
-    cost_micros: int
+    servers: list[ToolServerStatus]
 
 
 class Spending(Shape, frozen=True, kw_only=True):
     """Days are in UTC and include today. Amounts are in millionths of a dollar; `total` is formatted for people."""
 
     days: int
-    lines: list[SpendLine]
+    lines: list[SpendTotal]
     total_micros: int
     total: str
 
 
-line_view: Callable[[SpendTotal], SpendLine] = view_of(SpendLine)
-
-
 def spending_view(found: Sequence[SpendTotal], days: int) -> Spending:
     total = sum(one.cost_micros for one in found)
-    return Spending(days=days, lines=[line_view(one) for one in found], total_micros=total, total=dollars(total))
+    return Spending(days=days, lines=list(found), total_micros=total, total=dollars(total))
 
 
 class FinalisationOut(Shape, frozen=True, kw_only=True):
