@@ -492,7 +492,7 @@ def http() -> str:
         parts += [
             f"### {name}",
             *([cleandoc(schema["description"])] if "description" in schema else []),
-            _shape(schema),
+            _shape(schema) if "properties" in schema else f"One of {_type(schema)}.",
         ]
     return page("HTTP API", *parts)
 

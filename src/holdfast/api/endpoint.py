@@ -68,7 +68,7 @@ class HttpCall:
         return check_part(name, self.request.path_params[name])
 
 
-Handler: TypeAlias = Callable[[HttpCall], Awaitable[Response | msgspec.Struct]]
+Handler: TypeAlias = Callable[[HttpCall], Awaitable[object]]  # a response, or a shape for one
 
 
 # Schemas that describe the checks of inbox/address.py.
@@ -97,7 +97,7 @@ class Endpoint:
     path: str
     handler: Handler
     summary: str
-    answers: Mapping[int, type[msgspec.Struct] | None]  # by status; the first is that of a shape the handler returns
+    answers: Mapping[int, type | None]  # by status; the first is that of a shape the handler returns
     scope: Need = Scope.ADMIN  # the default is the strictest scope
     body: type[msgspec.Struct] | None = None
     body_bytes_max: int | None = None  # the server's limit unless set
@@ -120,7 +120,7 @@ def route(
     scope: Need,
     *,
     status: int = 200,
-    answers: Mapping[int, type[msgspec.Struct] | None] | None = None,
+    answers: Mapping[int, type | None] | None = None,
     **more: Any,  # noqa: ANN401 - the other fields of an endpoint
 ) -> Callable[[Handler], Endpoint]:
     """Make an endpoint of a handler, such as `GET /v1/sessions`.

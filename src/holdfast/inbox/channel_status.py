@@ -15,6 +15,8 @@ class ConnectionState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStatus:
+    """A bot account, and whether it is connected to its platform."""
+
     agent: AgentName
     channel: str
     state: ConnectionState = ConnectionState.STARTING

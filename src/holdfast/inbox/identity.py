@@ -34,6 +34,8 @@ class LinkRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
+    """An account that is linked to a person."""
+
     principal: Principal
     person: Principal
     at: Instant
