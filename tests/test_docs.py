@@ -27,6 +27,9 @@ TEXTS = sorted([*ROOT.glob("*.md"), *PAGES, *(ROOT / "changes").glob("*.md")])
 BLOCK = re.compile(r"(?P<run><!-- run -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
+# A file that a page or a comment names, from the root, src/holdfast, tests or its own folder: `turns/runner.py`.
+NAMED_FILE = re.compile(r"(?<![\w./*>-])(?:[a-z_]+/)+(?!__)\w+\.(?:py|sql|toml)(?![\w/])")
+SOURCES = sorted(path for name in ("src", "tests", "tools", "bench") for path in (ROOT / name).rglob("*.py"))
 KILLED = "os._exit(9)"  # an example that ends itself, as kill -9 would
 
 
@@ -177,3 +180,17 @@ def test_the_words_are_those_of_the_glossary(path):
 def test_every_word_of_the_glossary_is_told_once_and_in_order():
     words = re.findall(r"^\| \*\*(\w+)\*\* \|", read(ROOT / "GLOSSARY.md"), re.MULTILINE)
     assert words == sorted(set(words))
+
+
+def test_every_file_that_a_page_or_a_comment_names_exists():
+    """A module that moves takes its name along: a reader looks where the page or the comment points."""
+    kept = [path for path in TEXTS if path.name != "CHANGELOG.md" and path.parent.name not in {"changes", "decisions"}]
+    named = {
+        f"{name_of(path)}: {found}"
+        for path in [*kept, *SOURCES]
+        for found in NAMED_FILE.findall(read(path))
+        if not any(
+            (folder / found).exists() for folder in (ROOT, ROOT / "src" / "holdfast", ROOT / "tests", path.parent)
+        )
+    }
+    assert named == set()
