@@ -131,7 +131,6 @@ class FakeHindsight:
         bank, rest = parts[0], parts[1:]
         handlers: dict[tuple[str, str], Callable[[web.Request, str, list[str]], Awaitable[web.Response]]] = {
             ("POST", "memories"): self._memories,
-            ("POST", "reflect"): self._reflect,
             ("GET", "documents"): self._get_documents,
             ("DELETE", "documents"): self._delete_document,
             ("GET", "operations"): self._get_operations,
@@ -172,10 +171,6 @@ class FakeHindsight:
             for document in found
         ]
         return web.json_response({"results": results})
-
-    async def _reflect(self, request: web.Request, bank: str, rest: list[str]) -> web.Response:
-        body = await request.json()
-        return web.json_response({"text": f"reflected within {sorted(body['tags'])}"})
 
     def run(self, operation: Operation, bank: str) -> None:
         """What the server's worker does with an operation."""

@@ -86,11 +86,3 @@ async def test_a_bank_that_is_not_there_yet_and_a_question_without_words_find_no
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
         assert await hindsight.recall(question("anything")) == ()
         assert await hindsight.recall(question("  ")) == ()
-
-
-async def test_reflecting_keeps_the_same_boundaries():
-    async with FakeHindsight() as fake, provider(fake.url) as hindsight:
-        assert await hindsight.reflect(question("cat?", group=True)) == (
-            "reflected within ['scope:group:main:agent~3Amain~3Atelegram~3Agroup~3Aclub', 'scope:note:main:',"
-            " 'scope:note:main:chat~3Aagent~3Amain~3Atelegram~3Agroup~3Aclub', 'scope:note:main:session~3As_q']"
-        )

@@ -131,12 +131,6 @@ class HindsightClient:
         found = await _find(self._client.arecall(bank, query, max_tokens=self._max_tokens, **within))
         return [] if found is None else list(found.results)
 
-    async def reflect(self, bank: str, query: str, tags: Sequence[str]) -> str:
-        within: dict[str, Any] = {"budget": self._budget, "tags": list(tags), "tags_match": "any_strict"}
-        # Mental models are made from the whole bank, including other people's words.
-        found = await _find(self._client.areflect(bank, query, exclude_mental_models=True, **within))
-        return "" if found is None else found.text
-
 
 def _read_object(raw: bytes) -> dict[str, object]:
     try:

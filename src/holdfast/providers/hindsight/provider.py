@@ -68,14 +68,6 @@ class HindsightProvider:
             raise ProviderFailed(failure.problem.reason, provider=self._name) from failure
         return recollections(self._name, results, tags, query.limit)
 
-    async def reflect(self, query: RecallQuery) -> str:
-        """An answer of the server's own model, from memories that may be recalled. Raises `ProviderFailed`."""
-        try:
-            await self._client.ready()
-            return await self._client.reflect(self._naming.bank(query.naming), query_text(query), query_tags(query))
-        except HindsightCallFailed as failure:
-            raise ProviderFailed(failure.problem.reason, provider=self._name) from failure
-
     async def healthy(self) -> str | None:
         try:
             await self._client.check_version()

@@ -34,7 +34,7 @@ from holdfast.providers.hindsight.factory import HindsightSettings
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 CONNECT_S_MAX = 10.0
 RETRY_AFTER_MS_MAX = 3_600_000
-_READS = ("/memories/recall", "/reflect")  # POST requests that change nothing
+_RECALL = "/memories/recall"  # a POST request that changes nothing
 Problem = Refused | Unreachable | Uncertain
 
 
@@ -73,7 +73,7 @@ class HindsightTransport:
         _request_timeout: object = None,
     ) -> RESTResponse:
         """Raises `HindsightCallFailed` for every response but a success."""
-        writes = method != "GET" and not URL(url).path.endswith(_READS)
+        writes = method != "GET" and not URL(url).path.endswith(_RECALL)
         data = None if body is None else json.dumps(body).encode()
         typed = {"Content-Type": "application/json", **(headers or {})}
         try:
