@@ -214,7 +214,7 @@ MAY_CATCH_EVERYTHING = {
     "api/app.py": "the top of every request: logs once, answers 500",
     "api/streams/event_stream.py": "what the source of a stream raises is raised where the stream is sent",
     "api/streams/websocket.py": "the top of every connection: logs once, closes with 1011",
-    "channels/telegram/update_window.py": "what taking an update raises is raised where all of them are awaited",
+    "channels/telegram/receiving.py": "what taking an update raises is raised where all of them are awaited",
     "cli/running.py": "the top of every command: shows what happened, exits with 70",
     "runtime/inspection.py": "providers and channels are foreign code: what they raise is the result",
     "memory/delivery_call.py": "a provider is somebody else's code: what it did before it raised is uncertain",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import apsw
 import pytest
 
-from holdfast.channels.telegram import make_telegram, receiving, update_window
+from holdfast.channels.telegram import make_telegram, receiving
 from holdfast.inbox.channels import Channels
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import AgentName
@@ -96,10 +96,10 @@ async def test_no_more_than_so_many_are_taken_at_once(ada, crowd):
     for number in range(40):
         crowd(number, str(number))
     async with ada.running():
-        await ada.ear.until(lambda: ada.ear.now == update_window.TEXTS_MAX)
+        await ada.ear.until(lambda: ada.ear.now == receiving.TEXTS_MAX)
         gate.set()
         await ada.server.until(lambda: not ada.bot.pending)
-    assert ada.ear.most == update_window.TEXTS_MAX
+    assert ada.ear.most == receiving.TEXTS_MAX
     assert sorted(ada.ear.texts) == sorted(str(number) for number in range(40))
 
 
@@ -132,7 +132,7 @@ async def test_files_that_hang_in_many_chats_hold_up_no_words(ada, server, bot, 
     crowd(0, "beside")
     async with ada.running():
         await ada.ear.until(lambda: ada.ear.texts == ["beside"])
-        await server.until(lambda: len(bot.called("file")) == update_window.FILES_MAX)
+        await server.until(lambda: len(bot.called("file")) == receiving.FILES_MAX)
         gate.set()
         await server.until(lambda: not bot.pending)
     assert ada.ear.texts == ["beside", *["film"] * 20]
@@ -188,7 +188,7 @@ async def test_stopping_leaves_nothing_running(ada, crowd):
     for number in range(40):
         crowd(number, str(number))
     async with ada.running():
-        await ada.ear.until(lambda: ada.ear.now == update_window.TEXTS_MAX)
+        await ada.ear.until(lambda: ada.ear.now == receiving.TEXTS_MAX)
     assert (ada.ear.now, ada.ear.texts, len(ada.bot.pending)) == (0, [], 40)
 
 

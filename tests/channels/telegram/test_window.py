@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.channels.telegram.reading import IncomingUpdate
-from holdfast.channels.telegram.receiving import poll
-from holdfast.channels.telegram.update_window import UpdateWindow
+from holdfast.channels.telegram.receiving import UpdateWindow, poll
 from holdfast.channels.telegram.wire import BotApiError, BotApiErrorKind
 from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel.errors import StoreUnavailable

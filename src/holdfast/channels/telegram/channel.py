@@ -27,13 +27,13 @@ from holdfast.channels.settings import check_unused, check_url, invalid, read_se
 from holdfast.channels.telegram.receiving import (
     BotConnection,
     UpdateTaker,
+    UpdateWindow,
     Webhook,
     keep_webhook,
     poll,
     rejected_token,
 )
 from holdfast.channels.telegram.text import clean
-from holdfast.channels.telegram.update_window import UpdateWindow
 from holdfast.channels.telegram.wire import BotAccount, BotApiError, BotApiErrorKind
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
