@@ -17,9 +17,8 @@ import aiohttp
 import discord
 import msgspec
 
-from holdfast.channels.discord.client import OFFICIAL, DiscordHttpClient
 from holdfast.channels.discord.send_tracker import DiscordRateLimited, SendTracker, answer_of
-from holdfast.channels.discord.session import DiscordSession
+from holdfast.channels.discord.session import OFFICIAL, DiscordHttpClient, DiscordSession
 from holdfast.channels.settings import check_url, read_secret
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake
