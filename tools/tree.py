@@ -27,7 +27,7 @@ ACTING = {
     *("turns/worker.py",),
 }
 ALSO_PURE = {
-    *("api/auth/access_token.py", "api/auth/login.py", "api/auth/token_binding.py", "api/limits/server_limits.py"),
+    *("api/auth/access_token.py", "api/auth/login.py", "api/limits/server_limits.py"),
     *("providers/*/naming.py", "providers/local/ranking.py", "providers/local/synonyms.py"),
     *("providers/local/tokenizer.py",),
     *("store/encryption/key.py", "store/script.py", "store/postgres/dialect.py"),

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token import UNSAID, AccessToken, Binding, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token, find_token, get_token, list_tokens, revoke_token
-from holdfast.api.auth.token_binding import UNSAID, Binding
 from holdfast.inbox.mailbox_sql import release_claim
 from holdfast.kernel.errors import TokenNotFound
 from holdfast.kernel.ids import TokenId

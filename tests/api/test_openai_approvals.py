@@ -4,9 +4,8 @@ that decides it is answered with the result. No other client receives that resul
 
 import pytest
 
-from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token import AccessToken, Binding, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
-from holdfast.api.auth.token_binding import Binding
 from holdfast.api.openai import asking
 from holdfast.api.streams.frames import HumanAsked, follow_message
 from holdfast.kernel.ids import TokenId

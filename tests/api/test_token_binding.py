@@ -2,8 +2,16 @@
 
 import pytest
 
-from holdfast.api.auth.access_token import AccessToken, Scope
-from holdfast.api.auth.token_binding import CHATS_MAX, SENDER_CHARS_MAX, UNSAID, Binding, make_binding, unconfirmed_text
+from holdfast.api.auth.access_token import (
+    CHATS_MAX,
+    SENDER_CHARS_MAX,
+    UNSAID,
+    AccessToken,
+    Binding,
+    Scope,
+    make_binding,
+    unconfirmed_text,
+)
 from holdfast.kernel.errors import BindingRequired, InvalidInput, InvalidName, TokenBound
 from holdfast.kernel.ids import TokenId
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token import AccessToken, Binding, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token, end_logins
 from holdfast.api.auth.login import LoginEnd
-from holdfast.api.auth.token_binding import Binding
 from holdfast.kernel.ids import TokenId
 from holdfast.turns.call_view import short_digest
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy

@@ -4,9 +4,8 @@ import json
 from dataclasses import dataclass
 from hashlib import sha256
 
-from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token import AccessToken, Binding, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
-from holdfast.api.auth.token_binding import Binding
 from holdfast.inbox.address import Address
 from holdfast.inbox.message import Arrival, Enclosure
 from holdfast.kernel.ids import AgentName, Principal, SessionId, TokenId

@@ -5,9 +5,8 @@ them, and a turn that another agent's message begins has only the tools that eve
 import json
 from contextlib import asynccontextmanager
 
-from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token import AccessToken, Binding, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
-from holdfast.api.auth.token_binding import Binding
 from holdfast.kernel.ids import AgentName, TokenId
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token import AccessToken, Binding, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
-from holdfast.api.auth.token_binding import Binding
 from holdfast.cli.commands import app
 from holdfast.kernel.ids import TokenId
 from holdfast.turns.call_view import ARGUMENTS_BYTES_MAX, short_digest

@@ -13,9 +13,8 @@ from dataclasses import replace
 import pytest
 from websockets.asyncio.client import connect
 
-from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token import AccessToken, Binding, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
-from holdfast.api.auth.token_binding import Binding
 from holdfast.channels.telegram import make_telegram
 from holdfast.inbox.channel import ChannelSetup
 from holdfast.inbox.channels import Channels

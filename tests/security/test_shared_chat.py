@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 import holdfast
-from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token import AccessToken, Binding, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
-from holdfast.api.auth.token_binding import Binding
 from holdfast.kernel.ids import TokenId
 from holdfast.memory.delivery import DeliveryState
 from holdfast.models.practice import PracticeModel

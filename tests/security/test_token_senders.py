@@ -13,9 +13,8 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token import UNSAID, AccessToken, Binding, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
-from holdfast.api.auth.token_binding import UNSAID, Binding
 from holdfast.api.auth.viewer import Viewer
 from holdfast.inbox.address import parse
 from holdfast.kernel.errors import MessageNotFound, SessionNotFound, TokenBound

@@ -10,9 +10,8 @@ from typing import Any, cast, get_type_hints
 
 import pytest
 
-from holdfast.api.auth.access_token import AccessToken, Scope
+from holdfast.api.auth.access_token import AccessToken, Binding, Scope
 from holdfast.api.auth.overview import Overview
-from holdfast.api.auth.token_binding import Binding
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import HttpCall, Settings
 from holdfast.api.errors import AuthRequired

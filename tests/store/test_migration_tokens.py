@@ -4,9 +4,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.api.auth.access_token import hash_token
+from holdfast.api.auth.access_token import UNSAID, hash_token
 from holdfast.api.auth.access_token_sql import find_token, list_tokens, revoke_token
-from holdfast.api.auth.token_binding import UNSAID
 from holdfast.kernel.ids import MessageId, TokenId
 from holdfast.sessions.history_sql import trace_message
 from holdfast.store.schema import read_steps

@@ -13,11 +13,12 @@ from holdfast.api.auth.access_token import (
     Scope,
     expiry_of,
     hash_token,
+    make_binding,
     spell_token,
+    unconfirmed_text,
 )
 from holdfast.api.auth.access_token_sql import add_token, end_logins, list_logins, list_tokens, revoke_token
 from holdfast.api.auth.login import Login, LoginEnd
-from holdfast.api.auth.token_binding import make_binding, unconfirmed_text
 from holdfast.audit.actor import acting
 from holdfast.cli.command import Invocation, Runtime, command, command_group, visitor
 from holdfast.cli.output import Output, TextTable, print_warning, when

@@ -5,9 +5,8 @@ A revoked token and an ended login keep their rows, so that the lists show when 
 
 from collections.abc import Sequence
 
-from holdfast.api.auth.access_token import AccessToken, parse_scopes
+from holdfast.api.auth.access_token import AccessToken, Binding, parse_scopes
 from holdfast.api.auth.login import KEPT_MS, LOGINS_LISTED_MAX, LOGINS_MAX, Login, LoginEnd
-from holdfast.api.auth.token_binding import Binding
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.kernel.errors import TokenNotFound

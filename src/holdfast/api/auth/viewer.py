@@ -4,7 +4,7 @@ Rule 1: a viewer offers only what is defined here. What concerns every agent and
         which refuses a token that names agents (`ScopeRequired`) and a bound token (`TokenBound`). So a new route is
         closed to both until this file opens it.
 Rule 2: for a token that names agents only those agents exist. For a bound token only its own chats exist
-        (token_binding.py). Data elsewhere and data that does not exist get the same answer.
+        (`Binding`). Data elsewhere and data that does not exist get the same answer.
 Rule 3: a request of a bound token that names another chat or sender is refused by the name alone (`TokenBound`).
 Rule 4: in a chat with several senders, a bound token reads the messages and replies. The model's context and the tool
         calls are not part of the chat.
