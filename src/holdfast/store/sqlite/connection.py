@@ -9,12 +9,14 @@ Rule 3: a foreign file is refused before the first pragma that could write to it
 
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from holdfast.kernel.errors import EngineUnsafe, HoldfastError, StorePathInvalid, StoreReadOnly
+from holdfast.kernel.errors import EngineUnsafe, StorePathInvalid, StoreReadOnly
 from holdfast.store.encryption.databases import unlock
 from holdfast.store.sqlite.faults import translate
 from holdfast.store.sqlite.path import check_path, create_private
@@ -48,18 +50,24 @@ def open_connection(
     """
     refuse_unsafe_engine(apsw.sqlite_lib_version())
     db = connect(str(path), vfs, key) if vfs else _connect_to_file(Path(path), key, readonly=readonly)
-    try:
+    with closed_on_error(db, path):
         _prepare(db, str(path), synchronous, exclusive)
         if readonly:
             db.execute("pragma query_only=on")
+    return db
+
+
+@contextmanager
+def closed_on_error(db: apsw.Connection, path: Path | str) -> Iterator[None]:
+    try:
+        yield
     except apsw.Error as error:
         meant = translate(error, f"opening {path}", db)
         close_untouched(db)
         raise meant from error
-    except HoldfastError:
+    except BaseException:
         close_untouched(db)
         raise
-    return db
 
 
 def refuse_unsafe_engine(version: str) -> None:

@@ -9,15 +9,13 @@ Only the first process to open the file rewrites the WAL: it reads the WAL from 
 the state of a live one. After a clean shutdown there is no WAL.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import apsw
 
 from holdfast.store.encryption.databases import CIPHER_LAYER
-from holdfast.store.sqlite.connection import close_untouched, connect, open_connection
+from holdfast.store.sqlite.connection import close_untouched, closed_on_error, connect, open_connection
 from holdfast.store.sqlite.faults import translate
 from holdfast.store.sqlite.migrate import Migrations, load_migrations, migrate, refuse_newer
 
@@ -37,29 +35,16 @@ def open_ready(
     steps = load_migrations() if migrations is None else migrations
     start = partial(open_connection, path, vfs=vfs, synchronous=synchronous, exclusive=exclusive, key=key)
     db = start()
-    with _closed_on_error(db, path):
+    with closed_on_error(db, path):
         refuse_newer(db, path, len(steps))
         log_found = synchronous != "off" and log_bytes(db) > 0  # with "off" a power loss is not part of the model
     if log_found:
         close_untouched(db)  # so that only another process can have the file open
         rewrite_log(path, vfs, key)
         db = start()
-    with _closed_on_error(db, path):
+    with closed_on_error(db, path):
         migrate(db, path, steps)
     return db
-
-
-@contextmanager
-def _closed_on_error(db: apsw.Connection, path: Path | str) -> Iterator[None]:
-    try:
-        yield
-    except apsw.Error as error:
-        meant = translate(error, f"opening {path}", db)
-        close_untouched(db)
-        raise meant from error
-    except BaseException:
-        close_untouched(db)
-        raise
 
 
 def log_bytes(db: apsw.Connection) -> int:
