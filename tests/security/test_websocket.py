@@ -17,7 +17,7 @@ from holdfast.api.auth import guard
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token, revoke_token
 from holdfast.api.auth.guard import ATTEMPTS_MAX
-from holdfast.api.streams import conversation, send_buffer, websocket
+from holdfast.api.streams import conversation, websocket
 from holdfast.api.streams.frames import DeltaFrame
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import TokenId
@@ -324,15 +324,15 @@ async def test_there_is_a_limit_to_chats_of_a_connection(live, monkeypatch):
 
 
 async def test_an_outbox_that_is_full_ends_the_connection():
-    box = send_buffer.Outbox(frames_max=2, bytes_max=1_000_000)
+    box = websocket.Outbox(frames_max=2, bytes_max=1_000_000)
     for _ in range(2):
         box.put(DeltaFrame(messages=[], text="x"))
-    with pytest.raises(send_buffer.Closing) as caught:
+    with pytest.raises(websocket.Closing) as caught:
         box.put(DeltaFrame(messages=[], text="x"))
     assert (caught.value.code, caught.value.reason) == (4408, "slow_reader")
-    box = send_buffer.Outbox(frames_max=1_000, bytes_max=10)
+    box = websocket.Outbox(frames_max=1_000, bytes_max=10)
     box.put(DeltaFrame(messages=[], text="one frame may be larger than the limit"))
-    with pytest.raises(send_buffer.Closing):
+    with pytest.raises(websocket.Closing):
         box.put(DeltaFrame(messages=[], text="x"))
 
 

@@ -18,7 +18,6 @@ from holdfast.api.endpoint import Settings
 from holdfast.api.request import Hop, decode, origin_by
 from holdfast.api.shapes.shapes import error_view
 from holdfast.api.streams.frames import LOOK_EVERY_MS, Failed, Frame, State, live_frames, question_of, reply_of
-from holdfast.api.streams.send_buffer import Outbox
 from holdfast.inbox.address import Address, check_part
 from holdfast.inbox.mailbox import MailboxView, MessageTrace
 from holdfast.inbox.message import UNFINISHED, Accepted, Duplicate, MessageKind, kind_of, refusal
@@ -118,14 +117,14 @@ class SocketConversation:
         caller: Caller,
         viewer: Viewer,
         settings: Settings,
-        outbox: Outbox,
+        put: Callable[[Frame], None],
         start: Callable[[Coroutine[Any, Any, None], str], None],
     ) -> None:
         self._caller = caller
         self._viewer = viewer
         self._tasks = settings.tasks
         self._metrics = settings.metrics
-        self._outbox = outbox
+        self._put = put
         self._start = start
         self._chats: dict[str, WatchedChat] = {}  # by mailbox
         self._coming: set[str] = set()  # subscribed addresses that have no mailbox yet
@@ -143,7 +142,7 @@ class SocketConversation:
                 self._check_room()
                 await self._tell(MessageId(check_part("message", message)))
             case Ping():
-                self._outbox.put(Pong())
+                self._put(Pong())
             case Auth():
                 raise InvalidInput("this connection is authenticated already")
 
@@ -165,11 +164,11 @@ class SocketConversation:
         match outcome:
             case Accepted(message=message, mailbox=mailbox, queued_behind=behind):
                 self._await(mailbox, message)  # before the next await, so that no event is missed
-                self._outbox.put(AcceptedFrame(**place, message=message, queued_behind=behind))
+                self._put(AcceptedFrame(**place, message=message, queued_behind=behind))
                 if kind_of(frame.text, human=origin.human) is MessageKind.SIGNAL:  # it is answered without an event
                     await self._look(self._chat(mailbox), [message])
             case Duplicate(message=message, state=state):
-                self._outbox.put(Known(**place, message=message, state=state.value))
+                self._put(Known(**place, message=message, state=state.value))
                 await self._tell(message)
             case _:
                 raise refusal(outcome)
@@ -189,7 +188,7 @@ class SocketConversation:
         elif str(address) not in self._coming:
             self._coming.add(str(address))
             self._start(self._until_there(address), "ws-coming")
-        self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
+        self._put(Subscribed(chat=address.chat, agent=address.agent))
 
     async def _until_there(self, address: Address) -> None:
         """Poll until the address has a mailbox, then subscribe to it and notify the client."""
@@ -197,7 +196,7 @@ class SocketConversation:
             await self._tasks.sleep(LOOK_EVERY_MS)
         self._coming.discard(str(address))
         self._chat(found.mailbox).subscribed = True
-        self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
+        self._put(Subscribed(chat=address.chat, agent=address.agent))
 
     async def _found(self, address: Address) -> MailboxView | None:
         """The mailbox; None while it does not exist or the store is unavailable."""
@@ -210,9 +209,9 @@ class SocketConversation:
         """Send the current state of a message, and its events from now on."""
         trace = await self._viewer.trace(message)
         if trace.state not in UNFINISHED:
-            self._outbox.put(reply_of(trace))
+            self._put(reply_of(trace))
             return
-        self._outbox.put(State(message=message, state=trace.state.value))
+        self._put(State(message=message, state=trace.state.value))
         found = await self._viewer.mailbox(trace.address)
         if found is not None:
             self._await(found.mailbox, message)
@@ -227,7 +226,7 @@ class SocketConversation:
         """Send the approval that a message waits for. An awaited message gets each approval once."""
         asked = question_of(trace, chat.awaited.get(trace.message, ""))
         if asked is not None:
-            self._outbox.put(asked)
+            self._put(asked)
             if trace.message in chat.awaited:
                 chat.awaited[trace.message] = asked.approval
 
@@ -254,7 +253,7 @@ class SocketConversation:
                     await self._look(chat, list(chat.awaited)[:CHECKED_MAX])
                     looked_at = time()
             except HoldfastError as error:  # too far behind the feed, or the store is busy: resume from durable state
-                self._outbox.put(Failed(error=error_view(error).error))
+                self._put(Failed(error=error_view(error).error))
                 chat.feed.close()
                 chat.feed = self._viewer.listen(mailbox=mailbox)
                 await self._tasks.sleep(LOOK_EVERY_MS)
@@ -269,7 +268,7 @@ class SocketConversation:
         if frames is None:
             await self._look(chat, about)
         for frame in frames if frames and about else ():
-            self._outbox.put(frame)
+            self._put(frame)
 
     async def _look(self, chat: WatchedChat, about: Collection[str]) -> None:
         """Send the final state of messages, or the approvals that they wait for."""
@@ -280,7 +279,7 @@ class SocketConversation:
                 continue  # another task has looked it up and sent the result meanwhile
             if trace.state not in UNFINISHED:
                 chat.awaited.pop(message, None)
-                self._outbox.put(reply_of(trace))
+                self._put(reply_of(trace))
                 continue
             if message in awaited:
                 chat.awaited[message] = chat.awaited.pop(message)
