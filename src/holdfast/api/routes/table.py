@@ -1,11 +1,11 @@
 """The table of all routes: the endpoints of these modules, in this order."""
 
 from holdfast.api.endpoint import Endpoint
-from holdfast.api.openai import completions, responses
+from holdfast.api.openai import routes as openai
 from holdfast.api.routes import administration, logins, messages, monitoring, sessions, webhooks
 
 MODULES = (
-    *(messages, completions, responses),  # first, because they get the most requests
+    *(messages, openai),  # first, because they get the most requests
     *(sessions, monitoring, administration, logins, webhooks),
 )
 ENDPOINTS = tuple(one for module in MODULES for one in vars(module).values() if isinstance(one, Endpoint))
