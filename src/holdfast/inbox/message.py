@@ -13,16 +13,7 @@ from typing import TypeAlias
 
 from holdfast.inbox.address import Address
 from holdfast.inbox.agent_chain import NOBODY, Chain
-from holdfast.kernel.errors import (
-    EmptyMessage,
-    HoldfastError,
-    IdempotencyConflict,
-    InvalidInput,
-    InvalidUnicode,
-    MailboxIsFull,
-    MessageTooLarge,
-    RateLimited,
-)
+from holdfast.kernel import errors
 from holdfast.kernel.ids import Instant, MailboxId, MessageId, Principal, ReplyId, SessionId
 from holdfast.memory.delivery import NOWHERE, CallerDirectory
 from holdfast.sessions.command import Command, meant_by, parse_command
@@ -225,15 +216,15 @@ def check_text(text: str, limits: Limits) -> str:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise InvalidUnicode(f"the text has a lone surrogate at character {error.start}") from error
+        raise errors.InvalidUnicode(f"the text has a lone surrogate at character {error.start}") from error
     if size > limits.message_bytes_max:
-        raise MessageTooLarge(
+        raise errors.MessageTooLarge(
             f"the message has {size} bytes; the limit is {limits.message_bytes_max}",
             bytes=size,
             limit=limits.message_bytes_max,
         )
     if all(unicodedata.category(char) in INVISIBLE for char in text):
-        raise EmptyMessage("the message has no visible character")
+        raise errors.EmptyMessage("the message has no visible character")
     return text
 
 
@@ -259,14 +250,18 @@ def accepted_message(outcome: AcceptOutcome) -> MessageId:
             raise refusal(outcome)
 
 
-def refusal(outcome: Conflict | MailboxFull | TooMany | Unfit) -> HoldfastError:
+def refusal(outcome: Conflict | MailboxFull | TooMany | Unfit) -> errors.HoldfastError:
     """The error of a refusal."""
     match outcome:
         case Conflict(message=message):
-            return IdempotencyConflict(f"this id belongs to message {message} with another text", message=message)
+            return errors.IdempotencyConflict(
+                f"this id belongs to message {message} with another text", message=message
+            )
         case MailboxFull(depth=depth):
-            return MailboxIsFull(f"{depth} messages are waiting already", depth=depth)
+            return errors.MailboxIsFull(f"{depth} messages are waiting already", depth=depth)
         case TooMany(retry_after_ms=retry_after_ms):
-            return RateLimited(f"too many messages; try again in {retry_after_ms} ms", retry_after_ms=retry_after_ms)
+            return errors.RateLimited(
+                f"too many messages; try again in {retry_after_ms} ms", retry_after_ms=retry_after_ms
+            )
         case Unfit(reason=reason):
-            return InvalidInput(f"the message can never be taken: {reason}", reason=reason)
+            return errors.InvalidInput(f"the message can never be taken: {reason}", reason=reason)

@@ -15,7 +15,7 @@ from holdfast.kernel.errors import InvalidInput, ProviderFailed, StoreUnavailabl
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
-from holdfast.memory import notes_view
+from holdfast.memory import notes_sql, notes_view
 from holdfast.memory.delivery import Outcome
 from holdfast.memory.notes import (
     DELIMITER,
@@ -29,14 +29,6 @@ from holdfast.memory.notes import (
     Target,
 )
 from holdfast.memory.notes_plan import entry_named
-from holdfast.memory.notes_sql import (
-    apply_memory,
-    list_all_subjects,
-    list_memory_subjects,
-    read_memory,
-    read_shown_notes,
-    undo_memory,
-)
 from holdfast.memory.notes_view import NoteForReview, Revoked
 from holdfast.memory.provider import Providers
 from holdfast.memory.visibility import Audience, ShownNotes, chat_scope, holder_of
@@ -51,7 +43,7 @@ REVOCATIONS_MAX = 20  # attempts, if the notes keep changing during a revocation
 async def all_subjects(db: Database, agent: AgentName) -> list[str]:
     """All subjects of an agent's notes, read page by page."""
     found: list[str] = []
-    while page := await db.read(list_memory_subjects(agent, after=found[-1] if found else None)):
+    while page := await db.read(notes_sql.list_memory_subjects(agent, after=found[-1] if found else None)):
         found += page
     return found
 
@@ -65,19 +57,19 @@ class NotesService:
         self.changed: Callable[[], None] = lambda: None  # called after every change
 
     async def memory(self, agent: AgentName, subject: str) -> AgentNotes:
-        return await self._db.read(read_memory(agent, subject))
+        return await self._db.read(notes_sql.read_memory(agent, subject))
 
     async def shown(self, audience: Audience) -> ShownNotes:
         """The notes that an audience may be shown, those of linked accounts included."""
-        return await self._db.read(read_shown_notes(audience))
+        return await self._db.read(notes_sql.read_shown_notes(audience))
 
     async def apply(self, batch: MemoryBatch) -> MemoryOutcome:
         """Apply a batch, or reverse the operation of a `MemoryUndo`."""
         mirrored = replace(batch, policies=self._providers.policies(batch.agent))
         verb = (
-            undo_memory(mirrored, by=acting())
+            notes_sql.undo_memory(mirrored, by=acting())
             if isinstance(mirrored, MemoryUndo)
-            else apply_memory(mirrored, by=acting())
+            else notes_sql.apply_memory(mirrored, by=acting())
         )
         outcome = await self._db.write(verb)
         self.changed()
@@ -221,7 +213,7 @@ class EditReader(Loop):
             self._read_at = -SUBJECTS_EVERY_MS  # until the read succeeds
             found: dict[AgentName, list[str]] = {}
             last = AgentName(""), ""
-            while page := await self._ports.db.read(list_all_subjects(after=last)):
+            while page := await self._ports.db.read(notes_sql.list_all_subjects(after=last)):
                 for agent, subject in page:
                     found.setdefault(agent, []).append(subject)
                 last = page[-1]

@@ -11,13 +11,7 @@ from dataclasses import dataclass
 from holdfast.kernel.errors import NodeLost
 from holdfast.kernel.ids import Instant, NodeId
 from holdfast.memory.lane_sql import WAITING_LANES
-from holdfast.outbox.reply_sql import (
-    DOUBT_ALL_REPLIES,
-    DOUBT_ORPHANED_REPLIES,
-    DOUBT_REPLIES,
-    ORPHANED_REPLY,
-    WAITING_REPLIES,
-)
+from holdfast.outbox import reply_sql
 from holdfast.store.script import Script, many, one, rows, run, verb
 
 VOID = "set owner = null, fence = fence + 1"
@@ -31,13 +25,13 @@ select 1
     or exists (select 1 from lane where {OF_NOBODY})
     or exists (select 1 from finalisation where {OF_NOBODY})
     or exists (select 1 from operation where ended_at is null and {OF_NOBODY})
-    or exists (select 1 from reply where {ORPHANED_REPLY})"""
+    or exists (select 1 from reply where {reply_sql.ORPHANED_REPLY})"""
 COLUMNS = f"""
 cast(:now as int8),
 (select min(ready_at) from mailbox where owner is null and ready_at is not null),
 (select min(due_at) from ({WAITING_LANES}) as lanes),
 (select min(due_at) from cursor where due_at is not null),
-(select min(due_at) from ({WAITING_REPLIES}) as replies),
+(select min(due_at) from ({reply_sql.WAITING_REPLIES}) as replies),
 (select min(due_at) from finalisation where owner is null and ended_at is null),
 (select min(heartbeat_at) from node),
 case when exists ({ORPHANED}) then 1 else 0 end"""
@@ -86,7 +80,7 @@ def register_node(node: NodeId, host: str, *, sole: bool) -> Script[None]:
     if sole:
         yield from run(FORGET_OTHERS, node=node)  # first, in the lock order of reap_nodes
         yield from _void(OF_OTHERS, node)
-        yield from run(DOUBT_ALL_REPLIES, node=node)
+        yield from run(reply_sql.DOUBT_ALL_REPLIES, node=node)
         yield from run(END_OTHERS, node=node)
 
 
@@ -116,7 +110,7 @@ def renew_node(node: NodeId) -> Script[Upcoming]:
 def retire_node(node: NodeId) -> Script[None]:
     yield from run(FORGET, node=node)  # first, in the lock order of reap_nodes: the node's row, then its claims
     yield from _void(OF_NODE, node)
-    yield from run(DOUBT_REPLIES, node=node)
+    yield from run(reply_sql.DOUBT_REPLIES, node=node)
     yield from rows(END, node=node)
 
 
@@ -127,6 +121,6 @@ def reap_nodes(*, lease_ms: int) -> Script[Reaped]:
     if not dead and (yield from one(ORPHANED)) is None:
         return Reaped(nodes=0, claims=0, operations=0)  # the usual case
     claims = yield from _void(OF_NOBODY)
-    yield from run(DOUBT_ORPHANED_REPLIES)
+    yield from run(reply_sql.DOUBT_ORPHANED_REPLIES)
     operations = yield from rows(END_ORPHANS)
     return Reaped(nodes=len(dead), claims=claims, operations=len(operations))

@@ -34,15 +34,8 @@ from holdfast.memory.forget import ForgetKind, Forgetting
 from holdfast.memory.recall import RecallOutcome
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.views import Health, Prompt
+from holdfast.sessions import history_sql
 from holdfast.sessions.compression import Operation, Summary
-from holdfast.sessions.history_sql import (
-    find_mailbox,
-    list_operations,
-    read_conversation,
-    read_session,
-    read_snapshot,
-    trace_message,
-)
 from holdfast.sessions.session import ChatLine, Session, no_place_after
 from holdfast.turns.approval import ApprovalView, Decision
 from holdfast.turns.journal import AssistantSaid, EntryView, Recalled, ToolReturned, ToolStarted
@@ -142,7 +135,7 @@ class Viewer:
         how["agent"] = self._asked_agent(how.get("agent"))
         outcome = await self._runtime.accept(chat, text, **how)
         if isinstance(outcome, Duplicate | Conflict) and not self.token.finds_all:
-            earlier = await self._runtime.db.read(trace_message(outcome.message))
+            earlier = await self._runtime.db.read(history_sql.trace_message(outcome.message))
             if not self.token.finds(earlier.token):
                 raise errors.IdempotencyConflict(
                     "this id belongs to a message of another token in this chat; use another id"
@@ -181,7 +174,7 @@ class Viewer:
 
     async def message(self, message: MessageId) -> MessageTrace:
         """A message of a chat that the caller reads, from any token. Raises `MessageNotFound`."""
-        return self._own(await self._runtime.db.read(trace_message(message)))
+        return self._own(await self._runtime.db.read(history_sql.trace_message(message)))
 
     def _own(self, found: MessageTrace, *, by_id: bool = False) -> MessageTrace:
         is_found = self.token.finds(found.token) or not by_id
@@ -191,12 +184,12 @@ class Viewer:
 
     async def mailbox(self, address: str) -> MailboxView | None:
         self.token.check_address(address)
-        return await self._runtime.db.read(find_mailbox(address))
+        return await self._runtime.db.read(history_sql.find_mailbox(address))
 
     async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
         """The newest messages of an HTTP chat before a position, with their replies, oldest first."""
         self.token.check_address(address)
-        return await self._runtime.db.read(read_conversation(address, before=before, limit=limit))
+        return await self._runtime.db.read(history_sql.read_conversation(address, before=before, limit=limit))
 
     async def attachment(self, hash: str) -> tuple[EnclosureView, bytes] | None:
         """An attachment under the name that it has for the first of the token's agents that received it.
@@ -217,7 +210,7 @@ class Viewer:
 
     async def session(self, session: SessionId) -> Session:
         """Raises `SessionNotFound`."""
-        found = await self._runtime.db.read(read_session(session))
+        found = await self._runtime.db.read(history_sql.read_session(session))
         if not self.token.sees_chat(found.agent, found.address):
             raise errors.SessionNotFound(f"there is no session {session}", session=session)
         return found
@@ -283,7 +276,7 @@ class Viewer:
 
     async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
         is_alone = await self._is_alone(session)
-        summary, covered = await self._runtime.db.read(read_snapshot(session, n))
+        summary, covered = await self._runtime.db.read(history_sql.read_snapshot(session, n))
         return summary, covered if is_alone else said_in(covered)
 
     async def operations(self, *, session: SessionId | None, after: str, limit: int) -> Sequence[Operation]:
@@ -293,7 +286,7 @@ class Viewer:
                 raise errors.InvalidInput("this token is for some agents only: say whose operations, with `session`")
         else:
             await self._check_session(session)
-        return await self._runtime.db.read(list_operations(session=session, after=after, limit=limit))
+        return await self._runtime.db.read(history_sql.list_operations(session=session, after=after, limit=limit))
 
     # --- memory
 

@@ -16,16 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from holdfast.api import errors
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.caller import Caller
-from holdfast.api.errors import (
-    BodyMemoryFull,
-    ByteRateExceeded,
-    TooManyBytes,
-    TooManyChats,
-    TooManyConnections,
-    TooManyRequests,
-)
 from holdfast.api.limits.connections import client_key, reduce_count
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.kernel.ids import Instant
@@ -87,10 +80,12 @@ class Admission:
     def enter(self, who: Requester) -> None:
         most = self.limits.connections_max - self.limits.operator_connections
         if not who.is_operator and self._others >= most:
-            raise TooManyConnections(f"{most} requests are under way already")
+            raise errors.TooManyConnections(f"{most} requests are under way already")
         for key, key_max in self._keys(who):
             if self._open[key] >= key_max:
-                raise TooManyRequests(f"{key_max} requests of this {key.partition(' ')[0]} are under way already")
+                raise errors.TooManyRequests(
+                    f"{key_max} requests of this {key.partition(' ')[0]} are under way already"
+                )
         self._others += not who.is_operator
         self._open.update(key for key, _ in self._keys(who))
 
@@ -115,7 +110,7 @@ class Admission:
             for key, most in keys:
                 if wait_ms := self._chats_made.wait_ms(key, 1, most):
                     what = f"{most} new chats of this {key.partition(' ')[0]} within an hour"
-                    raise TooManyChats(what, retry_after_ms=wait_ms)
+                    raise errors.TooManyChats(what, retry_after_ms=wait_ms)
             for key, _ in keys:
                 self._chats_made.use(key, 1)
         self._chats_known[name] = None
@@ -143,7 +138,7 @@ class OpenRequest:
         wait_ms = self._byte_rate_wait_ms(size)
         if wait_ms:
             what = "this client or token has sent as many bytes as are taken within a minute"
-            raise ByteRateExceeded(what, retry_after_ms=wait_ms)
+            raise errors.ByteRateExceeded(what, retry_after_ms=wait_ms)
         await self._admission.bodies.hold(size, self._caps())
         self._held = size
 
@@ -214,9 +209,9 @@ class BodyMemory:
         except TimeoutError as error:
             if self._exceeds(size, caps):
                 what = "too many bytes of requests are on their way from this client or with this token"
-                raise TooManyBytes(what, retry_after_ms=WAIT_MS) from error
+                raise errors.TooManyBytes(what, retry_after_ms=WAIT_MS) from error
             what = f"{self.held} bytes of requests are in memory already"
-            raise BodyMemoryFull(what, retry_after_ms=WAIT_MS) from error
+            raise errors.BodyMemoryFull(what, retry_after_ms=WAIT_MS) from error
 
     def try_hold(self, size: int, caps: Sequence[tuple[str, int]]) -> bool:
         most = self._bytes_max if caps else self._bytes_max + self._operator_bytes

@@ -20,14 +20,7 @@ import apsw
 
 from holdfast.audit import action_sql
 from holdfast.audit.action import Act, By
-from holdfast.kernel.errors import (
-    EncryptionUnavailable,
-    EncryptionUnfinished,
-    InvalidInput,
-    StoreCorrupt,
-    StoreFull,
-    StoreOwned,
-)
+from holdfast.kernel import errors
 from holdfast.kernel.files import sync_folder, unwritable
 from holdfast.kernel.ports import Clock, Entropy
 from holdfast.store.encryption.databases import address_of, can_encrypt, unlock
@@ -82,7 +75,7 @@ def change_key(
     `EncryptionUnfinished` if another change is in progress, `StoreOwned`, `StoreFull`, `StoreCorrupt`.
     """
     if not can_encrypt():
-        raise EncryptionUnavailable("the SQLite library in use cannot encrypt")
+        raise errors.EncryptionUnavailable("the SQLite library in use cannot encrypt")
     marker = _begun(folder, to, entropy)
     former, now = _key(marker.former), _key(marker.now)
     _remove_parts(folder)
@@ -107,11 +100,11 @@ def _begun(folder: Path, to: KeySource | None, entropy: Entropy) -> Marker:
         wanted = None if marker.now is None else marker.now.source
         if wanted != to:
             what = "to be decrypted" if wanted is None else f"to be encrypted with the key of {wanted}"
-            raise EncryptionUnfinished(f"{folder} was {what}, and that is not finished", path=str(folder))
+            raise errors.EncryptionUnfinished(f"{folder} was {what}, and that is not finished", path=str(folder))
         return marker
     former = marker.now if marker is not None else None
     if former is None and to is None:
-        raise InvalidInput(f"{folder} is not encrypted")
+        raise errors.InvalidInput(f"{folder} is not encrypted")
     key = _key(former)
     now = None if to is None else new_lock(to, entropy.bits(SALT_BYTES * 8).to_bytes(SALT_BYTES, "big"))
     begun = Marker(FORMAT, now=now, former=former, changing=True)
@@ -138,12 +131,12 @@ def _change_database(
     if path.stat().st_size == 0 or _is_readable(path, now):
         return
     if not _is_readable(path, former):
-        raise StoreCorrupt(f"{path} cannot be read with either key; it was left as it is", path=str(path))
+        raise errors.StoreCorrupt(f"{path} cannot be read with either key; it was left as it is", path=str(path))
     part = path.with_name(f"{path.name}{PART}")
     try:
         _exchange(path, part, former, now, finish)
     except apsw.FullError as error:
-        raise StoreFull(f"there is no space for a second copy of {path}", path=str(path)) from error
+        raise errors.StoreFull(f"there is no space for a second copy of {path}", path=str(path)) from error
     except OSError as error:
         raise unwritable(f"{path} cannot be exchanged", error, path=str(path)) from error
     finally:
@@ -169,7 +162,7 @@ def _verify(db: apsw.Connection, part: Path, now: EncryptionKey | None) -> None:
         facts = [_facts(one) for one in (db, copy)]
         problem = copy.execute("pragma quick_check(1)").fetchall()[0][0]
     if facts[0] != facts[1] or problem != "ok":
-        raise StoreCorrupt(f"the copy in {part} differs from its original ({problem}); nothing was exchanged")
+        raise errors.StoreCorrupt(f"the copy in {part} differs from its original ({problem}); nothing was exchanged")
 
 
 def _finish(part: Path, now: EncryptionKey | None, finish: Finish) -> None:
@@ -218,7 +211,7 @@ def _opened(
     try:
         yield db
     except apsw.BusyError as error:
-        raise StoreOwned(f"another process has {path} open", path=str(path)) from error
+        raise errors.StoreOwned(f"another process has {path} open", path=str(path)) from error
     finally:
         db.close(True)
 
@@ -229,7 +222,7 @@ def _refuse_open_elsewhere(path: Path, key: EncryptionKey | None) -> None:
         with _opened(path, key) as db:
             _take_alone(db)
     except apsw.NotADBError as error:
-        raise StoreCorrupt(f"{path} is no database, or encrypted with another key", path=str(path)) from error
+        raise errors.StoreCorrupt(f"{path} is no database, or encrypted with another key", path=str(path)) from error
 
 
 def _take_alone(db: apsw.Connection) -> None:

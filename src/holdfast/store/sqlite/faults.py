@@ -12,32 +12,23 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.kernel.errors import (
-    HoldfastError,
-    InvariantBroken,
-    StoreBroken,
-    StoreCorrupt,
-    StoreFull,
-    StorePathInvalid,
-    StoreReadOnly,
-    StoreUnavailable,
-)
+from holdfast.kernel import errors
 from holdfast.kernel.files import FULL, NO_SPACE
 from holdfast.store.sqlite.path import has_space
 
-MEANING: tuple[tuple[type[apsw.Error], type[HoldfastError], str], ...] = (
-    (apsw.BusyError, StoreUnavailable, "another process held the database for too long"),
-    (apsw.LockedError, StoreUnavailable, "another connection held the database for too long"),
-    (apsw.ProtocolError, StoreUnavailable, "other processes kept the database's lock from us"),
-    (apsw.ReadOnlyError, StoreReadOnly, "the database cannot be written"),
-    (apsw.PermissionsError, StoreReadOnly, "the database may not be accessed"),
-    (apsw.CantOpenError, StorePathInvalid, "a file of the database could not be opened"),
-    (apsw.CorruptError, StoreCorrupt, "the database is damaged"),
-    (apsw.NotADBError, StoreCorrupt, "the file is no SQLite database, or its first page is damaged"),
-    (apsw.IOError, StoreUnavailable, "the disk reported an error"),
-    (apsw.AbortError, StoreUnavailable, "SQLite ended the transaction"),
-    (apsw.NoMemError, StoreUnavailable, "memory ran out"),
-    (apsw.InterruptError, StoreUnavailable, "the statement was interrupted"),
+MEANING: tuple[tuple[type[apsw.Error], type[errors.HoldfastError], str], ...] = (
+    (apsw.BusyError, errors.StoreUnavailable, "another process held the database for too long"),
+    (apsw.LockedError, errors.StoreUnavailable, "another connection held the database for too long"),
+    (apsw.ProtocolError, errors.StoreUnavailable, "other processes kept the database's lock from us"),
+    (apsw.ReadOnlyError, errors.StoreReadOnly, "the database cannot be written"),
+    (apsw.PermissionsError, errors.StoreReadOnly, "the database may not be accessed"),
+    (apsw.CantOpenError, errors.StorePathInvalid, "a file of the database could not be opened"),
+    (apsw.CorruptError, errors.StoreCorrupt, "the database is damaged"),
+    (apsw.NotADBError, errors.StoreCorrupt, "the file is no SQLite database, or its first page is damaged"),
+    (apsw.IOError, errors.StoreUnavailable, "the disk reported an error"),
+    (apsw.AbortError, errors.StoreUnavailable, "SQLite ended the transaction"),
+    (apsw.NoMemError, errors.StoreUnavailable, "memory ran out"),
+    (apsw.InterruptError, errors.StoreUnavailable, "the statement was interrupted"),
 )
 STORAGE_FAULTS: tuple[type[apsw.Error], ...] = (apsw.FullError, *(foreign for foreign, _, _ in MEANING))
 
@@ -55,25 +46,25 @@ def is_full(error: BaseException, db: apsw.Connection | None) -> bool:
     return isinstance(error, apsw.CantOpenError) and not has_space(Path(db.filename).parent)
 
 
-def translate(error: BaseException, doing: str, db: apsw.Connection | None = None) -> HoldfastError:
+def translate(error: BaseException, doing: str, db: apsw.Connection | None = None) -> errors.HoldfastError:
     """Translate an error that `db` raised while `doing` something; an unknown kind of error is a bug."""
     if is_full(error, db):
-        return _caused(StoreFull(f"{doing}: {FULL} ({error})", doing=doing), error)
+        return _caused(errors.StoreFull(f"{doing}: {FULL} ({error})", doing=doing), error)
     for foreign, ours, sentence in MEANING:
         if isinstance(error, foreign):
             return _caused(ours(f"{doing}: {sentence} ({error})", doing=doing), error)
-    return _caused(InvariantBroken(f"{doing}: {type(error).__name__}: {error}", doing=doing), error)
+    return _caused(errors.InvariantBroken(f"{doing}: {type(error).__name__}: {error}", doing=doing), error)
 
 
-def broken_by(error: BaseException, doing: str, db: apsw.Connection | None = None) -> HoldfastError:
+def broken_by(error: BaseException, doing: str, db: apsw.Connection | None = None) -> errors.HoldfastError:
     """Translate the error of a failed COMMIT, whose outcome is unknown unless SQLite reported FULL and rolled back.
 
     A full disk is also reported here: the WAL may hold the whole transaction although its index could not grow.
     """
     why = f"{FULL}, {error}" if is_full(error, db) else str(error)
-    return _caused(StoreBroken(f"{doing}: the commit failed ({why})", doing=doing), error)
+    return _caused(errors.StoreBroken(f"{doing}: the commit failed ({why})", doing=doing), error)
 
 
-def _caused(ours: HoldfastError, error: BaseException) -> HoldfastError:
+def _caused(ours: errors.HoldfastError, error: BaseException) -> errors.HoldfastError:
     ours.__cause__ = error  # as `raise ours from error` would; the caller's task raises it
     return ours
