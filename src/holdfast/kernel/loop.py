@@ -15,13 +15,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.notifier import Notifier, Topic
+from holdfast.kernel.notifier import Notifier, Topic, is_set_within
 from holdfast.kernel.ports import Entropy, Task, Tasks
 from holdfast.kernel.retry import RetryPolicy
 
@@ -245,9 +245,7 @@ class ClaimLoop(Loop, Generic[G, C]):
     async def drain(self, grace_ms: int | None = None) -> None:
         """Let the claim that is being made end, then all that are served, each within the grace period."""
         grace_ms = self.grace_ms if grace_ms is None else grace_ms
-        with suppress(TimeoutError):
-            async with asyncio.timeout(grace_ms / 1000):
-                await self._idle.wait()
+        await is_set_within(self._idle, grace_ms)
         await self.running.drain(grace_ms)
 
     def cut_off(self) -> None:

@@ -10,7 +10,6 @@ Rule 5: a cookie never counts for a page of another origin. A cookie request tha
         own origin: every browser sends it, while a program with a stolen cookie might not.
 """
 
-import asyncio
 import ipaddress
 import re
 from collections.abc import Iterable
@@ -25,6 +24,7 @@ from holdfast.api.limits.admission import Allowance
 from holdfast.audit.action import ANONYMOUS, By, short
 from holdfast.kernel import log
 from holdfast.kernel.errors import ConfigInvalid, StoreUnavailable
+from holdfast.kernel.notifier import is_set_within
 from holdfast.kernel.ports import Clock
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -212,11 +212,7 @@ class Guard:
         """Wait until the caller's token or login ends. Returns the error to close its connections with."""
         with self._logins.watching(caller.cookie) as ended:
             while True:
-                try:
-                    async with asyncio.timeout(RECHECK_EVERY_MS / 1000):
-                        await ended.wait()
-                except TimeoutError:
-                    pass  # this process did not end the login; another process may have
+                await is_set_within(ended, RECHECK_EVERY_MS)  # another process may have ended the login
                 try:
                     await self.recheck(caller)
                 except errors.AuthRequired as error:

@@ -19,7 +19,6 @@ Rule 9: delays after a failed call grow and are randomised, so that bots that lo
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -31,6 +30,7 @@ from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import ChannelFailed, HoldfastError, InvariantBroken, Remedy
 from holdfast.kernel.ids import Instant
+from holdfast.kernel.notifier import is_set_within
 from holdfast.kernel.ports import Entropy, Task, Tasks
 from holdfast.kernel.retry import RetryPolicy
 
@@ -102,9 +102,7 @@ class UpdateWindow:
 
     async def settle(self, within_ms: int) -> None:
         """Wait until all updates are taken, up to `within_ms`. Raises the first failure once the others ended."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_ms / 1000):
-                await self._idle.wait()
+        await is_set_within(self._idle, within_ms)
         if self._failure is not None:
             await self._idle.wait()
             raise self._failure
