@@ -6,6 +6,7 @@ Ctrl-C stops the running turn, the second leaves after the reply, the third leav
 
 import asyncio
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -194,13 +195,11 @@ class TerminalChat:
         if sent.behind:
             print(f"(queued behind {sent.behind})", flush=True)
         print(f"{self._agent}> ", end="", flush=True)
-        try:
+        with closing(sent.feed):
             async for delta in self._runtime.follow(sent.message, sent.feed):
                 if delta.restarted:
                     print(f"\n(starting again)\n{self._agent}> ", end="")
                 print(visible(delta.text), end="", flush=True)
-        finally:
-            sent.feed.close()
         print(flush=True)
 
     def _prompt(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
@@ -33,11 +33,8 @@ async def open(  # noqa: A001 - `holdfast.open` reads well where it is used
 ) -> AsyncIterator[Runtime]:
     """Open the runtime kept in the folder `data`; without a model, the offline practice model answers."""
     agents = make_agents(model=model, tools=tools, policy=policy)
-    runtime = await open_runtime(data, agents=agents, serve=serve)
-    try:
+    async with await open_runtime(data, agents=agents, serve=serve) as runtime:
         yield runtime
-    finally:
-        await runtime.close()
 
 
 @contextmanager
@@ -56,11 +53,9 @@ def open_sync(
     try:
         agents = make_agents(model=model, tools=tools, policy=policy)
         opening = open_runtime(data, agents=agents, serve=serve)
-        runtime = SyncRuntime(asyncio.run_coroutine_threadsafe(opening, loop).result(), loop)
-        try:
+        opened = asyncio.run_coroutine_threadsafe(opening, loop).result()
+        with closing(SyncRuntime(opened, loop)) as runtime:
             yield runtime
-        finally:
-            runtime.close()
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

@@ -6,6 +6,7 @@ returns is durable; its memory holds only caches.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -223,49 +224,38 @@ class Runtime:
 
     async def ask(self, chat: str, text: str, **how: Unpack[SendOptions]) -> str:
         """Send a message and wait for its reply."""
+        how.setdefault("trusted", True)
         wanted = self.gateway.new_message()
-        feed = self._notifier.subscribe(message=wanted, deltas=False)  # opened before the message: it misses no event
-        try:
-            how.setdefault("trusted", True)
+        with closing(self._notifier.subscribe(message=wanted, deltas=False)) as feed:  # open before the message exists
             message = accepted_message(await self.accept(chat, text, message=wanted, **how))
             if message == wanted and (reply := await _reply_in(feed)) is not None:
                 return reply
-        finally:
-            feed.close()
         return await self.reply_to(message)
 
     async def reply_to(self, message: MessageId) -> str:
         """Wait until the reply to a message is durable, and return it."""
-        feed = self._notifier.subscribe(message=message, deltas=False)
-        try:
+        with closing(self._notifier.subscribe(message=message, deltas=False)) as feed:
             while not (trace := await self.db.read(trace_message(message))).is_over:
                 if (reply := await _reply_in(feed)) is not None:
                     return reply
-        finally:
-            feed.close()
         return trace.reply.text if trace.reply else ""
 
     async def remembered(self, message: MessageId, *, within_ms: int) -> bool:
         """Wait until every memory provider has settled the turn of a message; False after the given time."""
-        feed = self._notifier.subscribe(name="delivery.settled")
         try:
-            async with asyncio.timeout(within_ms / 1000):
-                while any(one.state in UNSETTLED for one in (await self.trace(message)).deliveries):
-                    await feed.next_within(LOOK_EVERY_MS)
+            with closing(self._notifier.subscribe(name="delivery.settled")) as feed:
+                async with asyncio.timeout(within_ms / 1000):
+                    while any(one.state in UNSETTLED for one in (await self.trace(message)).deliveries):
+                        await feed.next_within(LOOK_EVERY_MS)
         except TimeoutError:
             return False
-        finally:
-            feed.close()
         return True
 
     async def outcome(self, message: MessageId) -> MessageTrace:
         """Wait until a message has ended or awaits a human, and return its trace."""
-        feed = self._notifier.subscribe(message=message, deltas=False)
-        try:
+        with closing(self._notifier.subscribe(message=message, deltas=False)) as feed:
             while not (trace := await self.db.read(trace_message(message))).is_over and trace.awaiting is None:
                 await feed.next_within(LOOK_EVERY_MS)
-        finally:
-            feed.close()
         return trace
 
     async def stream(self, chat: str, text: str, **how: Unpack[SendOptions]) -> AsyncGenerator[Delta]:

@@ -1,6 +1,7 @@
 """Context fitting: at the hard threshold a turn waits for a summary; the mailbox keeps accepting messages."""
 
 import asyncio
+from contextlib import closing
 
 from holdfast.kernel import log
 from holdfast.sessions.compression import Pressure, Thresholds
@@ -58,14 +59,12 @@ class ContextFitter:
 
         Returns False if it did not end in that time.
         """
-        feed = self._ports.notifier.subscribe(name="compress.done")
         try:
-            async with asyncio.timeout(thresholds.summariser_wait_ms / 1000):
-                while await self._compressor.running(context.session) is not None:
-                    await feed.next_within(BUSY_WAIT_MS)
+            with closing(self._ports.notifier.subscribe(name="compress.done")) as feed:
+                async with asyncio.timeout(thresholds.summariser_wait_ms / 1000):
+                    while await self._compressor.running(context.session) is not None:
+                        await feed.next_within(BUSY_WAIT_MS)
         except TimeoutError:
             log.warning("compress.done", outcome="busy", why="the running compression did not end in time")
             return False
-        finally:
-            feed.close()
         return True

@@ -12,7 +12,7 @@ The counts are in memory only and may be lost.
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -70,12 +70,9 @@ class Admission:
     @contextmanager
     def open(self, who: Requester) -> "Iterator[OpenRequest]":
         """Count a request while it runs. Raises `TooManyRequests` and `TooManyConnections`."""
-        opened = OpenRequest(self)
-        try:
+        with closing(OpenRequest(self)) as opened:
             opened.count_for(who)
             yield opened
-        finally:
-            opened.close()
 
     def enter(self, who: Requester) -> None:
         most = self.limits.connections_max - self.limits.operator_connections

@@ -8,6 +8,7 @@ Rule 3: a message that waits for a human, in its turn or behind another one, rep
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import closing
 
 from msgspec import Struct, structs
 
@@ -96,7 +97,7 @@ def live_frames(event: Event) -> Iterable[Frame] | None:
 
 async def follow_message(viewer: Viewer, message: MessageId, feed: Feed) -> AsyncGenerator[Frame]:
     """The frames of one message until it ends; the last one is its `Replied`. Closes the feed."""
-    try:
+    with closing(feed):
         trace, told = await viewer.trace(message), ""
         yield State(message=message, state=trace.state.value)
         while trace.state in UNFINISHED:
@@ -110,5 +111,3 @@ async def follow_message(viewer: Viewer, message: MessageId, feed: Feed) -> Asyn
             for frame in frames or ():
                 yield frame
         yield reply_of(trace)
-    finally:
-        feed.close()
