@@ -15,24 +15,14 @@ from opentelemetry import trace
 
 Value: TypeAlias = str | int | float | bool
 
-TURN = "invoke_agent"
-MODEL = "chat"
-TOOL = "execute_tool"
-RECALL = "retrieval"
-COMPRESS = "holdfast.compress"
-DELIVER = "holdfast.deliver"
-POST = "holdfast.post"
-FINISH = "holdfast.finish"
-SPANS = {
-    TURN: "one attempt at a turn, from its messages to its outcome",
-    MODEL: "one question to a model, until its answer is whole",
-    TOOL: "one call of a tool",
-    RECALL: "memory asked on behalf of a turn",
-    COMPRESS: "one compression, from its beginning to its outcome",
-    DELIVER: "one call of a memory provider with what is due on some lanes",
-    POST: "one piece of a reply on its way to a platform",
-    FINISH: "the end of one epoch: what memory should keep of it",
-}
+TURN = "invoke_agent"  # one attempt at a turn, from its messages to its outcome
+MODEL = "chat"  # one question to a model, until its answer is whole
+TOOL = "execute_tool"  # one call of a tool
+RECALL = "retrieval"  # memory asked on behalf of a turn
+COMPRESS = "holdfast.compress"  # one compression, from its beginning to its outcome
+DELIVER = "holdfast.deliver"  # one call of a memory provider with what is due on some lanes
+POST = "holdfast.post"  # one piece of a reply on its way to a platform
+FINISH = "holdfast.finish"  # the end of one epoch: what memory should keep of it
 
 CALLS = frozenset({MODEL})  # calls to other services, usually over a network
 INHERITED = ("gen_ai_agent_name", "gen_ai_conversation_id")
@@ -59,7 +49,7 @@ NOT_RECORDED = Span(trace.INVALID_SPAN)
 
 @contextmanager
 def span(operation: str, subject: str = "", **attributes: Value | None) -> Iterator[Span]:
-    """Open a span of one of SPANS. An exception is recorded by its class and raised again."""
+    """Open a span with one of the names above. An exception is recorded by its class and raised again."""
     if isinstance(_tracer, trace.ProxyTracer) and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         # No SDK is configured.
         yield NOT_RECORDED
