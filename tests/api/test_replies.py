@@ -8,9 +8,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from holdfast.api.endpoint import state_param
 from holdfast.cli.commands import app
 from holdfast.inbox.address import Address
 from holdfast.inbox.message import Arrival
+from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import ReplySettlement
@@ -125,3 +127,12 @@ def test_the_command_line_gives_the_same_answers(tmp_path, holdfast):
     wrong = holdfast("replies", "--state", "sent", "--json")
     assert (wrong.exit_code, "'sent' is not one of 'pending'" in wrong.output) == (2, True)
     assert holdfast("resend", "rep_unknown").exit_code != 0
+
+
+def test_a_state_that_does_not_exist_is_named():
+    parse = state_param("", ReplyState, "reply state {}").parse
+    assert parse is not None
+    assert parse("failed") == "failed"
+    assert parse(None) is None
+    with pytest.raises(InvalidInput, match="there is no reply state 'sent'; there are pending"):
+        parse("sent")

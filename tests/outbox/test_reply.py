@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.inbox.address import parse
-from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import MessageId, NodeId, ReplyId
 from holdfast.outbox.draft import DraftFate
 from holdfast.outbox.post import PULLED, Declined, Doubtful, NotSent, OnDoubt, ReplyState, Sent
@@ -20,7 +19,6 @@ from holdfast.outbox.reply import (
     after_send,
     chat_of,
     is_possible_duplicate,
-    reply_state,
     untried,
 )
 
@@ -160,13 +158,6 @@ def test_a_platforms_words_fit_on_a_line():
 @pytest.mark.parametrize("address", ["agent:f:tg:group:-1", "agent:f:tg:group:-1:9", "agent:f:tg:group:-1::ada"])
 def test_threads_and_people_of_a_chat_share_its_pace(address):
     assert chat_of(address) == "agent:f:tg:group:-1"
-
-
-def test_a_state_that_does_not_exist_is_named():
-    assert reply_state("failed") == "failed"
-    assert reply_state(None) is None
-    with pytest.raises(InvalidInput, match="'sent'; there are pending"):
-        reply_state("sent")
 
 
 # --- a draft whose place is taken ------------------------------------------------------------------

@@ -7,6 +7,7 @@ headers of its own; it raises its errors. A streaming handler returns an `EventS
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Literal, TypeAlias, get_type_hints
 
 import msgspec
@@ -22,6 +23,7 @@ from holdfast.api.metrics import Metrics
 from holdfast.audit.action import Act
 from holdfast.inbox.address import PART_CHARS_MAX, check_part
 from holdfast.inbox.channel import Webhooks
+from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.keyed_lock import KeyedLock
 from holdfast.kernel.ports import Tasks
 
@@ -89,6 +91,19 @@ class Param:
     default: object = None  # the value of a parameter that is missing or empty
     most: int | None = None  # a number above it becomes it
     parse: Callable[[Any], object] | None = None  # of the value or the default
+
+
+def state_param(what: str, states: type[Enum], named: str) -> Param:
+    """A filter by state. `named` has `{}` for the state that `InvalidInput` repeats if there is no such state."""
+    known = [state.value for state in states]
+
+    def parse(text: str | None) -> str | None:
+        if text is not None and text not in known:
+            told = named.format(repr(text[:40]))
+            raise InvalidInput(f"there is no {told}; there are {', '.join(known)}", state=text[:40])
+        return text
+
+    return Param(what, {"type": "string", "enum": known}, parse=parse)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

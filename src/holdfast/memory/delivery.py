@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
-from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 
@@ -38,14 +37,6 @@ class DeliveryState(Enum):
 
 
 OPEN = frozenset({DeliveryState.SCHEDULED, DeliveryState.SENDING, DeliveryState.UNCERTAIN})
-
-
-def delivery_state(text: str | None) -> str | None:
-    """Validate a state from a request. Raises `InvalidInput`."""
-    known = [state.value for state in DeliveryState]
-    if text is not None and text not in known:
-        raise InvalidInput(f"there is no delivery state {text[:40]!r}; there are {', '.join(known)}", state=text[:40])
-    return text
 
 
 # --- naming --------------------------------------------------------------------------------------------

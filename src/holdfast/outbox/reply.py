@@ -17,7 +17,6 @@ from enum import Enum
 
 from holdfast.inbox.address import Address
 from holdfast.inbox.agent_chain import NOBODY, Chain
-from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import Instant, MessageId, NodeId, ReplyId
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, short
@@ -245,14 +244,6 @@ def is_possible_duplicate(state: str, doubts: int) -> bool:
 def chat_of(address: str) -> str:
     """The chat of an address, without thread and user: platforms limit rates by chat."""
     return ":".join(address.split(":")[:CHAT_PARTS])
-
-
-def reply_state(text: str | None) -> str | None:
-    """Validate a state from a request. Raises `InvalidInput`."""
-    known = [state.value for state in ReplyState]
-    if text is not None and text not in known:
-        raise InvalidInput(f"there is no reply state {text[:40]!r}; there are {', '.join(known)}", state=text[:40])
-    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

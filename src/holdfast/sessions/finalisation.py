@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from holdfast.kernel.dates import Offset
-from holdfast.kernel.errors import FinalisationNotFound, InvalidInput, InvariantBroken
+from holdfast.kernel.errors import FinalisationNotFound, InvariantBroken
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Principal, SessionId
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.memory.delivery import DeliveryPolicy
@@ -148,15 +148,6 @@ def parse_origin(text: str) -> tuple[SessionId, int]:
         why = f"{text[:80]!r} is no finalisation; they look like finish:ses_01jd...:1"
         raise FinalisationNotFound(why, finalisation=text[:80])
     return SessionId(session), int(epoch)
-
-
-def finish_state(text: str | None) -> str | None:
-    """Parse a state from user input."""
-    known = [step.value for step in FinishStep]
-    if text is not None and text not in known:
-        why = f"there is no state {text[:40]!r} of a finalisation; there are {', '.join(known)}"
-        raise InvalidInput(why, state=text[:40])
-    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

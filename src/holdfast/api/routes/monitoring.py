@@ -7,29 +7,26 @@ or to an MCP server.
 from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
-from holdfast.api.endpoint import HttpCall, Param, answer, route
+from holdfast.api.endpoint import HttpCall, Param, answer, route, state_param
 from holdfast.api.shapes import monitoring as shapes
 from holdfast.audit.action import Act
 from holdfast.kernel.errors import InvalidInput, RobotRefused
 from holdfast.kernel.ids import ApprovalId, ReplyId
 from holdfast.outbox.post import ReplyState
-from holdfast.outbox.reply import reply_state
-from holdfast.sessions.finalisation import FinishStep, finish_state
+from holdfast.sessions.finalisation import FinishStep
 from holdfast.sessions.finalisation_sql import list_finalisations
 
 LIMIT = Param("How many at most", {"type": "integer", "minimum": 1, "maximum": 1_000}, default=100)
 APPROVAL_STATES = ("open", "all")
-REPLY_STATES = [state.value for state in ReplyState]
 REPLIES = {
-    "state": Param("Only those in this state", {"type": "string", "enum": REPLY_STATES}, parse=reply_state),
+    "state": state_param("Only those in this state", ReplyState, "reply state {}"),
     "agent": Param("Only this agent's"),
     "channel": Param("Only those of this channel"),
     "after": Param("`next` of the page before", {"type": "integer", "minimum": 0}, default=0),
     "limit": LIMIT,
 }
-STEPS = [step.value for step in FinishStep]
 EXTRACTIONS = {
-    "state": Param("Only those in this state", {"type": "string", "enum": STEPS}, parse=finish_state),
+    "state": state_param("Only those in this state", FinishStep, "state {} of a finalisation"),
     "agent": Param("Only this agent's"),
     "session": Param("Only this session's"),
     "limit": LIMIT,

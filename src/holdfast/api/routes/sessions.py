@@ -6,16 +6,15 @@ from msgspec import structs
 from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
-from holdfast.api.endpoint import ANY, NUMBER, OPEN, HttpCall, Param, answer, route
+from holdfast.api.endpoint import ANY, NUMBER, OPEN, HttpCall, Param, answer, route, state_param
 from holdfast.api.request import whole_number
 from holdfast.api.shapes import memory, shapes
 from holdfast.audit.action import Act
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import DeliveryId, SessionId
-from holdfast.memory.delivery import DeliveryState, delivery_state
+from holdfast.memory.delivery import DeliveryState
 
 ROWS_MAX = 1_000
-STATES = [state.value for state in DeliveryState]
 TEXT = {"type": "string", "minLength": 1, "maxLength": 10_000}
 HEALTH = {200: shapes.HealthReport, 503: shapes.HealthReport}
 
@@ -113,7 +112,7 @@ async def get_operations(call: HttpCall) -> shapes.Operations:
     Scope.READ,
     query={
         "provider": "only those for this provider",
-        "state": Param("only those in this state", {"type": "string", "enum": STATES}, parse=delivery_state),
+        "state": state_param("only those in this state", DeliveryState, "delivery state {}"),
         "after": Param("`next` of the page before", NUMBER, default=0),
         "limit": _limit(100),
     },
