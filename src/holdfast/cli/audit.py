@@ -194,14 +194,11 @@ async def _verify(db: Database) -> Output:
 def _encoded(rows: list[Action], *, as_csv: bool) -> bytes:
     text = io.StringIO()
     if as_csv:
-        csv.writer(text).writerows([COLUMNS, *map(_cells, rows)])
+        cells = ({**columns_of(one), "at": when(one.at)}.values() for one in rows)
+        csv.writer(text).writerows([COLUMNS, *(map(_inert, row) for row in cells)])
     else:
         text.writelines(msgspec.json.encode(action_view(one)).decode() + "\n" for one in rows)
     return text.getvalue().encode()
-
-
-def _cells(one: Action) -> list[str | int]:
-    return [_inert(cell) for cell in {**columns_of(one), "at": when(one.at)}.values()]
 
 
 def _inert(cell: str | int) -> str | int:

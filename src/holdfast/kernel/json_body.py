@@ -40,19 +40,15 @@ def check_json_type(header: str) -> None:
 def check_json(body: bytes) -> None:
     """Raises `InvalidJson`, `DuplicateKey` and `InvalidUnicode`."""
     if body.count(b"[") + body.count(b"{") > DEPTH_MAX:
-        _check_depth(body)
+        brackets = _NO_BRACKET.sub(b"", body)
+        if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > DEPTH_MAX:
+            raise InvalidJson(f"the body nests more than {DEPTH_MAX} levels deep")
     try:
         json.loads(body.decode("utf-8"), object_pairs_hook=_pairs, parse_constant=_constant)
     except UnicodeDecodeError as error:
         raise InvalidUnicode("the body is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise InvalidJson(f"the body cannot be read: {error}") from error
-
-
-def _check_depth(body: bytes) -> None:
-    brackets = _NO_BRACKET.sub(b"", body)
-    if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > DEPTH_MAX:
-        raise InvalidJson(f"the body nests more than {DEPTH_MAX} levels deep")
 
 
 def _pairs(pairs: Sequence[tuple[str, object]]) -> None:

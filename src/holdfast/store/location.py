@@ -32,7 +32,10 @@ def postgres_address(data: Path | str) -> str | None:
     """
     found = _ADDRESS.fullmatch(str(data))
     if found is None:
-        _refuse_other_forms(str(data))
+        if _POSTGRES.match(str(data)):
+            raise _wrong(f"a PostgreSQL address has // behind its colon: {EXAMPLE}")
+        if _SETTINGS.match(str(data)):
+            raise _wrong(f"settings of a connection are no folder; write them as an address: {EXAMPLE}")
         return None
     scheme = found["scheme"].lower()
     if scheme not in ("postgresql", "postgres"):
@@ -41,13 +44,6 @@ def postgres_address(data: Path | str) -> str | None:
         raise _wrong("a PostgreSQL address is no folder; a program opens it, as text, with holdfast.open")
     _check_ports(f"postgresql:{found['rest'].rstrip()}")
     return f"postgresql:{found['rest'].rstrip()}"
-
-
-def _refuse_other_forms(text: str) -> None:
-    if _POSTGRES.match(text):
-        raise _wrong(f"a PostgreSQL address has // behind its colon: {EXAMPLE}")
-    if _SETTINGS.match(text):
-        raise _wrong(f"settings of a connection are no folder; write them as an address: {EXAMPLE}")
 
 
 def _check_ports(address: str) -> None:

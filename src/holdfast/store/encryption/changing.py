@@ -78,7 +78,8 @@ def change_key(
         raise errors.EncryptionUnavailable("the SQLite library in use cannot encrypt")
     marker = _begun(folder, to, entropy)
     former, now = _key(marker.former), _key(marker.now)
-    _remove_parts(folder)
+    for part in _found(folder, tuple(f"{one}{PART}" for one in (INDEXES, LOGS, STORE))):
+        part.unlink(missing_ok=True)
     files = _files(folder)
     for n, path in enumerate(files, 1):
         on_file(path.relative_to(folder).as_posix(), n, len(files))
@@ -260,11 +261,6 @@ def _files(folder: Path) -> list[Path]:
 
 def _found(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
     return (path for pattern in patterns for path in sorted(folder.glob(pattern)))
-
-
-def _remove_parts(folder: Path) -> None:
-    for path in _found(folder, tuple(f"{one}{PART}" for one in (INDEXES, LOGS, STORE))):
-        path.unlink(missing_ok=True)
 
 
 def _remove_damaged(folder: Path) -> tuple[str, ...]:

@@ -119,7 +119,9 @@ def _prepare(db: apsw.Connection, path: str, synchronous: str, exclusive: bool) 
     _refuse_foreign(db, path)
     db.execute(f"pragma page_size={PAGE_BYTES}")
     db.execute(f"pragma synchronous={synchronous}")
-    _switch_to_wal(db, path)
+    mode = pragma(db, "journal_mode=wal")
+    if mode != "wal":
+        raise StorePathInvalid(f"{path} is on a file system without shared memory ({mode})", path=path)
     db.execute("pragma wal_autocheckpoint=0")  # the checkpointer does it, off the commit path
     db.execute("pragma foreign_keys=off")
     db.execute("pragma trusted_schema=off")
@@ -135,9 +137,3 @@ def _refuse_foreign(db: apsw.Connection, path: str) -> None:
     found = pragma(db, "application_id")
     if found != APPLICATION_ID and (found or tables):
         raise StorePathInvalid(f"{path} is not a Holdfast database", path=path, application_id=found)
-
-
-def _switch_to_wal(db: apsw.Connection, path: str) -> None:
-    mode = pragma(db, "journal_mode=wal")
-    if mode != "wal":
-        raise StorePathInvalid(f"{path} is on a file system without shared memory ({mode})", path=path)
