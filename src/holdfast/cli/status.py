@@ -105,9 +105,9 @@ class StatusFile:
 
 def read_status(folder: Path) -> StatusPage | None:
     """The status that the serving process wrote; None if no process serves the folder."""
-    from holdfast.runtime.app import served_by
+    from holdfast.runtime.app import is_served, owner_of
 
-    owner = served_by(folder)
+    owner = owner_of(folder) if folder.is_dir() and is_served(folder) else None
     try:
         page = msgspec.json.decode((folder / FILE).read_bytes(), type=StatusPage)
     except (OSError, ValueError):  # the file is missing or malformed

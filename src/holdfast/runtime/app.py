@@ -230,11 +230,6 @@ def owner_of(data: Path) -> str | None:
     return OwnerLock(data).incarnation()
 
 
-def served_by(data: Path) -> str | None:
-    """The process that runs workers on the folder, or None."""
-    return owner_of(data) if data.is_dir() and is_served(data) else None
-
-
 def has_store(data: Path) -> bool:
     return (data / DATABASE).exists()
 

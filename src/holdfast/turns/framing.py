@@ -27,13 +27,10 @@ def quoted(text: str) -> str:
 
 def label(*parts: str) -> str:
     """The bracketed source of a text; empty parts are omitted."""
-    return f"[{'; '.join(part for part in map(_label_part, parts) if part)}]"
+    inert = (_LABEL_ENDS.sub(" ", without_hidden(part)).strip() for part in parts)
+    return f"[{'; '.join(part for part in inert if part)}]"
 
 
 def framed(tag: str, opening: str, lines: Iterable[str]) -> str:
     """The frame. Each of `lines` is built with `label` and `quoted`, or is Holdfast's own text."""
     return "\n".join([f"<{tag}>", opening, *lines, f"</{tag}>"])
-
-
-def _label_part(text: str) -> str:
-    return _LABEL_ENDS.sub(" ", without_hidden(text)).strip()

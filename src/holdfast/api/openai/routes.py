@@ -147,7 +147,8 @@ async def post_response(call: HttpCall) -> Response:
     body = await read_body(call.request, call.settings.body_bytes_max)
     wanted = decode(body, ResponseRequest)
     agent, chat = await _place(call, wanted)
-    taken = await asking.take(call, body, agent=agent, chat=chat, user=wanted.user, text=_text(wanted))
+    text = wanted.input if isinstance(wanted.input, str) else asking.last_words(wanted.input)
+    taken = await asking.take(call, body, agent=agent, chat=chat, user=wanted.user, text=text)
     wanted, body = structs.replace(wanted, input=""), b""  # frees memory while the answer is awaited
     call.request.scope["opened"].free()
     if wanted.stream:
@@ -159,10 +160,6 @@ async def post_response(call: HttpCall) -> Response:
 async def get_response(call: HttpCall) -> wire.ResponseObject:
     """OpenAI-compatible: the current state of a response."""
     return _response(await _found(call.request.path_params["response"], call.viewer))
-
-
-def _text(wanted: ResponseRequest) -> str:
-    return wanted.input if isinstance(wanted.input, str) else asking.last_words(wanted.input)
 
 
 async def _place(call: HttpCall, wanted: ResponseRequest) -> tuple[str, str]:

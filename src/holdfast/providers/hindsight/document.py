@@ -15,7 +15,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
+from holdfast.kernel.ids import AgentName, DeliveryId, Instant, SessionId
 from holdfast.memory.delivery import MemoryNote, NamingInputs, Parcel, SpokenLine
 from holdfast.memory.notes import Target
 from holdfast.memory.visibility import SHARED, is_agent, is_group, person_of
@@ -100,10 +100,6 @@ def tag(kind: str, *values: str) -> str:
 
 def session_tags(agent: AgentName, session: SessionId) -> tuple[str, ...]:
     return (tag("agent", agent), tag("session", session))
-
-
-def person_tags(agent: AgentName, principal: Principal | str) -> tuple[str, ...]:
-    return (tag("agent", agent), tag("user", principal))
 
 
 def scope_tag(kind: str, agent: AgentName, name: str) -> str:

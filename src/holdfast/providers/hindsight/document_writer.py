@@ -35,8 +35,8 @@ from holdfast.providers.hindsight.document import (
     Document,
     note_id,
     note_tags,
-    person_tags,
     session_tags,
+    tag,
     unit_id,
 )
 from holdfast.providers.hindsight.naming import bank_of
@@ -245,7 +245,8 @@ async def _tagged(client: HindsightClient, bank: str, erasure: Erasure) -> set[s
     if erasure.session is not None:
         found.update(await client.tagged(bank, session_tags(erasure.agent, erasure.session)))
     if erasure.principal is not None:
-        found.update(await client.tagged(bank, person_tags(erasure.agent, erasure.principal)))
+        of_person = (tag("agent", erasure.agent), tag("user", erasure.principal))
+        found.update(await client.tagged(bank, of_person))
     return found
 
 
