@@ -41,30 +41,24 @@ class Intake(Protocol):
 
     async def receive(self, message: ChatMessage) -> IntakeOutcome:
         """Store the event durably. If this raises (`StoreUnavailable`, for example), do not acknowledge the event."""
-        ...
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
         """The newest position read in each conversation, and the id of the event at that position.
 
         The key is <chat>, or <chat>/<thread> (`conversation_of`).
         """
-        ...
 
     async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
         """Advance a conversation's position without receiving a message. A position never decreases."""
-        ...
 
     async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
         """Keep a chat's mailboxes after the platform gave the chat a new id, as Telegram does with supergroups."""
-        ...
 
     def connected(self, detail: str = "") -> None:
         """Report that the platform is connected."""
-        ...
 
     def disconnected(self, reason: str, *, vendor: VendorError = NO_ANSWER) -> None:
         """Report a lost connection that the channel is re-establishing. `vendor` is the platform's answer, if any."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,15 +83,12 @@ class Channel(Protocol):
 
     async def run(self, intake: Intake) -> None:
         """Connect and receive until cancelled. Raises `ChannelFailed` when it cannot continue."""
-        ...
 
     async def send(self, post: Post) -> SendOutcome:
         """Post one part of a reply. Raises nothing."""
-        ...
 
     async def typing(self, address: Address) -> None:
         """Show a typing indicator. Best effort; raises nothing."""
-        ...
 
     async def close(self) -> None: ...
 
@@ -108,7 +99,6 @@ class Identifiable(Protocol):
 
     async def identify(self) -> str:
         """The bot's name. Raises `ChannelFailed` with the reason if the platform does not tell it."""
-        ...
 
 
 @runtime_checkable
@@ -118,7 +108,6 @@ class Ranking(Protocol):
     async def rank(self, message: ChatMessage) -> Rank:
         """The sender's rank in the message's group: `ADMIN`, `MEMBER`, or `UNKNOWN` when the platform does not answer.
         Returns within seconds; raises nothing."""
-        ...
 
 
 @runtime_checkable
@@ -130,11 +119,9 @@ class Editing(Protocol):
 
         Returns `Declined` when the message can no longer be edited. Raises nothing.
         """
-        ...
 
     async def retract(self, address: Address, receipt: str) -> SendOutcome:
         """Delete the message. `Sent` means it is gone, `Declined` that it will stay. Raises nothing."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +161,6 @@ class WebhookChannel(Protocol):
 
     async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:
         """Answer a request, after checking the signature on its raw bytes. Raises `BadSignature`."""
-        ...
 
 
 @runtime_checkable
@@ -183,7 +169,6 @@ class HeadCheckedWebhook(Protocol):
 
     def check_head(self, headers: Mapping[str, str]) -> None:
         """Check the headers before the body is read. Raises `BadSignature` and `UnsupportedMediaType`."""
-        ...
 
 
 # Raises `ConfigInvalid` for invalid settings; does no I/O except reading files of secrets.
@@ -198,8 +183,6 @@ class Webhooks(Protocol):
 
         Raises `BadSignature` and `UnsupportedMediaType` if the headers prove that the platform is not the caller.
         """
-        ...
 
     async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:
         """The channel's answer; None when the agent has no such channel. Raises `BadSignature`."""
-        ...

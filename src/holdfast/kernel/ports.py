@@ -24,7 +24,6 @@ _TO_CROCKFORD = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", ID_ALPHABET
 class Clock(Protocol):
     def now(self) -> Instant:
         """Milliseconds since the Unix epoch, UTC."""
-        ...
 
 
 class Entropy(Protocol):
@@ -32,11 +31,9 @@ class Entropy(Protocol):
 
     def bits(self, count: int) -> int:
         """An integer of `count` random bits."""
-        ...
 
     def fraction(self) -> float:
         """A float in [0, 1)."""
-        ...
 
 
 class Task(Protocol):
@@ -48,13 +45,11 @@ class Task(Protocol):
 class Tasks(Protocol):
     def start(self, work: Coroutine[Any, Any, None], *, name: str) -> Task:
         """Start a coroutine as a task. The coroutine must handle its own exceptions."""
-        ...
 
     async def sleep(self, delay_ms: float) -> None: ...
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """Run a blocking call off the event loop."""
-        ...
 
 
 def new_id(clock: Clock, entropy: Entropy, prefix: str) -> str:

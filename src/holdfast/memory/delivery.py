@@ -72,11 +72,9 @@ class Naming(Protocol):
 
     def place(self, inputs: NamingInputs) -> str:
         """The lane of a conversation's turns: the provider-side object whose order is visible (D17)."""
-        ...
 
     def memory_place(self, agent: AgentName, subject: str) -> str:
         """The lane of an agent's notes about one subject, which is empty for the agent itself."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

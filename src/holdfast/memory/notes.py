@@ -150,11 +150,9 @@ class NotesPort(Protocol):
 
     async def memory(self, agent: AgentName, subject: str) -> AgentNotes:
         """The current notes, including every write that was acknowledged."""
-        ...
 
     async def apply(self, batch: MemoryBatch) -> MemoryOutcome:
         """Make a batch durable, and schedule its delivery to the agent's providers."""
-        ...
 
 
 def stream_of(agent: AgentName, subject: str) -> str:

@@ -60,19 +60,15 @@ class Provider(Protocol):
         Within one place no parcel may be sent after one that was not delivered: it gets the outcome `Unreachable`.
         Notes that may pass (`notes_pass`) may be sent after an uncertain one.
         """
-        ...
 
     async def landed(self, parcel: Parcel) -> Landing:
         """Whether an earlier attempt of this parcel took effect; `POSSIBLE` if it is unknown. Never raises."""
-        ...
 
     async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
         """Memories, best first. Raises `ProviderFailed`; the turn continues without them."""
-        ...
 
     async def healthy(self) -> str | None:
         """None if it would accept a parcel now, or a sentence that says why not."""
-        ...
 
     async def close(self) -> None: ...
 
@@ -83,7 +79,6 @@ class Inspectable(Protocol):
 
     async def inspect(self) -> str | None:
         """None if it can be reached and accepts the key, or a sentence that says why not. Writes nothing."""
-        ...
 
 
 @runtime_checkable
@@ -93,11 +88,9 @@ class Indexed(Protocol):
     @property
     def needs_rebuild(self) -> bool:
         """Whether the index was damaged or missing; until the rebuild, recall finds only newer deliveries."""
-        ...
 
     async def rebuild(self, parcels: AsyncIterator[Parcel]) -> int:
         """Fill the index from the parcels, in order; their number. Deliveries are refused meanwhile."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,6 @@ class Model(Protocol):
 
     def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream one answer. Raises `ModelFailed`."""
-        ...
 
 
 class Connected(ABC):

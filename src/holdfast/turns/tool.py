@@ -49,15 +49,12 @@ class Tools(Protocol):
 
     def is_idempotent(self, name: str) -> bool:
         """Whether a call of unknown outcome may be repeated."""
-        ...
 
     def needs_approval(self, agent: AgentName, name: str) -> bool:
         """Whether the tool itself is marked dangerous; the agent's policy may name others."""
-        ...
 
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
         """Run a tool. An error inside it is an outcome for the model, never an exception."""
-        ...
 
 
 @runtime_checkable
@@ -66,7 +63,6 @@ class Unreliable(Protocol):
 
     def outages(self) -> tuple[str, ...]:
         """The servers that are down, each with the time since when."""
-        ...
 
 
 @runtime_checkable
@@ -75,7 +71,6 @@ class Traceable(Protocol):
 
     def origin(self, agent: AgentName, name: str) -> Hashable | None:
         """Equal for two agents that have the same tool. None for an unknown tool."""
-        ...
 
 
 def origin_of(tools: Tools, agent: AgentName, name: str) -> Hashable | None:

@@ -33,11 +33,9 @@ class Planner(Protocol):
 
     def mail_max(self, claim: Claim) -> int:
         """The number of waiting messages that `opening` needs to see."""
-        ...
 
     def opening(self, claim: Claim, mail: Mail) -> TurnOpening | None:
         """The turn to open now; None if the mail has no message that opens one."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
