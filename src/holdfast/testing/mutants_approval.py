@@ -13,7 +13,7 @@ from holdfast.turns.turn import OpenCall, Phase
 from holdfast.turns.turn_run import Interruption, TurnRun
 
 
-@mutant("I19", budget=20)
+@mutant("I19", budget=20, first=3)
 def approval_ignored() -> Sequence[Patch]:
     """A dangerous call is run without an approval."""
 
@@ -23,7 +23,7 @@ def approval_ignored() -> Sequence[Patch]:
     return [(tool_calls, "is_feared", broken)]
 
 
-@mutant("I15", budget=30)
+@mutant("I15", budget=30, first=4)
 def approval_holds_claim() -> Sequence[Patch]:
     """A turn that waits for an approval keeps its mailbox claimed, so no worker can continue after the decision."""
     kept = "owner = case when waits_until is null then null else owner end,"
@@ -47,7 +47,7 @@ def approved_call_changed() -> Sequence[Patch]:
     return [(tool_calls.ToolCaller, "act", broken), (approval_sql, "_require_same", unchecked)]
 
 
-@mutant("I19", budget=60)
+@mutant("I19", budget=60, first=10)
 def digest_ignored() -> Sequence[Patch]:
     """An approval counts although it names the digest of another call."""
 

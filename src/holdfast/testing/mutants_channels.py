@@ -105,7 +105,7 @@ def pruning_leaves_attachments() -> Sequence[Patch]:
     return [(upkeep_sql, "drop_enclosures", broken)]
 
 
-@mutant("I27", "I15", budget=30, area=STREAM)
+@mutant("I27", "I15", budget=30, area=STREAM, first=15)
 def replies_stay_behind() -> Sequence[Patch]:
     """A chat gets a new id, and pending replies are sent to the old one."""
     nothing = "update inbound set address = :new where mailbox = :mailbox and address = :old and 1 = 0"
@@ -113,7 +113,7 @@ def replies_stay_behind() -> Sequence[Patch]:
     return [(identity_sql, "REDIRECT_MAIL", nothing), (identity_sql, "REDIRECT_REPLIES", stay)]
 
 
-@mutant("I27", "I1", "I3", "I15", budget=30, area=MOVES)
+@mutant("I27", "I1", "I3", "I15", budget=30, area=MOVES, first=17)
 def used_address_taken_over() -> Sequence[Patch]:
     """An address at which a person spoke is given to another chat, and its mailbox is dropped."""
 
@@ -151,7 +151,7 @@ def draft_left_standing() -> Sequence[Patch]:
     return [(reply_sql, "hand_over", broken)]
 
 
-@mutant("I24", "I10", budget=120, area=DRAFTS, first=321)
+@mutant("I24", "I10", budget=120, area=DRAFTS, first=1353)
 def reply_before_the_last_edit() -> Sequence[Patch]:
     """A reply replaces a draft while an edit of the draft may still arrive."""
     free = (
@@ -186,7 +186,7 @@ def letters_count_one_hop() -> Sequence[Patch]:
     return [(turn_sql, "send_messages", broken)]
 
 
-@mutant("I25", budget=30, area=AGENTS)
+@mutant("I25", budget=30, area=AGENTS, first=35)
 def anybody_is_messaged() -> Sequence[Patch]:
     """An agent messages every other agent, listed or not."""
 
@@ -217,7 +217,7 @@ def agent_taken_for_a_person() -> Sequence[Patch]:
     return [(recall, "is_agent", broken)]
 
 
-@mutant("I25", "I1", "I2", budget=40, area=AGENTS)
+@mutant("I25", "I1", "I2", budget=40, area=AGENTS, first=19)
 def agent_message_with_new_ids() -> Sequence[Patch]:
     """A message to another agent has another id in each attempt, so a message that is sent twice arrives twice."""
     honest = AgentChannel._arrival  # noqa: SLF001 - what is broken
@@ -269,7 +269,7 @@ def resend_does_nothing() -> Sequence[Patch]:
     return [(reply_sql, "resend_reply", broken)]
 
 
-@mutant("I29", "I19", budget=60, area=DECIDE)
+@mutant("I29", "I19", budget=60, area=DECIDE, first=15)
 def later_decision_wins() -> Sequence[Patch]:
     """The last decision about an approval counts instead of the first."""
     return [(approval_sql, "DECIDE", _replaced(approval_sql.DECIDE, "and decided_at is null", ""))]

@@ -21,6 +21,7 @@ from holdfast.sessions import command_sql
 from holdfast.sessions.extraction import Proposals, parse_answer
 from holdfast.sessions.finalisation import FinishEvent
 from holdfast.sessions.finalisation_sql import record_finalisation
+from holdfast.sessions.session import Purpose
 from holdfast.store.script import Call, Params, Row, Script, one, run
 from holdfast.testing.mutant import Patch, arguments, mutant
 from holdfast.testing.watched import NodeDatabase
@@ -47,19 +48,18 @@ def flush_whole_buffer_on_switch() -> Sequence[Patch]:
     return [(command_sql, "schedule_tail", broken)]
 
 
-@mutant("I7", "I11", budget=10)
+@mutant("I7", "I11", budget=10, first=3)
 def orphan_from_temp_run() -> Sequence[Patch]:
     """A run that is no conversation gets cursors, and with them a session at the provider."""
     honest = record_sql._session  # noqa: SLF001
 
-    def broken(record_: TurnRecord) -> Script[Row]:
-        row = yield from honest(record_)
-        return (*row[:4], "conversation", *row[5:])
+    def broken(record_: TurnRecord) -> Script[record_sql.FoundSession]:
+        return (yield from honest(record_))._replace(purpose=Purpose.CONVERSATION.value)
 
     return [(record_sql, "_session", broken)]
 
 
-@mutant("I7", budget=40)
+@mutant("I7", budget=40, first=4)
 def retract_lost() -> Sequence[Patch]:
     """A delivered turn that is undone is not retracted."""
     honest = cursor_sql.add_deliveries
@@ -73,7 +73,7 @@ def retract_lost() -> Sequence[Patch]:
 # --- lanes ---------------------------------------------------------------------------------------------------------
 
 
-@mutant("I7", budget=10)
+@mutant("I7", budget=10, first=3)
 def mark_on_enqueue() -> Sequence[Patch]:
     """A delivery counts as delivered when a dispatcher claims it."""
     honest = lane_sql.claim_lanes.script
@@ -88,7 +88,7 @@ def mark_on_enqueue() -> Sequence[Patch]:
     return [(lane_sql, "claim_lanes", broken)]
 
 
-@mutant("I7", budget=20)
+@mutant("I7", budget=20, first=2)
 def resend_without_asking() -> Sequence[Patch]:
     """A delivery with an unknown outcome is resent without asking the provider."""
     honest = lane_sql._package  # noqa: SLF001
@@ -100,7 +100,7 @@ def resend_without_asking() -> Sequence[Patch]:
     return [(lane_sql, "_package", broken)]
 
 
-@mutant("I14", budget=60)
+@mutant("I14", budget=60, first=6)
 def no_lane_fence() -> Sequence[Patch]:
     """A dispatcher whose lease expired may still settle."""
 
@@ -132,7 +132,7 @@ def new_key_per_attempt() -> Sequence[Patch]:
     return [(lane_sql, "parcel_of", broken)]
 
 
-@mutant("I7", budget=20)
+@mutant("I7", budget=20, first=2)
 def deliver_under_current_session() -> Sequence[Patch]:
     """A unit goes out under the session that the chat is in now, as in the incident."""
 
@@ -166,7 +166,7 @@ def _with_naming(moved: Any) -> Sequence[Patch]:  # noqa: ANN401
     return [(lane_sql, "parcel_of", broken)]
 
 
-@mutant("I7", budget=40, first=23)
+@mutant("I7", budget=40, first=29)
 def quiet_ignored() -> Sequence[Patch]:
     """A delivery that has not landed yet is resent although it may still arrive."""
     honest = after_asking
@@ -177,7 +177,7 @@ def quiet_ignored() -> Sequence[Patch]:
     return [(lane, "after_asking", broken)]
 
 
-@mutant("I7", budget=20)
+@mutant("I7", budget=20, first=4)
 def retract_believed() -> Sequence[Patch]:
     """A retraction counts as made without being sent."""
     honest = ProviderDelivery._idle  # noqa: SLF001

@@ -42,13 +42,13 @@ def forget_schedules_no_erasure() -> Sequence[Patch]:
     return [(forget_sql, "_erase", broken)]
 
 
-@mutant("I16", budget=BUDGET, forgets=True)
+@mutant("I16", budget=BUDGET, forgets=True, first=3)
 def forget_skips_summaries() -> Sequence[Patch]:
     """Summaries of the words stay."""
     return [(forget_person_sql, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
 
 
-@mutant("I16", budget=30, forgets=True, first=34)
+@mutant("I16", budget=30, forgets=True, first=51)
 def forget_lets_models_finish() -> Sequence[Patch]:
     """A summary of the words that is in progress is committed."""
     return [(forget_person_sql, "VOID_CONTEXTS", "select 1 where :session = :first")]
@@ -88,7 +88,7 @@ def _as_it_is(_claim: object, bodies: Sequence[AnyBody]) -> Script[Sequence[AnyB
     return bodies
 
 
-@mutant("I16", budget=40, forgets=True)
+@mutant("I16", budget=40, forgets=True, first=8)
 def forget_shows_what_is_not_erased() -> Sequence[Patch]:
     """Recollections of a provider that has not erased yet are shown, and repeated in an answer that stays."""
     return [(turn_sql, "_without_forgotten", _as_it_is)]
@@ -115,7 +115,7 @@ def forget_is_done_too_early() -> Sequence[Patch]:
     return [(Forgetting, "done", property(lambda found: found.scrubbed_at is not None))]
 
 
-@mutant("I16", budget=40, forgets=True)
+@mutant("I16", budget=40, forgets=True, first=5)
 def forget_follows_no_message() -> Sequence[Patch]:
     """Words that an agent passed on to another agent stay there, and are repeated."""
 
@@ -126,7 +126,7 @@ def forget_follows_no_message() -> Sequence[Patch]:
     return [(provenance_sql, "_arrived", broken)]
 
 
-@mutant("I16", budget=40, forgets=True)
+@mutant("I16", budget=40, forgets=True, first=3)
 def forget_keeps_quotations() -> Sequence[Patch]:
     """An answer to another person that repeats the words stays."""
 

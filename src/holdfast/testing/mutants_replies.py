@@ -7,7 +7,6 @@ from typing import Any
 from holdfast.outbox import reply_sender, reply_sql
 from holdfast.outbox.post import Doubtful, NotSent, SendOutcome, Sent
 from holdfast.outbox.reply import ReplyClaim, ReplySettlement, after_send
-from holdfast.store import node_sql
 from holdfast.testing.mutant import Patch, mutant
 
 NO_DOUBT = {
@@ -27,7 +26,7 @@ def _replaced(sql: str, changes: dict[str, str]) -> str:
 def attempting_after_send() -> Sequence[Patch]:
     """A crash while a reply is sent looks like "not sent yet": it is sent again as if for the first time."""
     names = ("DOUBT_REPLIES", "DOUBT_ORPHANED_REPLIES")
-    return [(node_sql, name, _replaced(getattr(node_sql, name), NO_DOUBT)) for name in names]
+    return [(reply_sql, name, _replaced(getattr(reply_sql, name), NO_DOUBT)) for name in names]
 
 
 @mutant("I10", budget=20, posts=True)
@@ -42,7 +41,7 @@ def resend_without_doubt() -> Sequence[Patch]:
     return [(reply_sender, "after_send", broken)]
 
 
-@mutant("I10", budget=20, posts=True)
+@mutant("I10", budget=20, posts=True, first=13)
 def third_send() -> Sequence[Patch]:
     """A reply whose outcome is unknown is resent until the platform answers."""
 

@@ -20,7 +20,7 @@ def _open_to_people(*verbs: CommandVerb) -> Callable[..., NotAllowed | None]:
     return broken
 
 
-@mutant("I35", budget=60)
+@mutant("I35", budget=60, first=4)
 def anybody_decides() -> Sequence[Patch]:
     """Any sender may /approve or /deny, programs included."""
 
@@ -36,13 +36,13 @@ def anybody_deletes() -> Sequence[Patch]:
     return [(command_sql, "judge", _open_to_people(CommandVerb.DELETE))]
 
 
-@mutant("I35", budget=40)
+@mutant("I35", budget=40, first=3)
 def anybody_switches() -> Sequence[Patch]:
     """Every member of a group switches its session."""
     return [(command_sql, "judge", _open_to_people(CommandVerb.NEW, CommandVerb.RESUME, CommandVerb.BRANCH))]
 
 
-@mutant("I35", budget=60)
+@mutant("I35", budget=60, first=5)
 def anybody_undoes() -> Sequence[Patch]:
     """Every member of a group undoes and retries the turns of others."""
 

@@ -118,7 +118,7 @@ def rebuilding_stops_after_a_page() -> Sequence[Patch]:
     return [(reindex, "_delivered", broken)]
 
 
-@mutant("I7", budget=BUDGET, area=Area.REBUILD)
+@mutant("I7", budget=BUDGET, area=Area.REBUILD, first=20)
 def rebuilding_turns_the_order_round() -> Sequence[Patch]:
     """An index is rebuilt from the newest to the oldest."""
     return [(replay_sql, "DELIVERED", replay_sql.DELIVERED.replace("order by delivery.n", "order by delivery.n desc"))]
@@ -157,7 +157,7 @@ def spending_is_written_down_twice() -> Sequence[Patch]:
 # --- forgetting, and loops whose store fails -----------------------------------------------------------------------
 
 
-@mutant("I16", budget=BUDGET, area=Area.FORGETTING)
+@mutant("I16", budget=BUDGET, area=Area.FORGETTING, first=81)
 def forgetting_reaches_one_agent() -> Sequence[Patch]:
     """A person is forgotten by the first agent only."""
     honest = forget_sql._agents  # noqa: SLF001

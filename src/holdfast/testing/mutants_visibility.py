@@ -119,7 +119,7 @@ def recall_ignores_scope() -> Sequence[Patch]:
     ]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, first=12)
 def recall_finds_private_words_in_groups() -> Sequence[Patch]:
     """In a group a speaker's private words are found without the setting that allows it."""
     honest: Any = search.IndexSearch._scope  # noqa: SLF001
