@@ -103,7 +103,7 @@ def depth_drift() -> Sequence[Patch]:
 # --- claims --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I4", budget=30)
+@mutant("I4", budget=30, first=3)
 def no_fence() -> Sequence[Patch]:
     """A worker whose lease expired may still write."""
 
@@ -235,7 +235,7 @@ def compress_drops_arrivals() -> Sequence[Patch]:
     return _after_summary(more)
 
 
-@mutant("I9", budget=10)
+@mutant("I9", budget=10, first=5)
 def rotate_on_compress() -> Sequence[Patch]:
     """Compression continues in a new session, as in the incident: the id changes and the history is lost."""
 

@@ -152,7 +152,12 @@ def forget_keeps_what_was_deleted() -> Sequence[Patch]:
     return [(forget_sql, "find_unreadable", broken)]
 
 
-@mutant("I16", budget=60, forgets=True, first=78)
+@mutant(
+    "I16",
+    budget=RARE_BUDGET,
+    forgets=True,
+    rare="tests/memory/test_forget_sql.py::test_a_process_that_read_a_recall_of_the_words_does_not_show_it_again",
+)
 def forget_leaves_contexts_in_memory() -> Sequence[Patch]:
     """Another process continues with the context and the recollections that it read before."""
 

@@ -30,7 +30,7 @@ def anybody_decides() -> Sequence[Patch]:
     return [(approval_sql, "may_decide", broken)]
 
 
-@mutant("I35", budget=60)
+@mutant("I35", budget=60, first=3)
 def anybody_deletes() -> Sequence[Patch]:
     """Every member of a group deletes its session."""
     return [(command_sql, "judge", _open_to_people(CommandVerb.DELETE))]
@@ -59,7 +59,7 @@ def anybody_stops() -> Sequence[Patch]:
     return [(accept_sql, "judge", _open_to_people(CommandVerb.STOP))]
 
 
-@mutant("I35", budget=20)
+@mutant("I35", budget=20, first=4)
 def robot_commands() -> Sequence[Patch]:
     """A program gives commands as a person does."""
     honest = command_rights_sql.giver

@@ -27,7 +27,7 @@ FIRST_PAGE = 1
 # --- expiry --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I9", budget=150, area=Area.EXPIRY, first=688)
+@mutant("I9", budget=150, area=Area.EXPIRY, first=2068)
 def expiry_closes_over_mail() -> Sequence[Patch]:
     """A message accepted before the session was closed does not reopen it."""
     honest = finalisation_sql._leave_session  # noqa: SLF001
@@ -107,7 +107,7 @@ def backfill_looks_at_open_sessions_only() -> Sequence[Patch]:
     return [(replay_sql, "WITHOUT_CURSOR", replay_sql.WITHOUT_CURSOR.replace("<> 'deleted'", "= 'open'"))]
 
 
-@mutant("I7", budget=BUDGET, area=Area.REBUILD)
+@mutant("I7", budget=BUDGET, area=Area.REBUILD, first=20)
 def rebuilding_stops_after_a_page() -> Sequence[Patch]:
     """Only the first page of a lost index is rebuilt."""
 

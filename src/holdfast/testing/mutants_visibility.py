@@ -55,7 +55,7 @@ def group_note_taken_for_private() -> Sequence[Patch]:
     return [(visibility, "scope_of", of_the_speaker), (Audience, "own", own)]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, first=112)
 def private_note_taken_for_the_chats() -> Sequence[Patch]:
     """A note made in private belongs to the chat, so another person who speaks there is shown it."""
 
@@ -76,7 +76,7 @@ def private_notes_shown_in_groups() -> Sequence[Patch]:
     return [(Audience, "scopes", property(broken))]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, first=12)
 def shared_chat_taken_for_private() -> Sequence[Patch]:
     """A private chat in which others speak too is shown the private notes and words of each speaker."""
     return [(open_turn_sql, "ATTENDED", open_turn_sql.ATTENDED.replace("then 1", "then 0"))]
@@ -136,7 +136,7 @@ def recall_finds_private_words_in_groups() -> Sequence[Patch]:
     return [(search.IndexSearch, "_scope", property(in_private)), (search, "named_scopes", more)]
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS, first=147)
+@mutant("I33", budget=60, area=Area.STRANGERS, first=1)
 def resume_takes_anybodys_session() -> Sequence[Patch]:
     """`/resume` searches the sessions of everyone who talks to the agent."""
     return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace("principal = :principal", "principal <> ''"))]
