@@ -14,7 +14,7 @@ SUBJECTS = {"inbox", "turns", "sessions", "memory", "outbox", "audit"}
 ACTING = {
     *("audit/actor.py",),
     *("inbox/access_control.py", "inbox/channel.py", "inbox/channels.py", "inbox/gateway.py", "inbox/router.py"),
-    *("kernel/files.py", "kernel/hardening.py", "kernel/keyed_lock.py", "kernel/log.py", "kernel/loop.py"),
+    *("kernel/files.py", "kernel/hardening.py", "kernel/log.py", "kernel/loop.py"),
     *("kernel/machine.py", "kernel/notifier.py", "kernel/spans.py", "kernel/time_zones.py"),
     *("memory/delivery_call.py", "memory/dispatcher.py", "memory/files/*.py"),
     *("memory/forgetter.py", "memory/notes_service.py", "memory/provider.py", "memory/recaller.py"),

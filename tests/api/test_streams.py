@@ -237,8 +237,8 @@ async def test_a_reply_that_another_process_makes_is_told_all_the_same(live, mon
 async def test_in_a_chat_that_is_never_silent_such_a_reply_is_told_as_well(live, monkeypatch):
     """Of the turn nothing is heard in this process, of what others say in the chat a lot."""
     monkeypatch.setattr("holdfast.api.streams.conversation.LOOK_EVERY_MS", 300)
-    bell, is_over = live.runtime._notifier, asyncio.Event()
-    publish = bell.publish
+    notifier, is_over = live.runtime._notifier, asyncio.Event()
+    publish = notifier.publish
 
     async def crowd(mailbox):
         while not is_over.is_set():
@@ -249,7 +249,7 @@ async def test_in_a_chat_that_is_never_silent_such_a_reply_is_told_as_well(live,
         await until(socket, "ready")
         await say(socket, type="send", chat="busy", id="1", text="hello")
         await until(socket, "reply")
-        monkeypatch.setattr(bell, "publish", lambda event: None)
+        monkeypatch.setattr(notifier, "publish", lambda event: None)
         there = await live.runtime.db.read(find_mailbox("agent:main:http:dm:busy"))
         crowding = asyncio.ensure_future(crowd(there.mailbox))
         await say(socket, type="send", chat="busy", id="2", text="My cat is called Byron.")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.kernel import notifier as bells
+from holdfast.kernel import notifier as notifiers
 from holdfast.kernel.notifier import DELTA, Event, Feed, FeedOverrun, Notifier, Topic, Woken
 from tests.support.loop_time import put_forward
 from tests.support.patience import within
@@ -82,7 +82,7 @@ async def test_keys_of_wake_ups_are_taken_once_and_in_order():
 
 
 async def test_more_keys_than_are_kept_are_anything(monkeypatch):
-    monkeypatch.setattr(bells, "KEYS_MAX", 2)
+    monkeypatch.setattr(notifiers, "KEYS_MAX", 2)
     bell = Notifier()
     bell.take(Topic.REPLY)
     for key in range(9):
@@ -166,7 +166,7 @@ async def test_nothing_in_time_is_none():
 
 
 async def test_a_slow_reader_gets_all_that_was_kept_and_then_an_error_instead_of_a_gap(monkeypatch):
-    monkeypatch.setattr(bells, "FEED_EVENTS_MAX", 3)
+    monkeypatch.setattr(notifiers, "FEED_EVENTS_MAX", 3)
     bell = Notifier()
     slow, quick = bell.subscribe(), bell.subscribe()
     for n in range(5):
@@ -180,7 +180,7 @@ async def test_a_slow_reader_gets_all_that_was_kept_and_then_an_error_instead_of
 
 
 async def test_a_waiting_reader_learns_of_the_overrun(monkeypatch):
-    monkeypatch.setattr(bells, "FEED_EVENTS_MAX", 0)
+    monkeypatch.setattr(notifiers, "FEED_EVENTS_MAX", 0)
     bell = Notifier()
     feed = bell.subscribe()
     reading = asyncio.create_task(feed.next_within(SOON_MS))

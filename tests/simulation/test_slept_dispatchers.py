@@ -9,7 +9,7 @@ from dataclasses import replace
 from holdfast.testing import CrashPoint, FaultPlan, scope, world
 from holdfast.testing.faults import PauseAtVerb
 from holdfast.testing.history import run_history, scratch
-from holdfast.testing.providers import COURIER
+from holdfast.testing.providers import DISPATCH_POLICY
 from tests.simulation.test_crash_points import STORY
 
 TAKEN = CrashPoint("claim_lanes", "after")
@@ -33,5 +33,5 @@ def test_a_dispatcher_that_slept_through_its_lease_sends_nothing():
 
 
 def test_a_dispatcher_that_ignored_its_lease_would_send_twice(monkeypatch):
-    monkeypatch.setattr(world, "COURIER", replace(COURIER, send_within_ms=10 * LONG_MS))
+    monkeypatch.setattr(world, "DISPATCH_POLICY", replace(DISPATCH_POLICY, send_within_ms=10 * LONG_MS))
     assert broken() == {"I7"}

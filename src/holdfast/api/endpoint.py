@@ -24,7 +24,7 @@ from holdfast.audit.action import Act
 from holdfast.inbox.address import PART_CHARS_MAX, check_part
 from holdfast.inbox.channel import Webhooks
 from holdfast.kernel.errors import InvalidInput
-from holdfast.kernel.keyed_lock import KeyedLock
+from holdfast.kernel.loop import KeyedLock
 from holdfast.kernel.ports import Tasks
 
 PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}

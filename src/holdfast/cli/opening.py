@@ -71,12 +71,12 @@ class Invocation:
 
     @asynccontextmanager
     async def serving(
-        self, crew: app.DetectedAgents, on_broken: Callable[[StoreBroken], None]
+        self, detected: app.DetectedAgents, on_broken: Callable[[StoreBroken], None]
     ) -> AsyncIterator[Runtime]:
         """Open the store and run its loops and channels. Raises `StoreOwned` while another process serves it."""
         connect = self.settings.file.parent if self.settings.file is not None else self.folder
         async with await app.open_runtime(
-            self.folder, agents=crew.agents, on_broken=on_broken, connect=connect, hidden=self._hidden
+            self.folder, agents=detected.agents, on_broken=on_broken, connect=connect, hidden=self._hidden
         ) as runtime:
             yield runtime
 

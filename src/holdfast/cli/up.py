@@ -108,7 +108,7 @@ class ServerLifetime:
 
 async def _serve(invocation: Invocation, listening: ServerTable, *, verbose: bool) -> int:
     folder, settings, as_json = invocation.folder, invocation.settings, invocation.as_json
-    crew = await detect_agents(settings.agents)
+    detected = await detect_agents(settings.agents)
     life, loop = ServerLifetime(), asyncio.get_running_loop()
 
     def on_broken(error: StoreBroken) -> None:  # on the writer's thread
@@ -116,19 +116,19 @@ async def _serve(invocation: Invocation, listening: ServerTable, *, verbose: boo
 
     with logging_to(logging.StreamHandler() if verbose else to_file(folder)):
         secure_folder(folder, print_warning)
-        for note in crew.notes:
+        for note in detected.notes:
             print_warning(note)
-        async with invocation.serving(crew, on_broken) as runtime:
+        async with invocation.serving(detected, on_broken) as runtime:
             token = load_token(folder, variables().get("HOLDFAST_TOKEN"), runtime.entropy)
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
             await runtime.health()  # starts the check for damaged pages
-            await _load_models(crew.agents)
+            await _load_models(detected.agents)
             life.server, url, code = await _server(runtime, token, listening, folder, limit)
             await runtime.db.write(note_settings(_described(settings, listening), by=acting()))
             status = StatusFile(folder, runtime, as_json=as_json)
             with on_signal(life.end), closing(status):  # the process may be stopped as soon as it prints `ready`
                 status.keep()  # `holdfast channels` finds the file once the process is ready
-                known = {"url": url, "model": crew.sentence, "agent": runtime.default_agent}
+                known = {"url": url, "model": detected.sentence, "agent": runtime.default_agent}
                 _announce(folder, token, code=code, as_json=as_json, **known)
                 status.open()
                 if life.broken is None:

@@ -131,15 +131,15 @@ def decide_pairing(
     row = yield from one(BY_CODE, code=decision.code)
     if row is None or not decision.is_about(row[1]) or _view(row, policy).state is Pairing.EXPIRED:
         raise PairingNotFound(f"nobody waits under the code {decision.code}", code=decision.code)
-    word, agent, principal = ADMIT_WORD if decision.admit else DENY_WORD, row[1], row[3]
-    kind = "pair" if decision.admit else "deny"
+    _, agent, channel, principal, _, _, _, known, _, address = row
+    word, kind = (ADMIT_WORD, "pair") if decision.admit else (DENY_WORD, "deny")
     is_new = (yield from action_sql.start_operation(decision.operation, kind, decision.by)) is None
-    if is_new and row[7] != word:
+    if is_new and known != word:
         yield from run(DECIDE, code=decision.code, decision=word)
         yield from run(ADMIT if decision.admit else DISMISS, agent=agent, principal=principal)
         if decision.admit:
             text = admitted_text(agent)
-            yield from _say(decision.reply, text, decision.code, address=row[9], channel=row[2])
+            yield from _say(decision.reply, text, decision.code, address=address, channel=channel)
         yield from action_sql.finish_operation(decision.operation, {"agent": agent, "principal": principal})
         act = Act.ACCESS_ADMITTED if decision.admit else Act.ACCESS_DENIED
         yield from action_sql.record(act, by, principal, agent=agent)

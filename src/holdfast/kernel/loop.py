@@ -14,10 +14,11 @@ Rule 4: a process that stops claims no more, lets running claims end within a gr
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError
@@ -250,3 +251,16 @@ class ClaimLoop(Loop, Generic[G, C]):
 
     def cut_off(self) -> None:
         self.running.cut_off()
+
+
+class KeyedLock:
+    """Tasks with the same key run one after another, so a check still holds when its task acts on it."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def alone(self, key: str) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(key, asyncio.Lock())  # the entry lives while a task holds or awaits it
+        async with lock:
+            yield

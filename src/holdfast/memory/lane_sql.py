@@ -11,14 +11,15 @@ notes that depend on it: the claim skips it, and the lane is due as soon as one 
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from holdfast.kernel.errors import LaneLost
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.memory.cursor_sql import MARK
 from holdfast.memory.delivery import OPEN, DeliveryState, Op, Parcel
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, may_pass
-from holdfast.memory.parcel_sql import ITEM, ITEMS, parcel_of, payload_hash
-from holdfast.store.script import Params, Row, Script, claim_name, locked_verb, many, one, plain, rows, run, verb
+from holdfast.memory.parcel_sql import ITEM, ITEMS, Item, parcel_of, payload_hash
+from holdfast.store.script import Params, Script, claim_name, locked_verb, many, one, plain, rows, run, verb
 
 HELD = """
 select place, fence, cast(:now as int8) - doubted_at from lane
@@ -161,25 +162,42 @@ def free_lane(lane: LaneClaim, *, delivered: bool = False, doubted: bool = False
     return None if row is None else row[0]
 
 
+class QueuedDelivery(NamedTuple):
+    """The row of HEAD."""
+
+    n: int
+    state: str
+    payload_hash: str | None
+    renderer: str | None
+    is_due: int
+    failing_for_ms: int
+    uncertain_for_ms: int
+    suspect: int
+    late: int
+    item: Item
+    others_taken: int
+
+
 def _packages(
     lane: LaneClaim, units: int, renderer: str, sends: list[Params], *, repeated: bool
 ) -> Script[list[Package]]:
     limit = max(units, PASSED_MAX) if lane.passing else units
-    found = yield from rows(HEAD, limit=limit, **_marks(lane))
-    is_sending = repeated and any(row[1] == "sending" for row in found)
+    heads = yield from rows(HEAD, limit=limit, **_marks(lane))
+    found = [QueuedDelivery._make((*head[:9], ITEM.value(head[9:-1]), head[-1])) for head in heads]
+    is_sending = repeated and any(row.state == "sending" for row in found)
     packages: list[Package] = []
     passed: list[Parcel] = []
     for row in found:
         if len(packages) == units or (packages and not passed and not _may_join(packages[-1], row, repeated=repeated)):
             break
         if lane.passing and (passed or _waits(row, is_sending=is_sending)):
-            parcel = yield from parcel_of(lane.key, lane.place, ITEM.value(row[9:-1]))
+            parcel = yield from parcel_of(lane.key, lane.place, row.item)
             if _waits(row, is_sending=is_sending) or not may_pass(parcel, passed):
                 passed.append(parcel)
                 continue
             if packages and not _may_join(packages[-1], row, repeated=repeated):
                 break
-        if not packages and not row[4] and not repeated:
+        if not packages and not row.is_due and not repeated:
             break  # the head is not due
         package = yield from _package(lane, row, renderer, sends, repeated=repeated, joins=bool(packages))
         if package is None:
@@ -188,51 +206,51 @@ def _packages(
     return packages
 
 
-def _waits(row: Row, *, is_sending: bool) -> bool:
+def _waits(row: QueuedDelivery, *, is_sending: bool) -> bool:
     """Whether a note waits for its quiet period. The deliveries of a repeated claim are `sending`, not uncertain."""
-    return row[15] == Op.REMEMBER.value and row[1] == "uncertain" and (is_sending or not row[4])
+    return row.item.op == Op.REMEMBER.value and row.state == "uncertain" and (is_sending or not row.is_due)
 
 
-def _may_join(last: Package, row: Row, *, repeated: bool) -> bool:
+def _may_join(last: Package, row: QueuedDelivery, *, repeated: bool) -> bool:
     """Whether a delivery may join the call of the previous one."""
     wanted = "sending" if repeated else "scheduled"
     ops = {Op.RETAIN.value, Op.REMEMBER.value}
-    return not last.ask and bool(row[4]) and row[1] == wanted and row[15] in ops and last.parcel.op.value in ops
+    joins = row.state == wanted and row.item.op in ops and last.parcel.op.value in ops
+    return not last.ask and bool(row.is_due) and joins
 
 
 def _package(
-    lane: LaneClaim, row: Row, renderer: str, sends: list[Params], *, repeated: bool, joins: bool
+    lane: LaneClaim, queued: QueuedDelivery, renderer: str, sends: list[Params], *, repeated: bool, joins: bool
 ) -> Script[Package | None]:
     """The package of a delivery; None if the provider must be asked about it and it is not the first of the call.
 
     The change of a delivery that is sent is added to `sends`.
     """
-    n, state, known_hash, known_renderer = row[:4]
-    item = ITEM.value(row[9:-1])
-    fresh = state == "scheduled" or (state == "sending" and repeated)
+    item = queued.item
+    fresh = queued.state == "scheduled" or (queued.state == "sending" and repeated)
     if fresh and not repeated:
         item = item._replace(attempt=item.attempt + 1)
     parcel = yield from parcel_of(lane.key, lane.place, item)
     made = payload_hash(parcel)
-    changed = known_hash is not None and (known_hash, known_renderer) != (made, renderer)
+    changed = queued.payload_hash is not None and (queued.payload_hash, queued.renderer) != (made, renderer)
     ask = not fresh or (changed and not repeated)
     if joins and ask:
         return None
-    marks = {"fence": lane.fence, "n": n, **_marks(lane)}
-    if ask and state != "uncertain":
+    marks = {"fence": lane.fence, "n": queued.n, **_marks(lane)}
+    if ask and queued.state != "uncertain":
         reason = RENDERED_OTHERWISE if fresh else INTERRUPTED
         yield from run(DOUBT, reason=reason, **marks)
     elif not ask and not repeated:
         sends.append({"hash": made, "renderer": renderer, **marks})
     return Package(
-        n=n,
+        n=queued.n,
         parcel=parcel,
         ask=ask,
-        failing_for_ms=row[5],
-        uncertain_for_ms=row[6],
-        suspect=row[7],
-        others_taken=bool(row[-1]),
-        late=bool(row[8]),
+        failing_for_ms=queued.failing_for_ms,
+        uncertain_for_ms=queued.uncertain_for_ms,
+        suspect=queued.suspect,
+        others_taken=bool(queued.others_taken),
+        late=bool(queued.late),
     )
 
 

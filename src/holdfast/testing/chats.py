@@ -25,7 +25,7 @@ FAULTS = 0.25
 RETRY_MS_MAX = 1_500
 PIECE_CHARS_MAX = 60
 NONCE_LASTS_MS = 20_000
-POSTMAN = SendPolicy(
+SEND_POLICY = SendPolicy(
     retry=RetryPolicy(delay_ms_base=200, delay_ms_max=1_000),
     attempts_max=8,
     give_up_ms=30_000,
@@ -134,7 +134,7 @@ class FakeChat:
         if failure is None or failure in {ChatFailure.AFTER_EFFECT, ChatFailure.RAISES}:
             self._leave(post, rng.random() * LAG_S_MAX)
         elif failure is ChatFailure.STALLS and rng.random() < 0.7:
-            self._leave(post, rng.random() * POSTMAN.send_wait_ms / 1000)
+            self._leave(post, rng.random() * SEND_POLICY.send_wait_ms / 1000)
         await asyncio.sleep(LAG_S_MAX + rng.random() * LAG_S_MAX)
         if failure is ChatFailure.STALLS:
             await asyncio.sleep(FOREVER_S)

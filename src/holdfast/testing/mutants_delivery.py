@@ -22,7 +22,7 @@ from holdfast.sessions.extraction import Proposals, parse_answer
 from holdfast.sessions.finalisation import FinishEvent
 from holdfast.sessions.finalisation_sql import record_finalisation
 from holdfast.sessions.session import Purpose
-from holdfast.store.script import Call, Params, Row, Script, one, run
+from holdfast.store.script import Call, Params, Script, one, run
 from holdfast.testing.mutant import Patch, arguments, mutant
 from holdfast.testing.watched import NodeDatabase
 from holdfast.turns import record_sql
@@ -93,7 +93,9 @@ def resend_without_asking() -> Sequence[Patch]:
     """A delivery with an unknown outcome is resent without asking the provider."""
     honest = lane_sql._package  # noqa: SLF001
 
-    def broken(lane: LaneClaim, row: Row, renderer: str, sends: list[Params], **more: bool) -> Script[Package | None]:
+    def broken(
+        lane: LaneClaim, row: lane_sql.QueuedDelivery, renderer: str, sends: list[Params], **more: bool
+    ) -> Script[Package | None]:
         package = yield from honest(lane, row, renderer, sends, **more)
         return None if package is None else replace(package, ask=False)
 

@@ -24,7 +24,7 @@ FOREVER_S = 10_000.0
 LAG_S_MAX = 0.08  # one way
 QUOTED_CHARS = 24  # of each text in a recollection
 QUOTED_MAX = 8
-COURIER = DispatchPolicy(
+DISPATCH_POLICY = DispatchPolicy(
     retry=RetryPolicy(delay_ms_base=200, delay_ms_max=1_500),
     uncertain_wait_ms=3_000,
     suspects_max=2,
@@ -97,7 +97,9 @@ class FakeProvider:
         self._send(on_time, rng.random() * LAG_S_MAX)
         if fault.failure in {ProviderFailure.LATE, ProviderFailure.STALLS, ProviderFailure.LIES}:
             # Sent at any time before the call is interrupted, or never.
-            cut_off_s = COURIER.call_wait_ms / 1000 * rng.random() if fault.failure is ProviderFailure.STALLS else 0.0
+            cut_off_s = (
+                DISPATCH_POLICY.call_wait_ms / 1000 * rng.random() if fault.failure is ProviderFailure.STALLS else 0.0
+            )
             if rng.random() < 0.8:
                 self._send(parcels[at : at + 1], max(LAG_S_MAX, cut_off_s + self._late_s(rng)))
         await asyncio.sleep(LAG_S_MAX + rng.random() * LAG_S_MAX)

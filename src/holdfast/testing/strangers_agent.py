@@ -50,12 +50,12 @@ def strangers_policies(seed: int | str, made: Mapping[AgentName, AgentPolicy]) -
 
 def equipped(agents: Agents, ports: Ports, providers: Providers) -> tuple[Agents, NotesService]:
     """The agents with their real tools, as in a configured process."""
-    keeper = NotesService(ports.db, providers)
-    providers.attach(keeper)
+    notes = NotesService(ports.db, providers)
+    providers.attach(notes)
     environment = Environment(clock=ports.clock, entropy=ports.entropy, tasks=ports.tasks)
     listed = {name: agent for name, agent in agents.listed.items() if name == AGENT}
-    made = with_tools(with_memory(Agents(None, listed), providers, keeper), ports.db, providers, environment)
-    return Agents(agents.default, {**agents.listed, **made.listed}), keeper
+    made = with_tools(with_memory(Agents(None, listed), providers, notes), ports.db, providers, environment)
+    return Agents(agents.default, {**agents.listed, **made.listed}), notes
 
 
 class LocalServer(Server):

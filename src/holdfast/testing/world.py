@@ -34,7 +34,7 @@ from holdfast.store.upkeep_sql import load_secret
 from holdfast.testing.areas import FINISH, PRUNE, Area, configured, cost_micros, late_provider, without
 from holdfast.testing.armed import Armed
 from holdfast.testing.channel_areas import ChannelArea, channel_areas_of
-from holdfast.testing.chats import CHATS_EVERY, POSTMAN, Chats
+from holdfast.testing.chats import CHATS_EVERY, SEND_POLICY, Chats
 from holdfast.testing.clock import SimClock
 from holdfast.testing.company import Company
 from holdfast.testing.crash import CrashingDatabase, crashing
@@ -47,7 +47,7 @@ from holdfast.testing.models import FakeModel, FakeTools, ModelMemory
 from holdfast.testing.node import SimNode
 from holdfast.testing.people import People
 from holdfast.testing.platform import Platform
-from holdfast.testing.providers import ABLE, COURIER, IDEMPOTENT, FakeProvider, IndexedProvider
+from holdfast.testing.providers import ABLE, DISPATCH_POLICY, IDEMPOTENT, FakeProvider, IndexedProvider
 from holdfast.testing.rows import LANDED, UNEXPIRED, UNPOSTED, UNPRUNED, parked, unfinished
 from holdfast.testing.scope import LEASE_MS, NODES
 from holdfast.testing.servers import Server
@@ -287,10 +287,10 @@ class World(Trouble):
             turns_max=TURNS_MAX,
             providers=providers,
             notes=notes,
-            dispatch_policy=COURIER,
+            dispatch_policy=DISPATCH_POLICY,
             finish_policy=FINISH,
             channels=self.company.channels(self._reach, node=node.name, clock=self._clock, tasks=tasks),
-            send_policy=POSTMAN,
+            send_policy=SEND_POLICY,
             prune_policy=PRUNE if Area.PRUNING in self.areas else None,
             receive=self.company.receives,
         )

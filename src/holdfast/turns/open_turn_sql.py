@@ -19,12 +19,13 @@ from holdfast.sessions.command import CommandVerb
 from holdfast.sessions.command_rights import NotAllowed
 from holdfast.sessions.command_rights_sql import given_by, giver, judge_turns
 from holdfast.sessions.finalisation_sql import reopen
-from holdfast.sessions.session_sql import PickedTurns, new_session, pick_turns, undo_turns
+from holdfast.sessions.session import SessionState
+from holdfast.sessions.session_sql import new_session, pick_turns, undo_turns
 from holdfast.store.script import Query, Row, Script, many, one, run, together, verb
 from holdfast.turns.journal import Observed
 from holdfast.turns.journal_sql import append
 from holdfast.turns.turn import Committed, Phase, Turn, TurnOpening
-from holdfast.turns.turn_sql import SESSION, Held, hold, hop_of, lighten, read_turn, take_queries
+from holdfast.turns.turn_sql import SESSION, Held, LiveSession, hold, hop_of, lighten, read_turn, take_queries
 
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
@@ -69,21 +70,24 @@ update session
 def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
     """Open a turn and return it. If the sender may not retry the last turn, return `NotAllowed` and change nothing."""
     held = yield from hold(claim)
-    row = yield from live_session(claim, held, opening.session, opening.principal)
-    last_seq, turns, already = row[:3]
-    if already is not None:
-        turn = yield from read_turn(claim, opening.session, already, last_seq)
+    live = yield from live_session(claim, held, opening.session, opening.principal)
+    last_seq = live.last_seq
+    if live.open_turn is not None:
+        turn = yield from read_turn(claim, opening.session, live.open_turn, last_seq)
         if turn.messages != opening.messages:
             raise InvariantBroken(f"turn {turn.n} of {turn.session} is open with other messages", session=turn.session)
         return turn  # an earlier call opened it, but its result was lost
     if opening.retry:
         again = yield from pick_turns(opening.session, 1)
-        refused = yield from _judge_retry(claim, opening, again)
+        by = opening.messages[0]
+        given = yield from given_by(by, mailbox=claim.mailbox, address=claim.address, operators=opening.operators)
+        rank = yield from giver(CommandVerb.RETRY, given)
+        refused = yield from judge_turns(CommandVerb.RETRY, rank, again.by_session)
         if refused is not None:
             return refused
-        last_seq = yield from undo_turns(opening.session, claim, again, by=opening.messages[0])
+        last_seq = yield from undo_turns(opening.session, claim, again, by=by)
         opening = replace(opening, chain=(yield from _repeated_chain(opening)))
-    head = SessionHead(last_seq=last_seq, turns=turns, epoch=row[7], is_open=True, now=row[8])
+    head = SessionHead(last_seq=last_seq, turns=live.turns, epoch=live.epoch, is_open=True, now=live.now)
     turn, _ = yield from insert_turn(claim, opening, head)
     return turn
 
@@ -158,15 +162,8 @@ def _repeated_chain(opening: TurnOpening) -> Script[Chain]:
     return chain_of_turn(row[0], row[1]) if row is not None else chain_of_turn(None, opening.principal)
 
 
-def _judge_retry(claim: Claim, opening: TurnOpening, again: PickedTurns) -> Script[NotAllowed | None]:
-    given = yield from given_by(
-        opening.messages[0], mailbox=claim.mailbox, address=claim.address, operators=opening.operators
-    )
-    return (yield from judge_turns(CommandVerb.RETRY, (yield from giver(CommandVerb.RETRY, given)), again.by_session))
-
-
-def live_session(claim: Claim, held: Held, session: SessionId, principal: Principal) -> Script[Row]:
-    """The row of the mailbox's session, opened under the given id if the mailbox has none.
+def live_session(claim: Claim, held: Held, session: SessionId, principal: Principal) -> Script[LiveSession]:
+    """The mailbox's session, opened under the given id if the mailbox has none.
 
     The lock of the mailbox covers it: every other writer of these columns holds the mailbox too.
     """
@@ -177,10 +174,10 @@ def live_session(claim: Claim, held: Held, session: SessionId, principal: Princi
     row = yield from one(SESSION, session=session)
     if row is None:
         raise InvariantBroken(f"the live session {session} has no row", session=session)
-    if row[-1] == "expiring":  # a message before the close continues in the next epoch (D23)
-        epoch = yield from reopen(session)
-        return (*row[:7], epoch or row[7], *row[8:])
-    return row
+    live = LiveSession._make(row)
+    if live.state == SessionState.EXPIRING.value:  # a message before the close continues in the next epoch (D23)
+        return live._replace(epoch=(yield from reopen(session)) or live.epoch)
+    return live
 
 
 @verb
@@ -196,14 +193,14 @@ def observe_messages(
             waiting.append(found)
     if not waiting:
         return Committed(claimed.depth)
-    row = yield from live_session(claim, claimed, session, Principal(waiting[0][1]))
-    if row[2] is not None:
-        raise InvariantBroken(f"talk is observed while turn {row[2]} of {session} is open", session=session)
+    live = yield from live_session(claim, claimed, session, Principal(waiting[0][1]))
+    if live.open_turn is not None:
+        raise InvariantBroken(f"talk is observed while turn {live.open_turn} of {session} is open", session=session)
     bodies = [
         Observed(text=bytes(body).decode(), principal=principal, message=message, event_id=event_id, name=name or "")
         for message, principal, event_id, body, name in waiting
     ]
-    last_seq = yield from append(session, 0, row[0], bodies, claim)
+    last_seq = yield from append(session, 0, live.last_seq, bodies, claim)
     state = MessageState.HELD if held else MessageState.OBSERVED
     yield from many(
         OBSERVE,

@@ -99,7 +99,17 @@ def _record(record: TurnRecord) -> Script[tuple[Recorded, FoundSession | None]]:
     n = found.turns + 1
     end = yield from append(record.session, n, last_seq, record.entries)
     policies = record.policies if found.purpose == Purpose.CONVERSATION.value else ()
-    span = span_of(n, last_seq + 1, end, _naming(record, found), policies)
+    named = NamingInputs(
+        agent=AgentName(record.agent),
+        session=record.session,
+        principal=record.principal,
+        address=record.place,
+        parent=SessionId(found.parent) if found.parent else None,
+        title=found.title,
+        directory=record.where.directory,
+        repo=record.where.repo,
+    )
+    span = span_of(n, last_seq + 1, end, named, policies)
     yield from run(
         NEW_TURN,
         session=record.session,
@@ -122,19 +132,6 @@ def _record(record: TurnRecord) -> Script[tuple[Recorded, FoundSession | None]]:
     several = found.context.several or found.principal != record.principal
     after = replace(found.context, last_seq=end, committed_seq=end, token_ratio=ratio, several=several)
     return Recorded(record.session, n, end, repeated=False), found._replace(context=after)
-
-
-def _naming(record: TurnRecord, found: FoundSession) -> NamingInputs:
-    return NamingInputs(
-        agent=AgentName(record.agent),
-        session=record.session,
-        principal=record.principal,
-        address=record.place,
-        parent=SessionId(found.parent) if found.parent else None,
-        title=found.title,
-        directory=record.where.directory,
-        repo=record.where.repo,
-    )
 
 
 def _check(record: TurnRecord) -> None:

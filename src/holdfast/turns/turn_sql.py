@@ -14,7 +14,7 @@ from msgspec.structs import replace as replace_body
 from holdfast.inbox.agent_chain import loaded
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
-from holdfast.kernel.ids import ApprovalId, MessageId, SessionId
+from holdfast.kernel.ids import ApprovalId, Instant, MessageId, SessionId
 from holdfast.memory.cursor_sql import marks_queries, schedule, span_of
 from holdfast.memory.delivery import CallerDirectory, NamingInputs
 from holdfast.outbox.reply_sql import insert_reply, send_messages
@@ -60,6 +60,25 @@ select last_seq, turns, open_turn, token_ratio, title, parent_id, exists (select
        (select phase from turn where turn.session = session.id and turn.n = session.open_turn),
        (select approval from turn where turn.session = session.id and turn.n = session.open_turn), state
   from session where id = :session"""
+
+
+class LiveSession(NamedTuple):
+    """The row of SESSION. It is read under the lock of the session's mailbox."""
+
+    last_seq: int
+    turns: int
+    open_turn: int | None
+    token_ratio: float
+    title: str | None
+    parent: str | None
+    is_forgetting: int  # providers may still hold words of a forgotten person
+    epoch: int
+    now: Instant
+    phase: str | None  # of the open turn
+    approval: str | None
+    state: str
+
+
 # Providers of an agent that may still hold words of a forgotten person.
 OWING = """
 select distinct delivery.provider from forget join forget_part on forget_part.forget = forget.id
@@ -162,13 +181,14 @@ def _turn_of(session: SessionId, n: int, last_seq: int, found: Sequence[list[Row
     return replace(turn, approval=(yield from approval_sql.read_approval(ApprovalId(approval))))
 
 
-def _hold_open(claim: Claim, turn: Turn) -> Script[tuple[Row, Turn]]:
+def _hold_open(claim: Claim, turn: Turn) -> Script[tuple[LiveSession, Turn]]:
     """Lock the mailbox, and read its session and the open turn. Raises `ClaimLost` if this turn is not open."""
     session, queries = Query(SESSION, {"session": turn.session}), _turn_queries(claim, turn.session, turn.n)
     _, (sessions, *found) = yield from _hold_and_read(claim, session, *queries, session=turn.session)
-    if not sessions or sessions[0][2] != turn.n:
+    live = LiveSession._make(sessions[0]) if sessions else None
+    if live is None or live.open_turn != turn.n:
         raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
-    return sessions[0], (yield from _turn_of(turn.session, turn.n, sessions[0][0], found))
+    return live, (yield from _turn_of(turn.session, turn.n, live.last_seq, found))
 
 
 def take_queries(claim: Claim, messages: Sequence[MessageId], session: SessionId, turn: int) -> list[Query]:
@@ -211,17 +231,17 @@ def _require_resumed(claim: Claim, turn: Turn, current: Turn) -> Script[None]:
 
 @verb
 def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
-    row, current = yield from _hold_open(claim, turn)
-    if row[0] != turn.last_seq:
-        yield from _require_mine(claim, turn, row[0], turn.last_seq + len(step.entries))
+    live, current = yield from _hold_open(claim, turn)
+    if live.last_seq != turn.last_seq:
+        yield from _require_mine(claim, turn, live.last_seq, turn.last_seq + len(step.entries))
         return current
     if step.ask is not None and current.phase is Phase.AWAITING:
         return current  # an earlier call asked, but its result was lost; the claim is valid, so no other worker asked
     phase = advance(current.phase, step.event)
     if current.approval is not None:
         yield from approval_sql.leave(claim, current.approval, step)
-    bodies = (yield from _without_forgotten(claim, step.entries)) if row[6] else step.entries
-    last_seq = yield from append(turn.session, turn.n, row[0], bodies, claim)
+    bodies = (yield from _without_forgotten(claim, step.entries)) if live.is_forgetting else step.entries
+    last_seq = yield from append(turn.session, turn.n, live.last_seq, bodies, claim)
     yield from run(STEPPED, session=turn.session, n=turn.n, phase=phase.value, last_seq=last_seq)
     yield from run(GROWN, session=turn.session, last_seq=last_seq)
     hop_of(step.messages, (yield from together(*take_queries(claim, step.messages, turn.session, turn.n))))
@@ -264,15 +284,24 @@ def commit_turn(
         *marks_queries(turn.session, commit.policies),
         session=turn.session,
     )
-    row = sessions[0] if sessions else None
-    if row is None or row[2] != turn.n:
+    live = LiveSession._make(sessions[0]) if sessions else None
+    if live is None or live.open_turn != turn.n:
         return (yield from _repeated_commit(claim, turn, held))
-    if row[0] != turn.last_seq:
-        raise ClaimLost(f"{turn.session} is at entry {row[0]}, not {turn.last_seq}", session=turn.session)
-    phase = advance(Phase(row[9]), commit.event)
-    reason = plain(commit.reason)
-    last_seq = yield from append(turn.session, turn.n, row[0], commit.entries, claim)
-    span = span_of(turn.n, turn.first_seq, last_seq, _naming(claim, turn, row), commit.policies)
+    if live.last_seq != turn.last_seq:
+        raise ClaimLost(f"{turn.session} is at entry {live.last_seq}, not {turn.last_seq}", session=turn.session)
+    phase, reason = advance(Phase(live.phase), commit.event), plain(commit.reason)
+    last_seq = yield from append(turn.session, turn.n, live.last_seq, commit.entries, claim)
+    named = NamingInputs(
+        agent=claim.agent,
+        session=turn.session,
+        principal=turn.principal,
+        address=claim.address,
+        parent=SessionId(live.parent) if live.parent else None,
+        title=live.title,
+        directory=turn.where.directory,
+        repo=turn.where.repo,
+    )
+    span = span_of(turn.n, turn.first_seq, last_seq, named, commit.policies)
     yield from run(
         CLOSE_TURN,
         session=turn.session,
@@ -299,9 +328,9 @@ def commit_turn(
             session=turn.session,
             turn=turn.n,
         )
-    ratio = calibrate(row[3], commit.usage.tokens_in, commit.usage.estimated_in)
+    ratio = calibrate(live.token_ratio, commit.usage.tokens_in, commit.usage.estimated_in)
     yield from run(CLOSED_SESSION, session=turn.session, last_seq=last_seq, ratio=ratio)
-    if row[10] is not None:
+    if live.approval is not None:
         yield from approval_sql.close(claim.mailbox, turn.session, turn.n)
     left = held.depth - len(channels)
     released = not keeps(left)
@@ -309,19 +338,6 @@ def commit_turn(
     marks: dict[str, int] = dict(cursors[0]) if cursors else {}
     yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=span, marks=marks)
     return Committed(left, released)
-
-
-def _naming(claim: Claim, turn: Turn, row: Row) -> NamingInputs:
-    return NamingInputs(
-        agent=claim.agent,
-        session=turn.session,
-        principal=turn.principal,
-        address=claim.address,
-        parent=SessionId(row[5]) if row[5] else None,
-        title=row[4],
-        directory=turn.where.directory,
-        repo=turn.where.repo,
-    )
 
 
 def _repeated_commit(claim: Claim, turn: Turn, held: Held) -> Script[Committed]:

@@ -17,7 +17,7 @@ FERN = AgentName("fern")
 MIRRORED = (DeliveryPolicy(provider=Provider("files"), memory=True, turns=False),)
 
 
-class Keeper:
+class NoteStore:
     """The port over the store, as the runtime gives it."""
 
     def __init__(self, db: Database) -> None:
@@ -34,22 +34,22 @@ class Keeper:
 
 class Cabinet:
     def __init__(
-        self, folder: Path, keeper: Keeper, *, per_user: bool = True, chars: int = 2_200, agent: AgentName = FERN
+        self, folder: Path, notes: NoteStore, *, per_user: bool = True, chars: int = 2_200, agent: AgentName = FERN
     ) -> None:
         self.folder = folder / "files"
-        self.keeper = keeper
+        self.notes = notes
         self.agent = agent
         self.per_user = per_user
         self.capacity = Capacity(memory_chars=chars, user_chars=chars)
         self.made = 0
         self.provider = self.open()
 
-    def open(self, disk: Disk | None = None, keeper: Keeper | None = None) -> FilesProvider:
+    def open(self, disk: Disk | None = None, notes: NoteStore | None = None) -> FilesProvider:
         """A provider as a process makes it after a start: it knows nothing but the disk and the store."""
         self.provider = FilesProvider(
             self.folder, AsyncTasks(), agent=self.agent, capacity=self.capacity, per_user=self.per_user, disk=disk
         )
-        self.provider.attach(keeper or self.keeper)
+        self.provider.attach(notes or self.notes)
         return self.provider
 
     @property
@@ -72,7 +72,7 @@ class Cabinet:
         batch = MemoryBatch(
             agent=self.agent, subject=subject, origin=f"o{self.made}", changes=changes, capacity=Capacity()
         )
-        outcome = await self.keeper.db.write(apply_memory(batch))
+        outcome = await self.notes.db.write(apply_memory(batch))
         assert isinstance(outcome, Applied), outcome
         return outcome.seqs
 
@@ -84,10 +84,10 @@ class Cabinet:
         return await self.provider.notice_edits(self.agent, subjects)
 
     async def entries(self, target: Target = Target.MEMORY, subject: str = "") -> list[str]:
-        return [entry.text for entry in (await self.keeper.memory(self.agent, subject)).of(target)]
+        return [entry.text for entry in (await self.notes.memory(self.agent, subject)).of(target)]
 
     async def operations(self, subject: str = "") -> list[tuple[str, str, str, str]]:
-        found = await self.keeper.db.read(list_memory_operations(self.agent, subject))
+        found = await self.notes.db.read(list_memory_operations(self.agent, subject))
         return [(one.by, one.verb.value, one.old_text, one.text) for one in found]
 
     def beside(self) -> list[str]:

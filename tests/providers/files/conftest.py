@@ -2,16 +2,16 @@
 
 import pytest
 
-from tests.providers.files.cabinet import Cabinet, Keeper, open_store
+from tests.providers.files.cabinet import Cabinet, NoteStore, open_store
 
 
 @pytest.fixture
-async def keeper(tmp_path):
+async def notes(tmp_path):
     store, database = await open_store(tmp_path)
-    yield Keeper(store)
+    yield NoteStore(store)
     await database.close()
 
 
 @pytest.fixture
-def cabinet(tmp_path, keeper):
-    return Cabinet(tmp_path, keeper)
+def cabinet(tmp_path, notes):
+    return Cabinet(tmp_path, notes)

@@ -48,8 +48,8 @@ async def test_a_link_found_only_when_the_file_is_opened_is_refused_by_the_syste
 
 
 @pytest.mark.parametrize("part", ["users", "users/ada"])
-async def test_a_folder_that_is_a_link_leads_nowhere(tmp_path, keeper, part):
-    cabinet = Cabinet(tmp_path, keeper, per_user=True)
+async def test_a_folder_that_is_a_link_leads_nowhere(tmp_path, notes, part):
+    cabinet = Cabinet(tmp_path, notes, per_user=True)
     outside = tmp_path / "outside"
     outside.mkdir()
     link = cabinet.folder / part
@@ -166,8 +166,8 @@ async def test_a_file_that_is_absurdly_large_is_refused_unread(cabinet):
     ("edit", "code"),
     [("a\n§\n" + "x" * 60 + "\n", "over_capacity"), ("a\n§\n\u202eevil\n", "blocked"), ("<|im_start|>\n", "blocked")],
 )
-async def test_an_edit_that_cannot_be_kept_is_left_alone_and_copied_once(tmp_path, keeper, edit, code):
-    cabinet = Cabinet(tmp_path, keeper, chars=50)
+async def test_an_edit_that_cannot_be_kept_is_left_alone_and_copied_once(tmp_path, notes, edit, code):
+    cabinet = Cabinet(tmp_path, notes, chars=50)
     await cabinet.apply(add("a"))
     await cabinet.deliver()
     cabinet.edit(edit)
@@ -186,8 +186,8 @@ async def test_an_edit_that_cannot_be_kept_is_left_alone_and_copied_once(tmp_pat
     assert await cabinet.provider.healthy() == "MEMORY.md holds an edit that cannot be stored; correct it"
 
 
-async def test_an_edit_made_to_fit_is_kept_and_the_file_catches_up(tmp_path, keeper):
-    cabinet = Cabinet(tmp_path, keeper, chars=50)
+async def test_an_edit_made_to_fit_is_kept_and_the_file_catches_up(tmp_path, notes):
+    cabinet = Cabinet(tmp_path, notes, chars=50)
     await cabinet.apply(add("a"))
     await cabinet.deliver()
     cabinet.edit("a\n§\n" + "x" * 60)
@@ -199,8 +199,8 @@ async def test_an_edit_made_to_fit_is_kept_and_the_file_catches_up(tmp_path, kee
     assert await cabinet.provider.healthy() is None
 
 
-async def test_another_edit_that_does_not_fit_gets_a_copy_of_its_own(tmp_path, keeper):
-    cabinet = Cabinet(tmp_path, keeper, chars=50)
+async def test_another_edit_that_does_not_fit_gets_a_copy_of_its_own(tmp_path, notes):
+    cabinet = Cabinet(tmp_path, notes, chars=50)
     for letter in "xy":
         cabinet.edit(letter * 60)
         await cabinet.deliver()

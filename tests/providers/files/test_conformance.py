@@ -9,13 +9,13 @@ from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, 
 from holdfast.providers.files.provider import FilesProvider
 from holdfast.testing.check_provider import CHECKS, check_provider
 from holdfast.testing.inline_database import InlineDatabase
-from tests.providers.files.cabinet import FERN, Keeper, open_store
+from tests.providers.files.cabinet import FERN, NoteStore, open_store
 
 
 class Noting(FilesProvider):
     """As the runtime has it: a note is in memory before it is delivered, and has its number from there."""
 
-    keeper: Keeper
+    notes: NoteStore
 
     async def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
         return await super().deliver([await self._kept(parcel) for parcel in parcels])
@@ -28,7 +28,7 @@ class Noting(FilesProvider):
         if note is None:
             return parcel
         change = NoteChange(verb=MemoryVerb(note.op), target=Target(note.target), text=note.text, old=note.old_text)
-        applied = await self.keeper.apply(MemoryBatch(agent=FERN, subject="", origin=parcel.id, changes=(change,)))
+        applied = await self.notes.apply(MemoryBatch(agent=FERN, subject="", origin=parcel.id, changes=(change,)))
         assert isinstance(applied, Applied), applied
         return replace(parcel, note=replace(note, seq=applied.seqs[0]))
 
@@ -42,8 +42,8 @@ async def test_check_provider_passes(tmp_path):
         store, database = await open_store(folder)
         opened.append(database)
         provider = Noting(folder / "files", AsyncTasks(), agent=FERN)
-        provider.keeper = Keeper(store)
-        provider.attach(provider.keeper)
+        provider.notes = NoteStore(store)
+        provider.attach(provider.notes)
         return provider
 
     assert await check_provider(make) == len(CHECKS)

@@ -18,13 +18,13 @@ def home(tmp_path):
     return folder.parent
 
 
-async def imported(keeper, home, **options):
+async def imported(notes, home, **options):
     found = import_hermes(home, FERN, **options)
-    return [(one.file, one.n, await keeper.apply(one.batch)) for one in found]
+    return [(one.file, one.n, await notes.apply(one.batch)) for one in found]
 
 
-async def test_every_entry_comes_over_with_its_provenance(cabinet, keeper, home):
-    assert await imported(keeper, home) == [
+async def test_every_entry_comes_over_with_its_provenance(cabinet, notes, home):
+    assert await imported(notes, home) == [
         ("MEMORY.md", 1, Applied((1,))),
         ("MEMORY.md", 2, Applied((2,))),
         ("MEMORY.md", 3, Applied((1,), repeated=True)),
@@ -35,26 +35,26 @@ async def test_every_entry_comes_over_with_its_provenance(cabinet, keeper, home)
     assert {row[0] for row in await cabinet.operations()} == {"import"}
 
 
-async def test_importing_again_changes_nothing_even_after_an_entry_was_removed_or_the_file_grew(cabinet, keeper, home):
-    await imported(keeper, home)
+async def test_importing_again_changes_nothing_even_after_an_entry_was_removed_or_the_file_grew(cabinet, notes, home):
+    await imported(notes, home)
     await cabinet.apply(remove("likes tea"))
     (home / "memories" / "MEMORY.md").write_text("likes tea\n§\nhas\ntwo lines\n§\nnew", encoding="utf-8")
-    again = await imported(keeper, home / "memories")
+    again = await imported(notes, home / "memories")
     assert [outcome.repeated for _, _, outcome in again] == [True, True, False, True]
     assert await cabinet.entries() == ["has\ntwo lines", "new"]
 
 
-async def test_an_entry_that_does_not_fit_is_reported_and_the_others_come_over(cabinet, keeper, home):
+async def test_an_entry_that_does_not_fit_is_reported_and_the_others_come_over(cabinet, notes, home):
     (home / "memories" / "MEMORY.md").write_text(
         "fits\n§\n" + "x" * 60 + "\n§\n<|im_start|>\n§\nalso", encoding="utf-8"
     )
     small = Capacity(memory_chars=50)
-    outcomes = [outcome for _, _, outcome in await imported(keeper, home, capacity=small)]
+    outcomes = [outcome for _, _, outcome in await imported(notes, home, capacity=small)]
     assert [one.code if isinstance(one, NotApplied) else "ok" for one in outcomes] == [
         *("ok", "over_capacity", "blocked", "ok", "ok")
     ]
     assert await cabinet.entries() == ["fits", "also"]
-    later = [outcome for _, _, outcome in await imported(keeper, home)]
+    later = [outcome for _, _, outcome in await imported(notes, home)]
     assert not isinstance(later[1], NotApplied)
 
 

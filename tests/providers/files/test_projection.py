@@ -10,7 +10,7 @@ from holdfast.memory.delivery import Delivered, Erasure, Landing, NamingInputs, 
 from holdfast.memory.notes import Target
 from holdfast.providers.files.provider import EditResult, folder_name
 from tests.memory.test_notes_plan import add, remove, swap
-from tests.providers.files.cabinet import FERN, Cabinet, Keeper, note
+from tests.providers.files.cabinet import FERN, Cabinet, NoteStore, note
 
 # --- showing what holds --------------------------------------------------------------------------------------
 
@@ -98,8 +98,8 @@ async def test_turns_are_refused_and_an_unattached_provider_waits(cabinet):
 # --- per user ----------------------------------------------------------------------------------------------
 
 
-async def test_people_are_kept_apart_where_that_is_configured(tmp_path, keeper):
-    cabinet = Cabinet(tmp_path, keeper, per_user=True)
+async def test_people_are_kept_apart_where_that_is_configured(tmp_path, notes):
+    cabinet = Cabinet(tmp_path, notes, per_user=True)
     await cabinet.apply(add("likes tea", Target.USER), subject="ada")
     await cabinet.apply(add("likes beer", Target.USER), subject="Ada")
     await cabinet.apply(add("is a bot"))
@@ -115,8 +115,8 @@ async def test_people_are_kept_apart_where_that_is_configured(tmp_path, keeper):
     assert await cabinet.entries(Target.USER, "Ada") == ["likes beer"]
 
 
-async def test_without_that_a_persons_notes_are_in_no_file(tmp_path, keeper):
-    cabinet = Cabinet(tmp_path, keeper, per_user=False)
+async def test_without_that_a_persons_notes_are_in_no_file(tmp_path, notes):
+    cabinet = Cabinet(tmp_path, notes, per_user=False)
     await cabinet.apply(add("likes tea", Target.USER), subject="ada")
     assert isinstance(await cabinet.deliver(1, target="user", subject="ada"), Delivered)
     assert await cabinet.notice("ada") == ()
@@ -297,12 +297,12 @@ async def test_an_edit_that_is_read_twice_is_applied_once(cabinet):
     await cabinet.deliver()
     cabinet.edit("a\n§\nby hand\n")
 
-    class Dying(Keeper):
+    class Dying(NoteStore):
         async def apply(self, batch):
             await super().apply(batch)
             raise ConnectionError("died after the commit")
 
-    cabinet.open(keeper=Dying(cabinet.keeper.db))
+    cabinet.open(notes=Dying(cabinet.notes.db))
     with pytest.raises(ConnectionError):
         await cabinet.deliver()
     cabinet.open()
@@ -317,7 +317,7 @@ async def test_idle_files_are_only_looked_at(cabinet, monkeypatch):
     await cabinet.deliver()
     await cabinet.notice()
     monkeypatch.setattr(cabinet.provider._disk, "read", None)
-    monkeypatch.setattr(cabinet.keeper, "db", None)
+    monkeypatch.setattr(cabinet.notes, "db", None)
     assert await cabinet.notice() == ()
 
 
@@ -335,8 +335,8 @@ def erasure(principal: str | None) -> Parcel:
     )
 
 
-async def test_erasing_a_person_leaves_none_of_the_words_in_the_folder(tmp_path, keeper):
-    cabinet = Cabinet(tmp_path, keeper, per_user=True)
+async def test_erasing_a_person_leaves_none_of_the_words_in_the_folder(tmp_path, notes):
+    cabinet = Cabinet(tmp_path, notes, per_user=True)
     await cabinet.apply(add("secret of ada", Target.USER), subject="ada")
     await cabinet.deliver(1, target="user", subject="ada")
     await cabinet.apply(add("other"), add("secret of ada too"))
@@ -351,9 +351,9 @@ async def test_erasing_a_person_leaves_none_of_the_words_in_the_folder(tmp_path,
     assert await cabinet.provider.deliver([erasure(None)]) == [Delivered("the files hold no turns of a session")]
 
 
-async def test_erasing_a_person_takes_the_copies_of_refused_edits_along(tmp_path, keeper):
+async def test_erasing_a_person_takes_the_copies_of_refused_edits_along(tmp_path, notes):
     """A refused edit is copied beside its file; that copy may hold the words, in their folder and in the others'."""
-    cabinet = Cabinet(tmp_path, keeper)
+    cabinet = Cabinet(tmp_path, notes)
     club = "chat:agent:fern:telegram:group:club"
     folders = {
         subject: cabinet.folder / kind for subject, kind in (("ada", "users/ada"), ("bob", "users/bob"), ("", "."))

@@ -81,8 +81,8 @@ async def test_an_editor_that_still_holds_the_old_version_open_is_heard(cabinet)
     assert sorted(cabinet.text().strip().split("\n§\n")) == BOTH
 
 
-async def test_a_late_edit_that_cannot_be_kept_is_copied_aside_and_blocks_nothing(tmp_path, keeper):
-    cabinet = Cabinet(tmp_path, keeper, chars=50)
+async def test_a_late_edit_that_cannot_be_kept_is_copied_aside_and_blocks_nothing(tmp_path, notes):
+    cabinet = Cabinet(tmp_path, notes, chars=50)
     await prepared(cabinet)
     with cabinet.file.open("a") as editor:
         await cabinet.deliver(2)
@@ -146,11 +146,11 @@ class Deadly:
 
 
 @pytest.mark.parametrize("hand", [None, "edited a\n§\nb\n§\nby hand\n"])
-async def test_a_process_that_dies_anywhere_loses_and_invents_nothing(tmp_path, keeper, monkeypatch, hand):
+async def test_a_process_that_dies_anywhere_loses_and_invents_nothing(tmp_path, notes, monkeypatch, hand):
     """After every death: the same end as without it, and no operation without a request."""
     ends = set()
     for at in range(STEPS_MAX):
-        cabinet = Cabinet(tmp_path / str(at), keeper, agent=AgentName(f"agent-{at}"))
+        cabinet = Cabinet(tmp_path / str(at), notes, agent=AgentName(f"agent-{at}"))
         await cabinet.apply(add("a"), add("b"))
         await cabinet.deliver()
         await cabinet.apply(swap("b", "B"), add("c"))

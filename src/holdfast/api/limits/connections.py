@@ -68,10 +68,6 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    @property
-    def half_open(self) -> int:
-        return len(self._half_open)
-
     # --- events of connections
 
     def opened(self, one: OpenConnection) -> None:
