@@ -138,8 +138,7 @@ def decide_pairing(
         yield from run(DECIDE, code=decision.code, decision=word)
         yield from run(ADMIT if decision.admit else DISMISS, agent=agent, principal=principal)
         if decision.admit:
-            text = admitted_text(agent)
-            yield from _say(decision.reply, text, decision.code, address=address, channel=channel)
+            yield from _say(decision.reply, admitted_text(agent), decision.code, address=address, channel=channel)
         yield from action_sql.finish_operation(decision.operation, {"agent": agent, "principal": principal})
         act = Act.ACCESS_ADMITTED if decision.admit else Act.ACCESS_DENIED
         yield from action_sql.record(act, by, principal, agent=agent)

@@ -215,8 +215,7 @@ def _may_join(last: Package, row: QueuedDelivery, *, repeated: bool) -> bool:
     """Whether a delivery may join the call of the previous one."""
     wanted = "sending" if repeated else "scheduled"
     ops = {Op.RETAIN.value, Op.REMEMBER.value}
-    joins = row.state == wanted and row.item.op in ops and last.parcel.op.value in ops
-    return not last.ask and bool(row.is_due) and joins
+    return not last.ask and bool(row.is_due) and row.state == wanted and {row.item.op, last.parcel.op.value} <= ops
 
 
 def _package(

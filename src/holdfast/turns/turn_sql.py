@@ -291,17 +291,7 @@ def commit_turn(
         raise ClaimLost(f"{turn.session} is at entry {live.last_seq}, not {turn.last_seq}", session=turn.session)
     phase, reason = advance(Phase(live.phase), commit.event), plain(commit.reason)
     last_seq = yield from append(turn.session, turn.n, live.last_seq, commit.entries, claim)
-    named = NamingInputs(
-        agent=claim.agent,
-        session=turn.session,
-        principal=turn.principal,
-        address=claim.address,
-        parent=SessionId(live.parent) if live.parent else None,
-        title=live.title,
-        directory=turn.where.directory,
-        repo=turn.where.repo,
-    )
-    span = span_of(turn.n, turn.first_seq, last_seq, named, commit.policies)
+    span = span_of(turn.n, turn.first_seq, last_seq, _naming(claim, turn, live), commit.policies)
     yield from run(
         CLOSE_TURN,
         session=turn.session,
@@ -317,13 +307,12 @@ def commit_turn(
         places=span.places,
     )
     yield from run(FINISH_MESSAGES, mailbox=claim.mailbox, state=MESSAGE_STATES[phase].value, reason=reason)
-    channel = channels[-1][0] if channels else "http"
     for reply in commit.replies:
         yield from insert_reply(
             reply,
             mailbox=claim.mailbox,
             address=claim.address,
-            channel=channel,
+            channel=channels[-1][0] if channels else "http",
             message=turn.messages[-1],
             session=turn.session,
             turn=turn.n,
@@ -338,6 +327,19 @@ def commit_turn(
     marks: dict[str, int] = dict(cursors[0]) if cursors else {}
     yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=span, marks=marks)
     return Committed(left, released)
+
+
+def _naming(claim: Claim, turn: Turn, live: LiveSession) -> NamingInputs:
+    return NamingInputs(
+        agent=claim.agent,
+        session=turn.session,
+        principal=turn.principal,
+        address=claim.address,
+        parent=SessionId(live.parent) if live.parent else None,
+        title=live.title,
+        directory=turn.where.directory,
+        repo=turn.where.repo,
+    )
 
 
 def _repeated_commit(claim: Claim, turn: Turn, held: Held) -> Script[Committed]:
