@@ -35,6 +35,7 @@ LEFT_OUT: dict[str, str] = {
     "kernel.loop.ClaimLoop.serve": ABSTRACT,
     "kernel.loop.ClaimLoop.give_back": ABSTRACT,
     "kernel.loop.ClaimLoop.groups": "every key of a history names a group of a loop that has some",
+    "kernel.loop.KeyedLock": "it guards equal requests of OpenAI's clients, which are not simulated",
     "kernel.loop.ClaimLoop.wait_ms": "every loop knows how long it may rest",
     "memory.dispatcher.Dispatcher.give_back": ONLY_A_BUG,
     "outbox.reply_sender.ReplySender.give_back": ONLY_A_BUG,
