@@ -291,6 +291,25 @@ async def test_lanes_of_nodes_that_are_taken_for_dead_are_free_again(driver):
     assert claim.packages[0].uncertain_for_ms == 0, "the quiet period begins when the attempt is known to be over"
 
 
+async def test_the_deliveries_of_an_interrupted_call_share_one_quiet_period(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two", "three", "four")
+    await take(driver, units=3)
+    driver.clock.advance(60_000)
+    await driver.db.write(register_node(OTHER, "b", sole=True))
+    (claim,) = await take(driver, node=OTHER, units=3)
+    assert [(package.ask, package.uncertain_for_ms) for package in claim.packages] == [(True, 0)]
+    assert await states(driver) == ["uncertain", "uncertain", "uncertain", "scheduled"]
+    await settle(driver, claim, DeliveryState.UNCERTAIN, delay_ms=30_000)
+    driver.clock.advance(30_000)
+    for _ in range(3):
+        (claim,) = await take(driver, node=OTHER, units=3)
+        assert [(package.ask, package.uncertain_for_ms) for package in claim.packages] == [(True, 30_000)]
+        await settle(driver, claim)
+    (claim,) = await take(driver, node=OTHER, units=3)
+    assert [package.ask for package in claim.packages] == [False], "the fourth was never sent"
+
+
 async def test_a_lane_taken_in_the_instant_in_which_its_node_was_reaped_is_found_by_the_next_reaping(driver):
     driver.policies = EACH
     await driver.chat("one")

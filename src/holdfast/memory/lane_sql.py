@@ -67,11 +67,10 @@ update lane
            case when :look > 0 then
              (select min(due_at) from (
                  select due_at from delivery where {UNSETTLED} limit :look) as first_ones
-               where due_at > cast(:after as int8)) end,
+               where :stuck = 0 or due_at > cast(:now as int8)) end,
            (select due_at from delivery where {UNSETTLED} limit 1))
  where agent = :agent and provider = :provider and place = :place
 returning due_at - cast(:now as int8)"""
-NOW = "select cast(:now as int8)"
 # The next due lane of each provider with waiting lanes: a few index seeks each, however many lanes wait.
 WAITING_LANES = """
 with recursive waiting (agent, provider) as (
@@ -141,8 +140,7 @@ def _load(lanes: Sequence[LaneClaim], units: int, renderer: str, *, repeated: bo
         if packages:
             claims.append(replace(lane, packages=tuple(packages)))
         else:
-            (now,) = (yield from one(NOW)) or (0,)
-            yield from free_lane(lane, after=now)
+            yield from free_lane(lane)
     yield from many(SEND, sends)
     return claims
 
@@ -151,14 +149,14 @@ def _marks(lane: LaneClaim) -> Params:
     return {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place}
 
 
-def free_lane(lane: LaneClaim, *, delivered: bool = False, doubted: bool = False, after: int = 0) -> Script[int | None]:
+def free_lane(lane: LaneClaim, *, delivered: bool = False, doubted: bool = False) -> Script[int | None]:
     """Free a lane. It is due again with its head, or if notes may overtake, with one of its first deliveries.
 
-    `after` leaves out due times up to it: those of deliveries that cannot be sent now. Returns the milliseconds until
+    Of a lane without packages nothing can be sent now, so what is due now is left out. Returns the milliseconds until
     the lane is due; None without work.
     """
-    look, marks = PASSED_MAX if lane.passing else 0, _marks(lane)
-    row = yield from one(FREED, look=look, after=after, delivered=int(delivered), doubted=int(doubted), **marks)
+    look, flags = PASSED_MAX if lane.passing else 0, {"delivered": int(delivered), "doubted": int(doubted)}
+    row = yield from one(FREED, look=look, stuck=int(not lane.packages), **flags, **_marks(lane))
     return None if row is None else row[0]
 
 
@@ -184,7 +182,11 @@ def _packages(
     limit = max(units, PASSED_MAX) if lane.passing else units
     heads = yield from rows(HEAD, limit=limit, **_marks(lane))
     found = [QueuedDelivery._make((*head[:9], ITEM.value(head[9:-1]), head[-1])) for head in heads]
-    is_sending = repeated and any(row.state == "sending" for row in found)
+    # What a dead dispatcher was sending is doubted at once, so that it shares one quiet period.
+    left = [] if repeated else [row.n for row in found if row.state == "sending"]
+    yield from many(DOUBT, [{"fence": lane.fence, "reason": INTERRUPTED, "n": n, **_marks(lane)} for n in left])
+    found = [row._replace(state="uncertain") if row.n in left else row for row in found]
+    is_sending = any(row.state == "sending" for row in found)
     packages: list[Package] = []
     passed: list[Parcel] = []
     for row in found:
@@ -236,9 +238,8 @@ def _package(
     if joins and ask:
         return None
     marks = {"fence": lane.fence, "n": queued.n, **_marks(lane)}
-    if ask and queued.state != "uncertain":
-        reason = RENDERED_OTHERWISE if fresh else INTERRUPTED
-        yield from run(DOUBT, reason=reason, **marks)
+    if ask and fresh:
+        yield from run(DOUBT, reason=RENDERED_OTHERWISE, **marks)
     elif not ask and not repeated:
         sends.append({"hash": made, "renderer": renderer, **marks})
     return Package(
@@ -366,7 +367,7 @@ def hurry_lanes(key: LaneKey, *, limit: int) -> Script[int]:
 @verb
 def next_due() -> Script[tuple[Instant, dict[LaneKey, Instant]]]:
     """The store's time, and the due time of the next free lane of each provider that has one, configured or not."""
-    (now,) = (yield from one(NOW)) or (0,)
+    (now,) = (yield from one("select cast(:now as int8)")) or (0,)
     found = yield from rows(WAITING_LANES)
     due = {LaneKey(AgentName(agent), Provider(provider)): Instant(due_at) for agent, provider, due_at in found}
     return Instant(now), due
