@@ -76,6 +76,7 @@ MAY_IMPORT = {
     "api": INNER | {"api", "runtime"},
     "cli": INNER | {"api", "cli", "config", "runtime"},
     "eval": INNER | {"eval", "runtime"},
+    "hermes": INNER | {"config", "hermes", "runtime"},
     "runtime": INNER | {"channels", "config", "models", "providers", "runtime", "tools"},
     "testing": EVERYTHING,
     "__init__": EVERYTHING,
@@ -84,6 +85,7 @@ MAY_IMPORT = {
 MAY_ALSO_IMPORT = {
     "cli/eval/compression.py": {"eval"},  # the command that measures compression
     "cli/eval/recall.py": {"eval"},  # the command that measures recall
+    "cli/hermes*.py": {"hermes"},  # the commands for Hermes Agent
     "cli/sim.py": {"testing"},  # the command that runs the simulator
     "config/tables.py": {"api"},  # the limits of the server are a table of holdfast.toml
     "eval/compression/run.py": {"testing"},  # a conversation in virtual time

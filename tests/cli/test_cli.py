@@ -150,7 +150,7 @@ def test_help_lists_every_command_in_one_panel():
             listed[panel := heading] = []
         else:
             listed[panel].append(command)
-    assert list(listed) == ["Options", "Run", "Talk", "Look", "Memory", "Access", "Repair", "Measure"]
+    assert list(listed) == ["Options", "Run", "Talk", "Look", "Memory", "Access", "Repair", "Hermes", "Measure"]
     commands = [name for panel in list(listed)[1:] for name in listed[panel]]
     assert set(COMMANDS) <= set(commands)
     assert sorted(commands) == sorted(name for name, one in listed_commands().items() if not one.hidden)

@@ -54,6 +54,7 @@ CODES = {
     "empty_message": Remedy.CORRECT,
     "engine_unsafe": Remedy.REPAIR,
     "error": Remedy.REPORT,
+    "hermes_home_invalid": Remedy.CORRECT,
     "idempotency_conflict": Remedy.CORRECT,
     "invalid_address": Remedy.CORRECT,
     "invalid_input": Remedy.CORRECT,

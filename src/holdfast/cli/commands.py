@@ -80,6 +80,9 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "backfill": Listed("deliveries:backfill", "Deliver past conversations to a memory provider."),
         "rebuild": Listed("deliveries:rebuild", "Rebuild the index of a memory provider."),
     },
+    "Hermes": {
+        "hermes": Listed("hermes:hermes_app", "Serve Hermes Agent: memory plugin, doctor, import."),
+    },
     "Measure": {
         "eval": Listed("eval:eval_app", "Measure the quality of compression and recall."),
         "sim": Listed("sim:sim", "Simulate crashes and verify that nothing is lost."),

@@ -384,6 +384,12 @@ class AddressTaken(HoldfastError, remedy=Remedy.CORRECT):
     )
 
 
+class HermesHomeInvalid(HoldfastError, remedy=Remedy.CORRECT):
+    """The folder is not a home of Hermes Agent; nothing was read or changed."""
+
+    hint = "Name the folder that has Hermes' config.yaml and state.db, or set HERMES_HOME."
+
+
 # --- the operator must act -----------------------------------------------------------------------
 
 
