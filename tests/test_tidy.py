@@ -187,6 +187,8 @@ MACHINE = {
 NOT_CHANCE = {"secrets.compare_digest"}
 MAY_USE_THE_MACHINE = {
     "cli/logs.py": "a thread that writes lines, which everybody says and nobody waits for",
+    "hermes/plugin/client.py": "runs inside Hermes, where Holdfast's ports do not exist",
+    "hermes/plugin/spool.py": "runs inside Hermes, where Holdfast's ports do not exist",
     "cli/terminal.py": "a thread that waits for typed lines, which no event loop can do on every platform",
     "runtime/library.py": "the synchronous face runs an event loop in a thread of its own",
     "kernel/notifier.py": "a timer only announces work: the loop of a simulation runs it like any other timer",

@@ -206,6 +206,7 @@ PROVIDER_SETTINGS = {
     "peers": "with `compat`: people who have a separate peer",
     "runtime_peer_prefix": "with `compat`: a prefix for people's ids",
     "compat": "use the same names as Hermes, to continue an existing history",
+    "own_sessions": "with `compat`: name sessions without collisions, and only peers as Hermes does",
     "limit": "the maximum number of results of one query",
     "per_user": "whether the notes of each person and chat have files too, in `users/PERSON/` and `chats/CHAT/`",
     "memory_chars": "the maximum size of MEMORY.md, in characters",

@@ -28,6 +28,7 @@ ACTING = {
 }
 ALSO_PURE = {
     *("api/auth/access_token.py", "api/auth/login.py", "api/limits/server_limits.py"),
+    *("hermes/filing.py",),
     *("providers/*/naming.py", "providers/local/ranking.py", "providers/local/synonyms.py"),
     *("providers/local/tokenizer.py",),
     *("store/encryption/key.py", "store/script.py", "store/postgres/dialect.py"),

@@ -29,8 +29,13 @@ class HermesHome:
         return self.path / "plugins" / "holdfast"
 
     @property
+    def folder(self) -> Path:
+        """Holdfast's own folder in the home: the spool, the store and the address of the process beside Hermes."""
+        return self.path / "holdfast"
+
+    @property
     def spool(self) -> Path:
-        return self.path / "holdfast" / "spool"
+        return self.folder / "spool"
 
 
 def find_home(given: Path | None, variables: Mapping[str, str]) -> HermesHome:

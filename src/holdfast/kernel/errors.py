@@ -491,6 +491,50 @@ class StoreOwned(HoldfastError, remedy=Remedy.REPAIR):
     hint = "Stop the other process, or choose another data folder with --data."
 
 
+class SpoolNewer(HoldfastError, remedy=Remedy.REPAIR):
+    """A newer plugin wrote the spool in the home of Hermes; it was left unchanged."""
+
+    hint = "Upgrade Holdfast; the turns in the spool wait."
+
+
+class HermesServed(HoldfastError, remedy=Remedy.REPAIR):
+    """Another Holdfast process takes the turns of this home of Hermes."""
+
+    hint = "Nothing needs to be done: one process is enough. `holdfast hermes status` shows it."
+
+
+class HermesNotFound(HoldfastError, remedy=Remedy.REPAIR):
+    """The Python interpreter of Hermes was not found; nothing was changed."""
+
+    hint = "Name it with --python, as in --python ~/.hermes/hermes-agent/venv/bin/python."
+
+
+class HermesUnsupported(HoldfastError, remedy=Remedy.REPAIR):
+    """The plugin does not support this version of Hermes; nothing was changed."""
+
+    hint = "Use a version of Hermes that `holdfast hermes install --help` names."
+
+
+class HermesConfigInvalid(HoldfastError, remedy=Remedy.REPAIR):
+    """The config.yaml of Hermes cannot be changed safely; nothing was changed."""
+
+    hint = "Correct the file, or set `provider: holdfast` below `memory:` by hand, then run the command again."
+
+
+class HermesProviderSet(HoldfastError, remedy=Remedy.CORRECT):
+    """Hermes uses another memory provider; nothing was changed."""
+
+    hint = (
+        "Add --replace: Holdfast then delivers to Hindsight and Honcho itself, and `uninstall` restores the provider."
+    )
+
+
+class HermesPluginForeign(HoldfastError, remedy=Remedy.REPAIR):
+    """The plugin folder in the home of Hermes has files that Holdfast did not write; nothing was changed."""
+
+    hint = "Move the folder away, then run the command again."
+
+
 class ConfigInvalid(HoldfastError, remedy=Remedy.REPAIR):
     """The configuration is invalid."""
 

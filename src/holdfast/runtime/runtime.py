@@ -28,7 +28,7 @@ from holdfast.kernel.errors import HoldfastError, InvalidInput, OperationBusy
 from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, ReplyId, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.notifier import Feed, Topic
-from holdfast.memory.delivery import NOWHERE, OPEN, DeliveryView, Outcome
+from holdfast.memory.delivery import NOWHERE, OPEN, CallerDirectory, DeliveryPolicy, DeliveryView, Outcome
 from holdfast.memory.forget import ForgetRequest, Forgetting
 from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
 from holdfast.memory.forgetter import scrub_forgotten
@@ -37,10 +37,11 @@ from holdfast.memory.notes import MemoryBatch, MemoryOutcome, stream_of
 from holdfast.memory.notes_service import NotesService
 from holdfast.memory.notes_view import NoteForReview, Revoked
 from holdfast.memory.provider import Providers
-from holdfast.memory.recall import RecallKey, RecallOutcome, choose, make_query
+from holdfast.memory.recall import RecallKey, RecallOutcome, choose, frame, make_query
 from holdfast.memory.recaller import Recaller
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
 from holdfast.memory.replay_sql import replay_delivery
+from holdfast.memory.visibility import Audience, ShownNotes, is_group
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import read_reply, resend_reply
 from holdfast.runtime.supervisor import Supervisor, TemporaryLease
@@ -306,7 +307,10 @@ class Runtime:
 
     async def record_turn(self, record: TurnRecord) -> Recorded:
         """Record a complete turn of a program that runs its own conversation (D8)."""
-        return await self.db.write(record_turn(record))
+        recorded = await self.db.write(record_turn(record))
+        if record.policies and not recorded.repeated:
+            self._notifier.wake(Topic.DELIVERY)
+        return recorded
 
     async def record_and_read(self, record: TurnRecord) -> tuple[Recorded, Context]:
         """Record a complete turn, and return the context of its session after it: one transaction for both."""
@@ -379,6 +383,26 @@ class Runtime:
         query = make_query(key, text, policy, agent=name, address=address, where=locate(directory))
         found = await self._recaller.recall(query, policy)
         return replace(found, memories=choose(found.memories, policy))
+
+    async def recall_at(
+        self, text: str, *, agent: AgentName, address: str, sender: Principal, where: CallerDirectory, budget_ms: int
+    ) -> tuple[RecallOutcome, str]:
+        """Search the agent's memory as a turn at that address would; the memories, and their text for a model."""
+        policy = replace(self._agents.policy(agent).recall, budget_ms=budget_ms)
+        key = RecallKey(session=SessionId(""), epoch=0, head_seq=0, principal=sender)
+        query = make_query(key, text, policy, agent=agent, address=address, where=where, group=is_group(address))
+        found = await self._recaller.recall(query, policy)
+        chosen = replace(found, memories=choose(found.memories, policy))
+        return chosen, frame(chosen, policy)
+
+    async def notes_at(self, *, agent: AgentName, address: str, sender: Principal) -> ShownNotes:
+        """The notes that a turn at that address would be shown."""
+        group = is_group(address)
+        return await self._notes.shown(Audience(agent=agent, principal=sender, address=address, is_group=group))
+
+    def policies(self, agent: str) -> tuple[DeliveryPolicy, ...]:
+        """The agent's deliveries to its providers, for `record_turn`."""
+        return self._providers.policies(AgentName(agent))
 
     async def deliveries(
         self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100

@@ -28,6 +28,7 @@ class HonchoSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     peers: dict[str, str] = field(default_factory=dict)
     runtime_peer_prefix: str = ""
     compat: bool = False
+    own_sessions: bool = False
     timeout_s: Annotated[float, Meta(gt=0, le=300)] = 20
 
     def names(self) -> HonchoNames:
@@ -39,6 +40,7 @@ class HonchoSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             peers=tuple(sorted(self.peers.items())),
             runtime_prefix=self.runtime_peer_prefix,
             compat=self.compat,
+            own_sessions=self.own_sessions,
         )
 
 
@@ -69,6 +71,6 @@ def _check_names(settings: HonchoSettings) -> None:
             if not name or not ID.match(value):
                 what = "it must map a name to letters, digits, '_' and '-'"
                 raise ConfigInvalid(f"honcho.{key}: {name!r} is {value!r}: {what}", key=key)
-    for key in ("peers", "runtime_peer_prefix"):
+    for key in ("peers", "runtime_peer_prefix", "own_sessions"):
         if getattr(settings, key) and not settings.compat:
-            raise ConfigInvalid(f"honcho.{key}: peers are named by hand only with compat = true", key=key)
+            raise ConfigInvalid(f"honcho.{key}: it needs compat = true", key=key)

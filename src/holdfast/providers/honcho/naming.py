@@ -52,11 +52,12 @@ class HonchoNames:
     peers: tuple[tuple[str, str], ...] = ()  # compat only: principal or agent -> peer
     runtime_prefix: str = ""  # compat only: Hermes has one prefix for sessions and another for people
     compat: bool = False
+    own_sessions: bool = False  # compat only: peers have Hermes' names, sessions those of rules 1 to 4
 
     # --- sessions
 
     def place(self, inputs: NamingInputs) -> str:
-        if self.compat:
+        if self.compat and not self.own_sessions:
             return _fitted(_hermes_session(self, inputs))
         return self._name(*_key(self, inputs))
 
