@@ -13,6 +13,11 @@ from holdfast.kernel.errors import HoldfastError, Remedy
 CODES = {
     "address_not_found": Remedy.CORRECT,
     "address_taken": Remedy.CORRECT,
+    "hermes_database_corrupt": Remedy.REPAIR,
+    "hermes_database_missing": Remedy.CORRECT,
+    "hermes_home_read_only": Remedy.REPAIR,
+    "hermes_running": Remedy.REPAIR,
+    "hermes_schema_unknown": Remedy.CORRECT,
     "identity_conflict": Remedy.CORRECT,
     "pairing_not_found": Remedy.CORRECT,
     "binding_required": Remedy.CORRECT,

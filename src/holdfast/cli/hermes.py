@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.command import Invocation, command, command_group
+from holdfast.cli.hermes_doctor import doctor
 from holdfast.cli.output import OK, Output, facts, print_json, print_warning
 
 Home = Annotated[
@@ -161,3 +162,6 @@ async def status(invocation: Invocation, home: Home = None) -> Output:  # noqa: 
 
     view = read_status(find_home(home, variables()))
     return Output(view, facts(view), code=OK if view["installed"] == "no" or view["serving"] == "yes" else 1)
+
+
+hermes_app.command()(doctor)

@@ -390,7 +390,37 @@ class HermesHomeInvalid(HoldfastError, remedy=Remedy.CORRECT):
     hint = "Name the folder that has Hermes' config.yaml and state.db, or set HERMES_HOME."
 
 
+class HermesDatabaseMissing(HoldfastError, remedy=Remedy.CORRECT):
+    """The home of Hermes has no state.db that can be read."""
+
+    hint = "Name another home, or run Hermes once; check that you may read the file."
+
+
+class HermesSchemaUnknown(HoldfastError, remedy=Remedy.CORRECT):
+    """The state.db of Hermes has a schema that this release of Holdfast does not know; nothing was changed."""
+
+    hint = "Schemas of Hermes 0.13 to 0.19 are known. Update Holdfast, or open the database once with Hermes 0.19."
+
+
 # --- the operator must act -----------------------------------------------------------------------
+
+
+class HermesDatabaseCorrupt(HoldfastError, remedy=Remedy.REPAIR):
+    """The state.db of Hermes is damaged so far that it cannot be read; nothing was changed."""
+
+    hint = "Copy state.db and state.db-wal, then recover the copy: `sqlite3 copy.db .recover | sqlite3 recovered.db`."
+
+
+class HermesRunning(HoldfastError, remedy=Remedy.REPAIR):
+    """Hermes uses the home at this moment, so its database cannot be changed."""
+
+    hint = "Stop Hermes (`hermes gateway stop`, and close its terminals), then repeat the command."
+
+
+class HermesHomeReadOnly(HoldfastError, remedy=Remedy.REPAIR):
+    """The home of Hermes cannot be written, so it cannot be repaired in place."""
+
+    hint = "Make the folder writable, or repair a copy of it: leave out --in-place."
 
 
 class StoreFull(HoldfastError, remedy=Remedy.REPAIR):

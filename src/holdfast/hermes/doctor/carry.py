@@ -1,0 +1,107 @@
+"""Which messages a compression carried over, and which ones it neither carried nor covered.
+
+A compression writes the first messages again, a summary, and the last messages again. The last messages reach to the
+end of what the compression knew. Words that follow in the old history were said while it summarised: no summary covers
+them. Copies are compared by their stripped text, because carried messages lose outer blanks, and some get text added.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.hermes.doctor.records import ExaminedMessage
+from holdfast.hermes.doctor.summary_text import words_beside_summary
+
+CONTAINED_CHARS_MIN = 8  # shorter words are found in other messages by chance
+
+Said = tuple[str, str]  # role and stripped text
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedBlock:
+    """The rows that one compression wrote into a session; positions are those of the session's rows."""
+
+    first: int
+    summary: int
+    last: int
+    known: int  # how many spoken originals the compression knew; -1 if no carried message tells
+
+
+def twins(original: Said, copy: Said) -> bool:
+    """Whether a row can be the carried copy of another."""
+    if original[0] != copy[0]:
+        return False
+    contained = len(original[1]) >= CONTAINED_CHARS_MIN and original[1] in copy[1]
+    return original[1] == copy[1] or contained
+
+
+def said(message: ExaminedMessage) -> Said:
+    return message.role, message.text
+
+
+def carried_suffix(originals: Sequence[Said], copies: Sequence[Said]) -> tuple[int, int]:
+    """How many copies repeat originals in a row, and where in the originals they end; (0, -1) if none do.
+
+    The longest repetition counts, and of equal ones the latest.
+    """
+    best = (0, -1)
+    for start in range(len(originals)):
+        length = 0
+        while (
+            length < len(copies)
+            and start + length < len(originals)
+            and twins(originals[start + length], copies[length])
+        ):
+            length += 1
+        best = max(best, (length, start + length)) if length else best
+    return best
+
+
+def block_in_child(rows: Sequence[ExaminedMessage], parent: Sequence[ExaminedMessage]) -> CarriedBlock | None:
+    """The rows with which a continuation begins; None if it has no summary."""
+    at = next((n for n, row in enumerate(rows) if row.is_summary), None)
+    if at is None:
+        return None
+    originals = [said(row) for row in parent if row.is_spoken]
+    return _block(rows, at, originals, first=0)
+
+
+def blocks_in_place(rows: Sequence[ExaminedMessage]) -> list[CarriedBlock]:
+    """The blocks of a session that was compressed under its own id, oldest first."""
+    found: list[CarriedBlock] = []
+    for at, row in enumerate(rows):
+        if not row.is_summary or (found and at <= found[-1].last):
+            continue
+        first = _first_of_block(rows, at)
+        if first == 0:
+            continue  # a carry from another session, or rows that were replaced: nothing older is left to compare
+        originals = [said(one) for one in rows[:first] if one.is_spoken and not one.is_undone]
+        found.append(_block(rows, at, originals, first=first))
+    return found
+
+
+def _first_of_block(rows: Sequence[ExaminedMessage], summary: int) -> int:
+    """Copies in front of the summary have the time of their original, or of the summary."""
+    first = summary
+    while first > 0:
+        row = rows[first - 1]
+        older = rows[: first - 1]
+        is_copy = any(said(one) == said(row) and row.at in (one.at, rows[summary].at) for one in older)
+        if not is_copy:
+            break
+        first -= 1
+    return first
+
+
+def _block(rows: Sequence[ExaminedMessage], at: int, originals: Sequence[Said], *, first: int) -> CarriedBlock:
+    merged = words_beside_summary(rows[at].text)
+    behind = [(n, said(row)) for n, row in enumerate(rows) if n > at and row.is_spoken]
+    copies = ([(at, (rows[at].role, merged))] if merged else []) + behind
+    length, known = carried_suffix(originals, [copy for _, copy in copies])
+    last = copies[length - 1][0] if length else at
+    return CarriedBlock(first, at, last, known)
+
+
+def uncovered(originals: Sequence[ExaminedMessage], block: CarriedBlock) -> list[ExaminedMessage]:
+    """The spoken rows that the compression neither carried nor knew."""
+    spoken = [row for row in originals if row.is_spoken and not row.is_undone]
+    return spoken[block.known :] if block.known >= 0 else []

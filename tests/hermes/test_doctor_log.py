@@ -1,0 +1,115 @@
+"""The doctor reads the log lines of the original incident in every form in which people paste them.
+
+They show exactly one anomaly A (rotation, 16:15:40 to 16:16:35) and one anomaly B (a stale bracket, 16:14:01).
+"""
+
+import textwrap
+
+import pytest
+
+from holdfast.hermes.doctor.examination import examine_logs
+from holdfast.hermes.doctor.log_lines import decode, merge, parse_log
+from holdfast.hermes.doctor.log_runs import read_story
+
+X, Y, Z = "20260528_155201_68dc5996", "20260528_093510_66bfaec7", "20260528_161635_bb86b1"
+LOGGERS = ("agent.conversation_compression", "run_agent")
+
+
+def line(time, bracket, text, *, logger=LOGGERS[0], fraction=""):
+    return f"2026-05-28 {time}{fraction} INFO [{bracket}] {logger}: context compression {text}"
+
+
+def incident(logger=LOGGERS[0], fraction="", blanks=" "):
+    make = {"logger": logger, "fraction": fraction}
+    started, done = "started: session=", f"done:{blanks}session="
+    return [
+        line("16:12:31", X, f"{started}{X} messages=156 tokens=~145,003 model=claude-opus-4.7", **make),
+        line("16:13:18", X, f"{done}{X} messages=156->8 tokens=~29,548", **make),
+        line("16:14:01", Y, f"{started}{X} messages=39 tokens=~143,661 model=claude-opus-4.7", **make),
+        line("16:14:29", Y, f"{done}{X} messages=39->13 tokens=~9,501", **make),
+        line("16:15:40", Y, f"{started}{Y} messages=194 tokens=~145,948 model=claude-opus-4.7", **make),
+        line("16:16:35", Y, f"{done}{Z} messages=194->26 tokens=~41,442", **make),
+    ]
+
+
+def wrapped(lines, width):
+    return [part for one in lines for part in textwrap.wrap(one, width, break_on_hyphens=False)]
+
+
+def cut(lines, width):
+    """As a terminal wraps: anywhere, also inside a word."""
+    return [one[at : at + width] for one in lines for at in range(0, len(one), width)]
+
+
+PLAIN = incident()
+FORMS = {
+    "as pasted": incident(blanks="    "),
+    "with milliseconds": incident(fraction=",123"),
+    "of the older logger": incident(LOGGERS[1]),
+    "pasted twice": [*PLAIN, "", *PLAIN],
+    "from both loggers": [*PLAIN, *incident(LOGGERS[1])],
+    "with and without milliseconds": [*incident(fraction=",482"), *PLAIN],
+    "in quotes": [f"> {one}" for one in PLAIN],
+    "with empty lines between": [part for one in PLAIN for part in (one, "")],
+    "between other lines": [part for one in PLAIN for part in ("2026-05-28 16:10:00 INFO x: y", one, "  File z")],
+    **{f"wrapped at {width}": wrapped(PLAIN, width) for width in (60, 80, 100, 120)},
+    **{f"cut at {width}": cut(PLAIN, width) for width in (57, 79, 80, 97, 99, 100, 101, 120, 132)},
+    "wrapped and pasted twice": [*wrapped(PLAIN, 80), "", *cut(PLAIN, 96)],
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_incident_has_one_rotation_and_one_stale_bracket(name, tmp_path):
+    (tmp_path / "pasted.txt").write_text("\n".join(FORMS[name]), encoding="utf-8")
+    found = examine_logs([tmp_path / "pasted.txt"]).findings
+    rotations = [one for one in found if one.anomaly == "A"]
+    brackets = [one for one in found if one.anomaly == "B"]
+    assert [(one.begins, one.ends) for one in rotations] == [("2026-05-28 16:15:40", "2026-05-28 16:16:35")]
+    assert [one.begins for one in brackets] == ["2026-05-28 16:14:01"]
+    assert rotations[0].sessions == (Y, Z)
+    assert brackets[0].sessions == (X, Y)
+
+
+def test_a_log_may_mix_encodings(tmp_path):
+    odd = "2026-05-28 16:13:00 INFO gateway: caf\xe9 \u201cquoted\u201d".encode("cp1252")
+    (tmp_path / "mixed.log").write_bytes(
+        b"\xef\xbb\xbf" + "\n".join(PLAIN[:3]).encode() + b"\n" + odd + b"\n\x81\xff\x00\n"
+    )
+    with (tmp_path / "mixed.log").open("ab") as opened:
+        opened.write("\n".join(PLAIN[3:]).encode())
+    found = examine_logs([tmp_path / "mixed.log"]).findings
+    assert sorted(one.anomaly for one in found if one.anomaly) == ["A", "B"]
+
+
+def test_a_log_may_be_utf_16(tmp_path):
+    (tmp_path / "windows.log").write_bytes("\r\n".join(PLAIN).encode("utf-16"))
+    found = examine_logs([tmp_path / "windows.log"]).findings
+    assert sorted(one.anomaly for one in found if one.anomaly) == ["A", "B"]
+
+
+def test_a_record_of_two_files_counts_once():
+    records = merge([parse_log("\n".join(PLAIN), "agent.log"), parse_log("\n".join(PLAIN), "gateway.log")])
+    assert [record.place for record in records] == [f"agent.log:{n}" for n in range(1, 7)]
+
+
+def test_interleaved_compressions_are_paired_by_their_messages():
+    lines = [
+        line("10:00:00", "a", "started: session=a messages=40 tokens=~1 model=m"),
+        line("10:00:01", "b", "started: session=b messages=50 tokens=~1 model=m"),
+        line("10:00:20", "b", "done: session=b2 messages=50->9 rough_tokens=~1 awaiting_real_usage=true"),
+        line("10:00:30", "a", "done: session=a messages=40->8 rough_tokens=~1 awaiting_real_usage=true"),
+    ]
+    runs = read_story(parse_log("\n".join(lines), "agent.log")).runs
+    assert [(run.session, run.result) for run in runs] == [("a", "a"), ("b", "b2")]
+
+
+def test_a_compression_without_an_end_is_told_as_information(tmp_path):
+    (tmp_path / "a.log").write_text(PLAIN[0])
+    found = examine_logs([tmp_path / "a.log"]).findings
+    assert [(one.kind.code, one.severity.value) for one in found] == [("compression_unfinished", "info")]
+
+
+def test_text_without_records_has_no_findings(tmp_path):
+    (tmp_path / "a.log").write_bytes(b"\x00\x01 nothing\n\n[]: session=\n2026-99-99 INFO")
+    assert examine_logs([tmp_path / "a.log"]).findings == ()
+    assert decode(b"") == ""
