@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.command import Invocation, command, command_group
-from holdfast.cli.hermes_doctor import doctor
+from holdfast.cli.hermes_doctor import doctor, repair
 from holdfast.cli.output import OK, Output, facts, print_json, print_warning
 
 Home = Annotated[
@@ -165,3 +165,4 @@ async def status(invocation: Invocation, home: Home = None) -> Output:  # noqa: 
 
 
 hermes_app.command()(doctor)
+hermes_app.command()(repair)

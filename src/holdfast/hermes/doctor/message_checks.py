@@ -14,6 +14,7 @@ from holdfast.hermes.doctor.schema import IN_PLACE_FROM
 from holdfast.hermes.doctor.summary_text import is_summary, words_beside_summary
 
 TWICE_WITHIN_S = 120.0
+AT_ONCE_S = 5.0  # a person who repeats an unanswered message takes longer
 BEFORE_START_S = 86_400.0
 REPEATED_MIN = 2
 WORDS_CHARS_MIN = 20
@@ -150,7 +151,8 @@ def _twice(session: str, rows: Sequence[ExaminedMessage]) -> Iterator[HermesFind
             continue
         if is_answered and not same_id and len(first.text) < WORDS_CHARS_MIN:
             continue  # people repeat short words
-        certainty = Certainty.CERTAIN if same_id else Certainty.SUSPECTED if is_answered else Certainty.LIKELY
+        is_at_once = second.at - first.at <= AT_ONCE_S and not is_answered
+        certainty = Certainty.CERTAIN if same_id else Certainty.LIKELY if is_at_once else Certainty.SUSPECTED
         what = f"{session} has the message {first.id} again as {second.id}"
         yield finding(
             "inbound_twice",
