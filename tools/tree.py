@@ -27,6 +27,8 @@ ACTING = {
     *("turns/worker.py",),
 }
 ALSO_PURE = {
+    *("hermes/importing/compaction.py", "hermes/importing/routing.py", "hermes/importing/rows.py"),
+    *("hermes/importing/settings.py", "hermes/importing/turns.py"),
     *("api/auth/access_token.py", "api/auth/login.py", "api/limits/server_limits.py"),
     *("hermes/filing.py",),
     *("providers/*/naming.py", "providers/local/ranking.py", "providers/local/synonyms.py"),

@@ -67,6 +67,7 @@ CODES = {
     "hermes_served": Remedy.REPAIR,
     "hermes_unsupported": Remedy.REPAIR,
     "spool_newer": Remedy.REPAIR,
+    "hermes_import_mismatch": Remedy.REPAIR,
     "idempotency_conflict": Remedy.CORRECT,
     "invalid_address": Remedy.CORRECT,
     "invalid_input": Remedy.CORRECT,

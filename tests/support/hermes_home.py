@@ -149,6 +149,7 @@ class HermesHome:
         self.now = BEGAN_AT
         self.db = sqlite3.connect(self.state, isolation_level=None)
         self.db.execute("pragma journal_mode = wal")
+        self.db.execute("pragma synchronous = off")
         self._make(search=search)
         self.configure()
 

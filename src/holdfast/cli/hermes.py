@@ -10,6 +10,7 @@ import typer
 
 from holdfast.cli.command import Invocation, command, command_group
 from holdfast.cli.hermes_doctor import doctor, repair
+from holdfast.cli.hermes_import import import_
 from holdfast.cli.output import OK, Output, facts, print_json, print_warning
 
 Home = Annotated[
@@ -22,6 +23,7 @@ Python = Annotated[
 ]
 
 hermes_app = command_group("hermes", "Serve Hermes Agent: memory plugin, doctor, import.")
+hermes_app.command(name="import")(import_)
 
 
 @hermes_app.command()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
+from holdfast.inbox.address import Address
 from holdfast.inbox.agent_chain import stored
 from holdfast.inbox.attachment_sql import enclose, note_position
 from holdfast.inbox.message import (
@@ -31,7 +32,7 @@ from holdfast.sessions.command_rights import CommandPlace, Rank, judge
 from holdfast.sessions.command_rights_sql import are_own, given_now, giver
 from holdfast.sessions.system_messages import refused_text, status_text, stop_text, suggestion_text
 from holdfast.store.agent_lock_sql import share_agent
-from holdfast.store.script import Query, Row, Script, one, run, together, verb
+from holdfast.store.script import Query, Row, Script, one, rows, run, together, verb
 from holdfast.turns.approval_sql import decide_here, sender_as_actor
 from holdfast.turns.turn import NewReply
 
@@ -125,16 +126,28 @@ def accept_message(arrival: Arrival, limits: Limits, secret: bytes, via: By = PR
 
 def _mailbox(arrival: Arrival, secret: bytes) -> Script[tuple[Box, Row | None]]:
     """The mailbox, under lock, and the event if it is known."""
-    address = str(arrival.address)
     boxes, known = yield from _look(arrival, secret)
     if not boxes:
-        yield from share_agent(arrival.address.agent)
-        made = yield from one(NEW_ADDRESS, address=address, mailbox=arrival.new_mailbox)
-        if made is not None:
-            yield from run(NEW_MAILBOX, mailbox=arrival.new_mailbox, agent=arrival.address.agent, address=address)
+        yield from _new_mailbox(arrival.address, arrival.new_mailbox)
         boxes, known = yield from _look(arrival, secret)
     (row,) = boxes  # inserted above, or by the transaction this one waited for
     return Box(*row), known[0] if known else None
+
+
+def _new_mailbox(address: Address, mailbox: MailboxId) -> Script[None]:
+    yield from share_agent(address.agent)
+    made = yield from one(NEW_ADDRESS, address=str(address), mailbox=mailbox)
+    if made is not None:
+        yield from run(NEW_MAILBOX, mailbox=mailbox, agent=address.agent, address=str(address))
+
+
+def hold_mailbox(address: Address, new_mailbox: MailboxId) -> Script[Box]:
+    """The mailbox of an address, under lock; created under the given id if the address is new."""
+    found = yield from rows(FIND_MAILBOX, address=str(address))
+    if not found:
+        yield from _new_mailbox(address, new_mailbox)
+        found = yield from rows(FIND_MAILBOX, address=str(address))
+    return Box(*found[0])
 
 
 def _look(arrival: Arrival, secret: bytes) -> Script[list[list[Row]]]:

@@ -423,6 +423,12 @@ class HermesHomeReadOnly(HoldfastError, remedy=Remedy.REPAIR):
     hint = "Make the folder writable, or repair a copy of it: leave out --in-place."
 
 
+class HermesImportMismatch(HoldfastError, remedy=Remedy.REPAIR):
+    """A session that was read back after its import is not the one that Hermes has; no chat goes on with it."""
+
+    hint = "Stop Hermes, which may have changed the session meanwhile, and repeat the import."
+
+
 class StoreFull(HoldfastError, remedy=Remedy.REPAIR):
     """The disk is full. The write was not acknowledged; everything acknowledged earlier is safe."""
 

@@ -14,6 +14,7 @@ STRAY = "a draft is deleted only when its reply ended without words while it sto
 PROBE = "a provider's recall must fail, and be asked for again half a minute later; few short histories last that long"
 READ_BESIDE = "the checkers read the trail by a connection of their own"
 COMPOSED = "workers run it as a part of claim_work, take_step or end_turn; the contract suite runs it alone"
+IMPORTED = "a history of Hermes is imported by a command beside the loops; tests/hermes imports into both engines"
 NO_MOVES = "no operator of a history moves notes between scopes or providers"
 
 LEFT_OUT: dict[str, str] = {
@@ -73,6 +74,8 @@ LEFT_OUT: dict[str, str] = {
     "outbox.typing_indicator": "no simulated platform shows that somebody is typing",
     "inbox.channels.ChannelRegistry": "connections and webhooks are asked about by the server, which is not simulated",
     "outbox.drafter.DraftWriter.retract": STRAY,
+    "store.import_turns": IMPORTED,
+    "store.end_import": IMPORTED,
     # The audit trail.
     "store.list_actions": READ_BESIDE,
     "store.read_last_action": READ_BESIDE,

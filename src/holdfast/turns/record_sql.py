@@ -81,6 +81,11 @@ def record_turn(record: TurnRecord, *, reads: bool = False, known: Context | Non
     return replace(recorded, context=context)
 
 
+def lock_session(session: SessionId) -> Script[None]:
+    """Lock the row of a session, for verbs that add whole turns to it."""
+    yield from run(LOCK, session=session)
+
+
 def _record(record: TurnRecord) -> Script[tuple[Recorded, FoundSession | None]]:
     """The recorded turn, and its session after it; None if the turn was recorded before."""
     _check(record)

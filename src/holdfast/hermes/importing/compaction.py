@@ -1,0 +1,143 @@
+"""Compressions of Hermes, found in its rows: which rows are copies, and what each summary covers.
+
+A compression writes the first rows again, then its summary, then the last rows again: after the archived rows of the
+same session (in place), instead of deleted rows, or into a child session (rotation).
+
+Rule 1: a copy whose original is in the same session is left out; the journal already has the original.
+Rule 2: a copy whose original is in the parent stays in the child, because the child's context needs it. It is carried:
+        no provider gets it again.
+Rule 3: a row is a copy only as part of a run that continues the rows it copies: the first ones before the summary, the
+        last ones after it. Equal texts elsewhere are two messages.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from holdfast.hermes.importing.rows import RowState
+
+COPIES_MIN = 2  # rows before an older summary that are taken for copies; fewer may be chance
+
+
+class RowFate(Enum):
+    KEPT = "kept"
+    CARRIED = "carried"  # a copy of a row of the parent
+    COPY = "copy"  # a copy of a row of the same session
+    SUMMARY = "summary"
+    RECORD = "record"  # a row of Hermes' own, not of the conversation
+
+
+@dataclass(frozen=True, slots=True)
+class RowMark:
+    """The part of a row that decides its fate."""
+
+    identity: bytes
+    state: RowState
+    is_summary: bool = False
+    is_spoken: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """A summary, by positions of rows: its own, the first rows shown before it, the first row shown after it."""
+
+    summary: int
+    head: tuple[int, ...] = ()
+    tail: int | None = None  # None: nothing before the summary is shown
+
+
+@dataclass(frozen=True, slots=True)
+class RowFates:
+    fates: tuple[RowFate, ...]
+    compactions: tuple[Compaction, ...] = ()
+
+
+def judge_rows(marks: Sequence[RowMark], parent: Sequence[bytes] = (), *, rotated: bool = False) -> RowFates:
+    """The fate of each row.
+
+    `parent` are the identities of the parent's active rows, if there is a parent. `rotated` says that a compression
+    ended the session.
+    """
+    fates = [RowFate.KEPT if mark.is_spoken else RowFate.RECORD for mark in marks]
+    spoken = [n for n, mark in enumerate(marks) if mark.is_spoken and mark.state is not RowState.UNDONE]
+    if rotated:
+        spoken = _once([marks[n].identity for n in spoken], spoken, fates)
+    ids = [marks[n].identity for n in spoken]
+    summaries = [place for place, n in enumerate(spoken) if marks[n].is_summary]
+    if parent and not summaries:
+        for place in range(_common(ids, parent)):
+            fates[spoken[place]] = RowFate.CARRIED
+    origin = list(range(len(spoken)))  # the original of each copy
+    found: list[Compaction] = []
+    start = 0  # where the rows that the next summary replaces begin
+    for summary in summaries:
+        fates[spoken[summary]] = RowFate.SUMMARY
+        if not found and parent and _is_of_child(ids, summary, parent):
+            tail = _tail(parent, ids[summary + 1 :])
+            for place in (*range(summary), *range(summary + 1, summary + 1 + tail)):
+                fates[spoken[place]] = RowFate.CARRIED
+            found.append(Compaction(summary=spoken[summary], head=tuple(spoken[:summary])))
+            continue
+        head = _head(marks, spoken, ids, start, summary)
+        tail = _tail(ids[start : summary - head], ids[summary + 1 :])
+        copies = [(summary - head + step, start + step) for step in range(head)]
+        copies += [(summary + 1 + step, summary - head - tail + step) for step in range(tail)]
+        for copy, original in copies:
+            if ids[copy] == ids[original]:
+                fates[spoken[copy]], origin[copy] = RowFate.COPY, origin[original]
+        found.append(
+            Compaction(
+                summary=spoken[summary],
+                head=tuple(spoken[origin[place]] for place in range(summary - head, summary)),
+                tail=spoken[origin[summary + 1]] if tail else None,
+            )
+        )
+        start = summary - head
+    return RowFates(tuple(fates), tuple(found))
+
+
+def _is_of_child(ids: Sequence[bytes], summary: int, parent: Sequence[bytes]) -> bool:
+    """Whether the summary was made of the parent's rows, which were copied around it."""
+    return list(ids[:summary]) == list(parent[:summary]) or _tail(parent, ids[summary + 1 :]) > 0
+
+
+def _head(marks: Sequence[RowMark], spoken: Sequence[int], ids: Sequence[bytes], start: int, summary: int) -> int:
+    """The number of rows before the summary that copy the rows from `start` on."""
+    if marks[spoken[summary]].state is RowState.ACTIVE:
+        first = summary
+        while first > start and marks[spoken[first - 1]].state is RowState.ACTIVE:
+            first -= 1
+        if marks[spoken[start]].state is RowState.ARCHIVED:
+            return summary - first  # the archived rows end where the copies begin
+        return 0  # nothing was archived, so there is no original of these rows
+    for count in range((summary - start) // 2, COPIES_MIN - 1, -1):
+        if ids[summary - count : summary] == ids[start : start + count]:
+            return count
+    return 0
+
+
+def _tail(earlier: Sequence[bytes], later: Sequence[bytes]) -> int:
+    """The length of the longest end of `earlier` that `later` begins with."""
+    longest = min(len(earlier), len(later))
+    for count in range(longest, 0, -1):
+        if later[count - 1] == earlier[-1] and list(later[:count]) == list(earlier[len(earlier) - count :]):
+            return count
+    return 0
+
+
+def _common(ids: Sequence[bytes], parent: Sequence[bytes]) -> int:
+    """The number of rows that a branch begins with and its parent too; one equal row may be chance."""
+    count = 0
+    while count < min(len(ids), len(parent)) and ids[count] == parent[count]:
+        count += 1
+    return count if count >= COPIES_MIN else 0
+
+
+def _once(ids: Sequence[bytes], spoken: list[int], fates: list[RowFate]) -> list[int]:
+    """The rows without a second writing of the whole transcript, which 0.19 leaves in a session that it rotates."""
+    half, odd = divmod(len(ids), 2)
+    if odd or half <= COPIES_MIN or ids[:half] != ids[half:]:
+        return spoken
+    for n in spoken[half:]:
+        fates[n] = RowFate.COPY
+    return spoken[:half]

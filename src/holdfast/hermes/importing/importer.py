@@ -1,0 +1,226 @@
+"""The import: every session of a home becomes a session of Holdfast, page by page, and is read back before it counts.
+
+Rule 1: sessions are imported one after another, parents first. An import that was killed continues with the turn after
+        the last one that is stored; one that is repeated finds every session complete and changes nothing.
+Rule 2: a session is complete when its entries were read back and have the digest that Hermes' rows give. Only then it
+        gets its title and its chat.
+Rule 3: a session that goes on in Holdfast is never appended to; what Hermes added to it since is reported.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from holdfast.hermes.importing.compaction import RowFate, RowFates, RowMark, judge_rows
+from holdfast.hermes.importing.home_reader import HermesReader
+from holdfast.hermes.importing.import_sql import ImportedSession, ImportEnding
+from holdfast.hermes.importing.routing import HermesLineage, HermesSession, SessionPlace, choose_scope
+from holdfast.hermes.importing.rows import RowState
+from holdfast.hermes.importing.target import NOTHING_STORED, ImportTarget, StoredSession
+from holdfast.hermes.importing.turns import ImportedTurn, JournalDigest, TurnMaker
+from holdfast.kernel.ids import AgentName, Instant, MailboxId, OperationId, SessionId
+from holdfast.memory.delivery import DeliveryPolicy
+
+PAGE_ENTRIES = 500
+PREFIX = "hermes-"  # of an imported session's id
+WRITTEN = frozenset({"imported", "resumed", "extended"})
+
+
+class ImportState(msgspec.Struct, frozen=True):
+    """What became of one session of Hermes."""
+
+    hermes: str
+    session: str
+    state: str  # imported, resumed, extended, there already, would be imported, goes on here, differs
+    title: str
+    rows: int
+    turns: int
+    entries: int
+    kept: int
+    copies: int
+    undone: int
+    records: int
+    digest: str
+    chat: str = ""
+    goes_on: bool = False  # whether its chat continues with it
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """The result of an import."""
+
+    schema: int | None
+    rows: int
+    orphan_rows: int
+    scopes_left_out: tuple[str, ...]
+    skipped: list[str]
+    sessions: list[ImportState] = field(default_factory=list)
+    empty: int = 0
+    has_members: bool = False  # whether members of a group have sessions of their own
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the digests of all sessions, independent of their order."""
+        lines = sorted(f"{one.session} {one.digest}\n" for one in self.sessions)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    def total(self, name: str) -> int:
+        return sum(getattr(one, name) for one in self.sessions)
+
+    def count(self, state: str) -> int:
+        return sum(one.state == state for one in self.sessions)
+
+
+class HermesImport:
+    """One import. Without a target it only reads and reports."""
+
+    def __init__(
+        self,
+        reader: HermesReader,
+        agent: AgentName,
+        *,
+        target: ImportTarget | None = None,
+        policies: Sequence[DeliveryPolicy] = (),
+        delivered: frozenset[str] = frozenset(),
+        progressed: Callable[[int], None] = lambda _rows: None,
+    ) -> None:
+        self._reader = reader
+        self._agent = agent
+        self._target = target
+        self._policies = tuple(policies)
+        self._delivered = delivered
+        self._progressed = progressed
+        routes, left_out = choose_scope(reader.routes(), reader.scope)
+        self.lineage = HermesLineage(reader.sessions(), routes, agent, empty=reader.empty_sessions())
+        self.report = ImportReport(
+            schema=reader.schema,
+            rows=reader.count_rows(),
+            orphan_rows=reader.orphan_rows(),
+            scopes_left_out=tuple(left_out),
+            skipped=reader.skipped,
+        )
+
+    async def run(self) -> ImportReport:
+        self.report.empty = len(self.lineage.empty)
+        self.report.has_members = any(
+            one.origin is not None and one.origin.is_per_user for one in self.lineage.sessions.values()
+        )
+        for session in self.lineage.in_order():
+            judged = self._judge(session)
+            if any(fate is not RowFate.RECORD for fate in judged.fates):
+                self.report.sessions.append(await self._session(session, judged))
+            else:
+                self.report.empty += 1
+        return self.report
+
+    # --- one session
+
+    async def _session(self, session: HermesSession, judged: RowFates) -> ImportState:
+        place = self.lineage.where(session)
+        parent = self.lineage.parent_of(session)
+        shared = ImportedSession(
+            id=SessionId(f"{PREFIX}{session.id}"),
+            agent=self._agent,
+            principal=place.principal,
+            place=place.place,
+            opened_at=Instant(session.started_ms),
+            purpose=session.purpose,
+            parent=SessionId(f"{PREFIX}{parent.id}") if parent is not None else None,
+            title=session.title or None,
+            directory=session.directory,
+            policies=self._policies,
+            delivered=self._delivered,
+        )
+        maker = TurnMaker(principal=place.principal, model=session.model)
+        stored = NOTHING_STORED if self._target is None else await self._target.stored(shared.id)
+        digest, state = await self._write(session, shared, judged, maker, stored)
+        goes_on = place.goes_on and self._target is None
+        if state in WRITTEN and self._target is not None:
+            await self._target.verify(shared.id, entries=maker.last_seq, digest=digest)
+            await self._target.summarise(shared.id, maker.summaries)
+            goes_on = await self._target.end(self._ending(session, place, shared, maker, digest))
+        return ImportState(
+            hermes=session.id,
+            session=shared.id,
+            state=state,
+            title=session.title,
+            rows=len(judged.fates),
+            turns=maker.turns,
+            entries=maker.last_seq,
+            kept=maker.rows - maker.counts["copy"] - maker.counts["record"],
+            copies=maker.counts["copy"],
+            undone=maker.undone_rows,
+            records=maker.counts["record"],
+            digest=digest,
+            chat=str(place.chat or ""),
+            goes_on=goes_on,
+        )
+
+    def _judge(self, session: HermesSession) -> RowFates:
+        parent = self.lineage.parent_of(session)
+        marks = [
+            RowMark(row.identity, row.state, row.is_summary, row.is_spoken) for row in self._reader.messages(session.id)
+        ]
+        inherited = (
+            [row.identity for row in self._reader.messages(parent.id) if row.is_spoken and row.state is RowState.ACTIVE]
+            if parent is not None
+            else []
+        )
+        return judge_rows(marks, inherited, rotated=session.is_rotated)
+
+    async def _write(
+        self,
+        session: HermesSession,
+        shared: ImportedSession,
+        judged: RowFates,
+        maker: TurnMaker,
+        stored: StoredSession,
+    ) -> tuple[str, str]:
+        """Write the turns that are not stored yet; the digest of all of them, and the state of the session."""
+        digest, same, page = JournalDigest(), True, list[ImportedTurn]()
+        for turn in maker.make(self._reader.messages(session.id), judged):
+            digest.add_turn(turn)
+            if turn.n == stored.complete:
+                same = digest.hex() == stored.digest
+            if turn.n > stored.turns and same and not stored.went_on:
+                page.append(turn)
+            if sum(len(one.entries) for one in page) >= PAGE_ENTRIES:
+                page = await self._flush(shared, page)
+        await self._flush(shared, page)
+        self._progressed(len(judged.fates))
+        return digest.hex(), self._state(stored, maker, same=same)
+
+    def _state(self, stored: StoredSession, maker: TurnMaker, *, same: bool) -> str:
+        if self._target is None:
+            return "would be imported"
+        if stored.complete is None:
+            return "resumed" if stored.turns else "imported"
+        if not same or maker.turns < stored.complete:
+            return "differs"
+        if maker.turns == stored.complete:
+            return "there already"
+        return "goes on here" if stored.went_on else "extended"
+
+    async def _flush(self, shared: ImportedSession, page: list[ImportedTurn]) -> list[ImportedTurn]:
+        if self._target is not None:
+            await self._target.write(shared, page)
+        return []
+
+    def _ending(
+        self, session: HermesSession, place: SessionPlace, shared: ImportedSession, maker: TurnMaker, digest: str
+    ) -> ImportEnding:
+        target = self._target
+        return ImportEnding(
+            session=shared.id,
+            agent=shared.agent,
+            operation=OperationId(f"{shared.id}:import"),
+            title=session.title or None,
+            reason=f"hermes:{session.end_reason}" if session.end_reason else "hermes",
+            closed_at=Instant(session.ended_ms or maker.last_at),
+            chat=place.chat,
+            goes_on=place.goes_on,
+            new_mailbox=target.new_mailbox() if target is not None else MailboxId(""),
+            detail={"digest": digest, "turns": maker.turns, "entries": maker.last_seq, "rows": maker.rows},
+        )
