@@ -179,7 +179,7 @@ class HermesImport:
         stored: StoredSession,
     ) -> tuple[str, str]:
         """Write the turns that are not stored yet; the digest of all of them, and the state of the session."""
-        digest, same, page = JournalDigest(), True, list[ImportedTurn]()
+        digest, same, told, page = JournalDigest(), True, 0, list[ImportedTurn]()
         for turn in maker.make(self._reader.messages(session.id), judged):
             digest.add_turn(turn)
             if turn.n == stored.complete:
@@ -188,8 +188,10 @@ class HermesImport:
                 page.append(turn)
             if sum(len(one.entries) for one in page) >= PAGE_ENTRIES:
                 page = await self._flush(shared, page)
+                self._progressed(maker.rows - told)
+                told = maker.rows
         await self._flush(shared, page)
-        self._progressed(len(judged.fates))
+        self._progressed(maker.rows - told)
         return digest.hex(), self._state(stored, maker, same=same)
 
     def _state(self, stored: StoredSession, maker: TurnMaker, *, same: bool) -> str:
