@@ -3,13 +3,13 @@
 import json
 import os
 import stat
-import sys
 
 import pytest
 
 from holdfast.hermes.config_yaml import provider_of, set_provider
 from holdfast.hermes.home import find_home
 from holdfast.hermes.install import Installation, install_plugin, installed_version, uninstall_plugin
+from holdfast.hermes.provider_config import CLIENTS
 from holdfast.hermes.status import read_status
 from holdfast.kernel.errors import (
     ConfigInvalid,
@@ -39,9 +39,8 @@ def python(tmp_path):
 
     def make(version="0.19.0"):
         script = tmp_path / f"python-{version}"
-        script.write_text(
-            f'#!/bin/sh\ncase "$*" in *metadata*) echo {version};; *) exec {sys.executable} "$@";; esac\n'
-        )
+        loaded = 'test -f "$5/plugins/holdfast/__init__.py" && echo loaded holdfast'
+        script.write_text(f'#!/bin/sh\ncase "$*" in *metadata*) echo {version};; *) {loaded};; esac\n')
         script.chmod(0o755)
         return script
 
@@ -183,6 +182,24 @@ def test_settings_of_a_provider_that_are_not_json_are_reported(home, python, tmp
     with pytest.raises(ConfigInvalid, match=r"config\.json"):
         install(home, python(), tmp_path, replaces=True)
     assert home.config.read_text() == CONFIG
+
+
+def test_a_client_library_that_is_missing_is_reported(home, python, tmp_path, monkeypatch):
+    (home.path / "honcho.json").write_text(json.dumps({"apiKey": "k"}))
+    monkeypatch.setitem(CLIENTS, "honcho", "a_library_that_nobody_has")
+    with pytest.raises(ConfigInvalid, match=r"pip install 'holdfast\[honcho\]'"):
+        install(home, python(), tmp_path, replaces=True)
+    assert home.config.read_text() == CONFIG
+
+
+def test_a_plugin_that_hermes_does_not_load_is_not_installed(home, tmp_path):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\ncase "$*" in *metadata*) echo 0.19.0;; *) exit 1;; esac\n')
+    python.chmod(0o755)
+    before = tree(home)
+    with pytest.raises(HermesUnsupported, match="does not load"):
+        install(home, python, tmp_path, replaces=True)
+    assert tree(home) == before
 
 
 def test_a_spool_of_a_newer_version_is_reported(home, python, tmp_path):

@@ -14,7 +14,7 @@ from holdfast.kernel.errors import SpoolNewer
 
 @pytest.fixture
 def folder(tmp_path):
-    return tmp_path / "spool"
+    return tmp_path / "holdfast" / "spool"
 
 
 def words(folder):
@@ -151,7 +151,7 @@ def test_a_record_whose_sync_failed_is_written_again_under_the_same_key(folder, 
 
 
 def test_a_spool_of_a_newer_version_is_left_alone(folder):
-    folder.mkdir()
+    folder.mkdir(parents=True)
     path = folder / "future.spool"
     path.write_bytes(HEADER.replace(b"1", b"2") + b"whatever\n")
     with pytest.raises(SpoolNewer, match="format 2"):

@@ -4,6 +4,7 @@ Every answer is a JSON object with `ok`. A question that cannot be answered gets
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 from holdfast.hermes.filing import about_of, agent_of, place_of, principal_of, where_of
@@ -14,6 +15,7 @@ from holdfast.memory.recall import RecallOutcome
 from holdfast.runtime.runtime import Runtime
 
 BUDGET_MS_MAX = 8_000  # Hermes waits for no recall longer
+LOOK_EVERY_MS = 100
 COUNTED_MAX = 1_000
 ABOUT_THE_USER = "What is known about the user?"
 UNSENT = (DeliveryState.SCHEDULED, DeliveryState.SENDING, DeliveryState.UNCERTAIN)
@@ -28,6 +30,7 @@ class HermesAnswers:
         self._answers: Mapping[str, Callable[[Question], Awaitable[dict[str, Any]]]] = {
             "ping": self._ping,
             "status": self._status,
+            "settled": self._settled,
             "recall": self._recall,
             "conclusions": self._conclusions,
         }
@@ -53,6 +56,22 @@ class HermesAnswers:
             view[name] = f"{sum(unsent)} waiting, {parked} parked"
         return view
 
+    async def _settled(self, question: Question) -> dict[str, Any]:
+        """Wait until the spool is empty and every delivery has ended, within the budget; whether it is so."""
+        ends_at = self._runtime.clock.now() + _budget_ms(question)
+        with closing(self._runtime.events()) as feed:
+            while await self._is_waiting():
+                left_ms = ends_at - self._runtime.clock.now()
+                if left_ms <= 0:
+                    return {"settled": False}
+                await feed.next_within(min(left_ms, LOOK_EVERY_MS))
+        return {"settled": True}
+
+    async def _is_waiting(self) -> bool:
+        if await self._runtime.tasks.in_thread(self._reader.waiting):
+            return True
+        return any([await self._runtime.deliveries(state=state.value, limit=1) for state in UNSENT])
+
     async def _count(self, provider: str, state: DeliveryState) -> list[object]:
         return list(await self._runtime.deliveries(provider=provider, state=state.value, limit=COUNTED_MAX))
 
@@ -77,5 +96,9 @@ class HermesAnswers:
             address=place_of(about),
             sender=principal_of(about),
             where=where_of(question),
-            budget_ms=max(1, min(int(question.get("budget_ms") or 1_500), BUDGET_MS_MAX)),
+            budget_ms=_budget_ms(question),
         )
+
+
+def _budget_ms(question: Question) -> int:
+    return max(1, min(int(question.get("budget_ms") or 1_500), BUDGET_MS_MAX))

@@ -23,7 +23,7 @@ from holdfast.hermes.home import HermesHome
 from holdfast.hermes.interpreter import check_plugin, find_interpreter
 from holdfast.hermes.plugin import provider as plugin
 from holdfast.hermes.plugin.client import LAUNCH
-from holdfast.hermes.provider_config import read_memory
+from holdfast.hermes.provider_config import check_clients, read_memory
 from holdfast.hermes.spool_reader import SpoolReader
 from holdfast.kernel.errors import HermesPluginForeign, HermesProviderSet, HoldfastError
 from holdfast.kernel.files import make_private_folder, unwritable
@@ -62,12 +62,13 @@ def install_plugin(home: HermesHome, wanted: Installation, variables: Mapping[st
     `ConfigInvalid`, `StoreReadOnly` and `StoreFull`."""
     hermes = find_interpreter(wanted.python, home, variables)
     memory = read_memory(home, variables, user_home)
+    check_clients(memory)
     current = provider_of(home)
     if current not in ("", plugin.NAME) and not wanted.replaces:
         raise HermesProviderSet(f"memory.provider of {home.config} is {current}", provider=current)
     before = _manifest(home).get("before", "") if current == plugin.NAME else current
     _check_ours(home)
-    check_plugin(hermes, Path(plugin.__file__).parent)
+    check_plugin(hermes, [Path(plugin.__file__).with_name(name) for name in FILES])
     SpoolReader(home.spool).waiting()
     try:
         make_private_folder(home.folder)

@@ -3,7 +3,8 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,20 +12,14 @@ from holdfast.hermes.home import HermesHome
 from holdfast.hermes.plugin.provider import SUPPORTED
 from holdfast.kernel.errors import HermesNotFound, HermesUnsupported
 
-WAIT_S = 60
+WAIT_S = 300
 _SHEBANG = re.compile(rb"#!\s*(\S+)")
 _VERSION = "import importlib.metadata as m; print(m.version('hermes-agent'))"
 _LOADS = """
-import importlib.util, sys
-folder = sys.argv[1]
-spec = importlib.util.spec_from_file_location(
-    'holdfast_plugin', folder + '/__init__.py', submodule_search_locations=[folder])
-module = importlib.util.module_from_spec(spec)
-sys.modules['holdfast_plugin'] = module
-spec.loader.exec_module(module)
-class Context:
-    def register_memory_provider(self, provider): print('loaded', provider.name)
-module.register(Context())
+import os, sys
+os.environ['HERMES_HOME'] = sys.argv[1]
+from plugins.memory import load_memory_provider
+print('loaded', load_memory_provider('holdfast').name)
 """
 
 
@@ -46,10 +41,18 @@ def find_interpreter(given: Path | None, home: HermesHome, variables: Mapping[st
     raise HermesNotFound(f"no interpreter with hermes-agent was found ({where})")
 
 
-def check_plugin(hermes: HermesInterpreter, folder: Path) -> None:
-    """Load the plugin with the interpreter of Hermes. Raises `HermesUnsupported`."""
-    if not (_run(hermes.python, _LOADS, str(folder)) or "").startswith("loaded"):
-        raise HermesUnsupported(f"the plugin does not load in {hermes.python} (Hermes {hermes.version})")
+def check_plugin(hermes: HermesInterpreter, files: Sequence[Path]) -> None:
+    """Let Hermes load the plugin from a temporary home. Raises `HermesUnsupported`.
+
+    Releases differ in how they load a plugin, and hide its errors.
+    """
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as home:
+        folder = Path(home) / "plugins" / "holdfast"
+        folder.mkdir(parents=True)
+        for file in files:
+            shutil.copyfile(file, folder / file.name)
+        if not (_run(hermes.python, _LOADS, home) or "").startswith("loaded"):
+            raise HermesUnsupported(f"Hermes {hermes.version} in {hermes.python} does not load the plugin")
 
 
 def _candidates(home: HermesHome, variables: Mapping[str, str]) -> list[Path]:

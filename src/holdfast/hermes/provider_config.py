@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from holdfast.hermes.filing import OWNER
@@ -16,6 +17,7 @@ from holdfast.kernel.errors import ConfigInvalid
 
 HINDSIGHT_URL, HONCHO_URL = "https://api.hindsight.vectorize.io", "https://api.honcho.dev"
 HINDSIGHT_KEY, HONCHO_KEY = "HOLDFAST_HERMES_HINDSIGHT_KEY", "HOLDFAST_HERMES_HONCHO_KEY"
+CLIENTS = {"hindsight": "hindsight_client", "honcho": "honcho"}
 LOCAL_MODES = frozenset({"local", "local_embedded"})
 GATEWAYS = ("telegram", "discord", "slack", "whatsapp", "signal", "matrix", "email", "sms", "terminal")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -44,6 +46,14 @@ def read_memory(home: HermesHome, variables: Mapping[str, str], user_home: Path)
     honcho = _first(home.path / "honcho.json", user_home / ".hermes" / "honcho.json", user_home / ".honcho/config.json")
     _honcho(honcho, environment, tables, secrets)
     return HermesMemory(tables, secrets, tuple(left_out))
+
+
+def check_clients(memory: HermesMemory) -> None:
+    """Raises `ConfigInvalid` if the client library of a provider is not installed."""
+    for name, library in CLIENTS.items():
+        if name in memory.tables and find_spec(library) is None:
+            what = f"the client library is not installed ({library}); run pip install 'holdfast[{name}]'"
+            raise ConfigInvalid(f"{name}: {what}", key=name)
 
 
 def _hindsight(

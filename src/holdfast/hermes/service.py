@@ -21,6 +21,7 @@ from holdfast.kernel.errors import HermesServed, StoreBroken, StoreOwned
 from holdfast.kernel.files import make_private_folder, unwritable
 from holdfast.kernel.hardening import conceal, variables
 from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.runtime.runtime import Runtime
 from holdfast.store.sqlite.owner import OwnerLock
 from holdfast.turns.agents import Agents
 from holdfast.turns.policy import AgentPolicy
@@ -37,7 +38,7 @@ class HermesService:
     data: Path
     providers: tuple[str, ...]
     left_out: tuple[str, ...]
-    taker: SpoolTaker = field(repr=False)
+    runtime: Runtime = field(repr=False)
 
 
 def data_of(home: HermesHome) -> Path:
@@ -88,7 +89,7 @@ async def serving(
             running = runtime.tasks.start(taker.run(), name="spool")
             try:
                 async with listening(home.folder, home.folder / ADDRESS, answers.answer):
-                    yield HermesService(home, data, tuple(sorted(set(names))), memory.left_out, taker)
+                    yield HermesService(home, data, tuple(sorted(set(names))), memory.left_out, runtime)
             finally:
                 taker.stopping = True
                 await _ended(running, GRACE_S)

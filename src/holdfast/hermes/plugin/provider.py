@@ -17,7 +17,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from . import client  # noqa: TID252 - this folder is copied; its package has another name there
+from .client import LAUNCH, ask, read_json, start  # noqa: TID252 - this folder is copied under another name
 from .spool import FOLDER, SpoolError, spool_of  # noqa: TID252
 
 NAME = "holdfast"
@@ -89,7 +89,7 @@ class HoldfastMemory:
         if parent and parent != session_id:
             self._parents[session_id] = parent
         if self._is_primary:
-            client.start(self._hermes_home())
+            start(self._hermes_home())
 
     def system_prompt_block(self) -> str:
         return (
@@ -109,14 +109,14 @@ class HoldfastMemory:
     def backup_paths(self) -> list[str]:
         """The data folder, if it is outside the home. Nothing is opened but the file that `install` wrote."""
         home = self._hermes_home()
-        data = client.read_json(Path(home) / FOLDER / client.LAUNCH).get("data")
+        data = read_json(Path(home) / FOLDER / LAUNCH).get("data")
         inside = Path(os.path.realpath(home))
         return [data] if isinstance(data, str) and inside not in Path(os.path.realpath(data)).parents else []
 
     def get_status_config(self, provider_config: dict[str, Any]) -> dict[str, Any]:
         """What `hermes memory status` shows. It is asked for now: whether turns are delivered, and how many wait."""
         home = self._hermes_home()
-        answer = client.ask(home, {"op": "status"}, TOOL_BUDGET_S)
+        answer = ask(home, {"op": "status"}, TOOL_BUDGET_S)
         shown = dict(provider_config) if isinstance(provider_config, dict) else {}
         shown["spool"] = str(Path(home) / FOLDER / "spool")
         if answer is None:
@@ -235,7 +235,7 @@ class HoldfastMemory:
 
     def _ask(self, op: str, *, query: str, session: str, budget: float) -> dict[str, Any] | None:
         question = {"op": op, "query": query, "session": session, "about": self._about, "cwd": _working_directory()}
-        return client.ask(self._hermes_home(), {**question, "budget_ms": round(budget * 900)}, budget)
+        return ask(self._hermes_home(), {**question, "budget_ms": round(budget * 900)}, budget)
 
     def _hermes_home(self) -> str:
         """The home of this agent. Without `initialize`, or if it failed, that of the process."""

@@ -137,7 +137,8 @@ class Spool:
         if self._segment is not None and not self._segment.is_usable:
             self._drop()
         if self._segment is None:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self.folder.parent, self.folder):
+                folder.mkdir(mode=0o700, exist_ok=True)
             self._segment = Segment(self.folder / f"{self._writer}-{self._n:012d}-{os.urandom(4).hex()}{SUFFIX}")
         return self._segment
 
