@@ -227,6 +227,7 @@ MAY_CATCH_EVERYTHING = {
     "sessions/compressor.py": "the top of a compression: whoever waits for it gets the error, or the log does",
     "inbox/router.py": "what a message meets is raised again, until the message is on record as refused",
     "kernel/loop.py": "the top of every loop, task and claim: logs once, and the others go on",
+    "providers/hermes/host.py": "a hosted provider is somebody else's code: what it did before it raised is uncertain",
     "outbox/reply_sender.py": "a channel is somebody else's code: what it posted before it raised is uncertain",
     "tools/toolbox.py": "a tool is somebody else's code: what it raises is told to the model",
     "turns/turn_run.py": "the error of either side of a race is raised where the race is awaited",

@@ -188,6 +188,11 @@ PROVIDER_SETTINGS = {
     "files": "MEMORY.md, USER.md and SOUL.md in `agents/NAME/` of the data folder, which people can read and edit.",
     "hindsight": "A Hindsight server, 0.8.6 or later. Needs `pip install 'holdfast[hindsight]'`.",
     "honcho": "A Honcho server. Needs `pip install 'holdfast[honcho]'`.",
+    "hermes": "A memory provider of Hermes Agent, hosted with the interpreter of Hermes.",
+    "python": "the Python interpreter of Hermes",
+    "provider": "the name of the hosted provider, as in `memory.provider` of Hermes",
+    "home": "the home folder of Hermes",
+    "recall": "whether the provider is asked for memories; only for providers that keep people apart",
     "url": "the URL of the server; redirects are not followed",
     "bank": "the name of the bank; may contain {agent}, {platform}, {chat}, {user} and {session}",
     "every_turns": "how many turns are delivered together; a compression or the end of a session delivers pending "
@@ -391,7 +396,7 @@ def states() -> str:
 
 
 def delivered_means() -> dict[str, str]:
-    named = ("local", "files", "hindsight", "honcho")
+    named = ("local", "files", "hindsight", "honcho", "hermes")
     return {name: import_module(f"holdfast.providers.{name}.provider").DELIVERED_MEANS for name in named}
 
 
@@ -593,6 +598,7 @@ def _server_settings() -> list[tuple[str, ...]]:
 
 def _provider_settings() -> list[str]:
     from holdfast.providers.files.provider import FilesSettings  # noqa: PLC0415
+    from holdfast.providers.hermes.factory import HostedSettings  # noqa: PLC0415
     from holdfast.providers.hindsight.factory import HindsightSettings  # noqa: PLC0415
     from holdfast.providers.honcho.factory import HonchoSettings  # noqa: PLC0415
     from holdfast.providers.local.provider import LocalSettings  # noqa: PLC0415
@@ -602,6 +608,7 @@ def _provider_settings() -> list[str]:
         "files": FilesSettings,
         "hindsight": HindsightSettings,
         "honcho": HonchoSettings,
+        "hermes": HostedSettings,
     }
     parts = []
     for name, shape in shapes.items():

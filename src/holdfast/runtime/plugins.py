@@ -42,6 +42,7 @@ BUILT_IN_CHANNELS = {
 ALWAYS_THERE = frozenset({"http", "openai", "terminal", AGENT_CHANNEL})
 BUILT_IN_PROVIDERS = {
     "files": BuiltIn("holdfast.providers.files", "make_files"),
+    "hermes": BuiltIn("holdfast.providers.hermes", "make_hermes"),
     "hindsight": BuiltIn("holdfast.providers.hindsight", "make_hindsight", "hindsight"),
     "honcho": BuiltIn("holdfast.providers.honcho", "make_honcho", "honcho"),
     "local": BuiltIn("holdfast.providers.local", "make_local"),
