@@ -16,6 +16,7 @@ BASE := $(VENV)/.base-$(call sum,requirements/base.txt)
 HINDSIGHT := .venv-hindsight/.server-$(call sum,requirements/hindsight-server.txt)
 AUDIT := .venv-audit/.ready-$(call sum,requirements/audit.txt)
 BENCH := .venv-bench/.ready-$(call sum,requirements/bench.txt)
+HERMES := .venv-hermes/.ready-$(call sum,requirements/hermes.txt)
 BENCH_HERMES := .venv-bench-hermes/.ready-$(call sum,requirements/bench-hermes.txt)
 DEV := $(VENV)/.dev-$(call sum,requirements/dev.txt requirements/encryption.txt)
 
@@ -32,7 +33,7 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --no-config
 LOCK = $(COMPILE) pyproject.toml --group build
 
-.PHONY: help install up encryption test test-browser test-confinement test-full-disk test-hindsight test-proxy check audit build sim bench walk mutants soak lock clean
+.PHONY: help install up encryption test test-browser test-confinement test-full-disk test-hermes test-hindsight test-proxy check audit build sim bench walk mutants soak lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -52,6 +53,7 @@ test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 	$(BIN)/ruff format --check .
 	@echo "Separate, because it takes long: make soak"
 	@echo "Separate, because it starts the real Hindsight server: make test-hindsight"
+	@echo "Separate, because it starts the real Hermes: make test-hermes"
 	@echo "Separate, because it needs Chromium on PATH: make test-browser"
 	@echo "Separate, because it needs nginx on PATH: make test-proxy"
 	@echo "Separate, because it needs bubblewrap and root: make test-confinement"
@@ -62,6 +64,9 @@ test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 
 test-hindsight: $(DEV) $(HINDSIGHT) ## the Hindsight provider against the real server (three minutes)
 	$(BIN)/pytest -m hindsight $(ARGS) tests/hindsight_server
+
+test-hermes: $(DEV) $(HERMES) ## with the real Hermes and its own plugins (minutes)
+	$(BIN)/pytest -m hermes $(ARGS) tests/hermes_real
 
 test-full-disk: $(DEV) ## a full disk, on a small tmpfs that only root may mount
 	$(BIN)/pytest -m full_disk $(ARGS) tests/full_disk
@@ -109,6 +114,7 @@ soak: $(DEV) ## the long run: 50000 histories and the tests marked soak
 	$(BIN)/holdfast sim --histories 50000 $(ARGS)
 	$(BIN)/pytest -m soak
 	$(MAKE) test-hindsight ARGS=
+	$(MAKE) test-hermes ARGS=
 
 lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv on PATH: pip install uv"; exit 1; }
@@ -116,11 +122,12 @@ lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	$(LOCK) --upgrade --extra models --constraint requirements/dev.txt --output-file requirements/base.txt
 	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements/audit.txt
 	$(COMPILE) --upgrade --group pyproject.toml:bench --output-file requirements/bench.txt
+	$(COMPILE) --upgrade --group pyproject.toml:hermes --output-file requirements/hermes.txt
 	$(COMPILE) --upgrade --group pyproject.toml:bench-hermes --output-file requirements/bench-hermes.txt
 	$(COMPILE) --upgrade --group pyproject.toml:encryption --constraint requirements/dev.txt --output-file requirements/encryption.txt
 
 clean: ## remove .venv, caches and built files
-	rm -rf $(VENV) .venv-audit .venv-bench .venv-bench-hermes .venv-hindsight .mutation build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-audit .venv-bench .venv-bench-hermes .venv-hermes .venv-hindsight .mutation build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -162,6 +169,9 @@ endef
 
 $(BENCH): | $(DEV)
 	$(call make_peers,.venv-bench,requirements/bench.txt,$@)
+
+$(HERMES): | $(DEV)
+	$(call make_peers,.venv-hermes,requirements/hermes.txt,$@)
 
 $(BENCH_HERMES): | $(DEV)
 	$(call make_peers,.venv-bench-hermes,requirements/bench-hermes.txt,$@)
