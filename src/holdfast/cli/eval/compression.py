@@ -22,6 +22,10 @@ Recall = Annotated[
 Baseline = Annotated[
     Path | None, typer.Option("--baseline", metavar="FILE", help="An earlier report; no score may fall below it.")
 ]
+TranscriptFile = Annotated[
+    Path | None,
+    typer.Option("--transcript", metavar="FILE", help="A real conversation in the chat format, instead of a made one."),
+]
 ModelName = Annotated[str, typer.Option("--model", metavar="NAME", help="The model that writes the summaries.")]
 
 
@@ -36,6 +40,7 @@ async def compression(
     recall: Recall = True,
     baseline: Baseline = None,
     model: ModelName = "practice",
+    transcript: TranscriptFile = None,
 ) -> Output:
     """Measure what compression keeps.
 
@@ -43,16 +48,26 @@ async def compression(
     compression, every fact is looked up in the context of the model: the summary and the newest turns. Exit code 1 if a
     compression failed or, with --baseline, if a score fell.
 
+    With --transcript, the conversation is that of a JSON file {"messages": [{"role": "user", "content": "..."}, ...]}.
+    Nothing is planted: the facts are numbers, dates and names that it says exactly once, at most --facts of them. The
+    table shows how many remain known for how many tokens, without and with recall. The report has none of its text.
+
     \b
     Examples:
       holdfast eval compression
+      holdfast eval compression --transcript session.json --compressions 3
       holdfast eval compression --json > before.json
       holdfast eval compression --baseline before.json
     """
     from holdfast.eval.compression import EvaluationPlan, measure
+    from holdfast.eval.compression.chat_transcript import plan_transcript, read_transcript
     from holdfast.eval.compression.report import check_comparable, fallen, read_baseline
     from holdfast.eval.compression.run import is_offline, model_named
 
+    conversation = None
+    if transcript is not None:
+        conversation = plan_transcript(read_transcript(transcript), facts=facts, compressions=compressions)
+        turns, facts, seed = len(conversation.exchanges), len(conversation.planted), 0
     plan = EvaluationPlan(turns=turns, facts=facts, compressions=compressions, seed=seed, recall=recall)
     summariser = model_named(model)
     before = read_baseline(baseline) if baseline is not None else None
@@ -60,7 +75,9 @@ async def compression(
         check_comparable(before, model=summariser.name, seed=seed, turns=turns, facts=facts, compressions=compressions)
     with progress_bar("compressions", compressions) as advance:
         asked = None if is_offline(summariser) else summariser
-        report = await measure(plan, summariser=summariser, asked=asked, progressed=lambda: advance(1))
+        report = await measure(
+            plan, summariser=summariser, asked=asked, conversation=conversation, progressed=lambda: advance(1)
+        )
     fell = fallen(report, before) if before is not None else None
     view = {**msgspec.to_builtins(report), "ok": not (fell or report.failures), "fell": fell or []}
     ending = ["no score fell below the baseline"] if fell == [] else fell or []

@@ -62,19 +62,23 @@ async def measure(
     summariser: Model,
     asked: Model | None = None,
     provider: Configured | None = None,
+    conversation: PlantedConversation | None = None,
     progressed: Callable[[], None] = lambda: None,
 ) -> CompressionReport:
     """Plant the facts, compress, and look for them; with `asked`, that model is asked for every fact as well.
 
-    Recall uses `provider`, or the local one. `progressed` is called after each compression. Raises `InvalidInput` for
-    an invalid plan, and `ModelFailed` if the asked model does not answer.
+    Recall uses `provider`, or the local one. `conversation` is a real one with facts of its own: then nothing is
+    planted, and the report shows no fact. `progressed` is called after each compression. Raises `InvalidInput` for an
+    invalid plan, and `ModelFailed` if the asked model does not answer.
     """
-    conversation = make_conversation(
-        SeededEntropy(f"compression/{plan.seed}"),
-        turns=plan.turns,
-        facts=plan.facts,
-        compressions=plan.compressions,
-    )
+    is_real = conversation is not None
+    if conversation is None:
+        conversation = make_conversation(
+            SeededEntropy(f"compression/{plan.seed}"),
+            turns=plan.turns,
+            facts=plan.facts,
+            compressions=plan.compressions,
+        )
     thresholds = Thresholds(context_tokens=window_of(conversation))
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-eval-", ignore_cleanup_errors=True)))
@@ -97,7 +101,8 @@ async def measure(
         for segment in conversation.segments:
             await run.go_through(segment)
             progressed()
-    return run.report(plan, summariser.name)
+    report = run.report(plan, summariser.name)
+    return replace(report, gone=()) if is_real else report
 
 
 def window_of(conversation: PlantedConversation) -> int:
