@@ -4,6 +4,7 @@ Homes of every release from 0.13 to 0.19 are imported into both engines.
 """
 
 import asyncio
+import json
 
 import pytest
 
@@ -19,7 +20,7 @@ from holdfast.sessions.compression_audit import Audit
 from holdfast.sessions.history_sql import list_entries, list_session_facts, read_session
 from holdfast.turns.context import render
 from holdfast.turns.context_sql import read_context
-from tests.support.hermes_home import BEGAN_AT, RELEASES, HermesChat, HermesHome
+from tests.support.hermes_home import BEGAN_AT, RELEASES, SUMMARY_PREFIX, HermesChat, HermesHome
 from tests.support.ports import make_ports
 
 CHAT = HermesChat()
@@ -239,13 +240,39 @@ async def test_a_chat_goes_on_in_the_parent_of_an_empty_continuation(driver, bri
     assert (await driver.db.read(read_session(SessionId("hermes-s1")))).live
 
 
-async def test_the_transcript_that_0_19_writes_twice_at_a_rotation_is_imported_once(driver, bring, home):
+async def test_what_0_19_writes_at_a_rotation_is_delivered_once(driver, bring, home):
+    """The transcript is written again, then the message that came, which the child has too, with its answer."""
     home.session("s1", CHAT)
     for _ in range(2):
-        for n in range(3):
+        for n in range(4):
             home.say("s1", f"u{n}", f"a{n}")
+    home.message("s1", "user", "u4")
     home.end("s1", "compression")
-    assert [(one.turns, one.copies) for one in (await bring()).sessions] == [(3, 6)]
+    home.session("s2", parent_session_id="s1")
+    home.message("s2", "user", "u0")
+    home.message("s2", "assistant", f"{SUMMARY_PREFIX}\nThey counted.")
+    home.say("s2", "u3", "a3")
+    home.say("s2", "u4", "a4")
+    home.route(CHAT, "s2")
+    report = await bring(policies=(LOCAL,))
+    assert [(one.turns, one.copies) for one in report.sessions] == [(4, 9), (4, 0)]
+    sent = await driver.rows(
+        "select entry.body from delivery join entry on entry.session = delivery.stream"
+        " and entry.seq between delivery.from_seq and delivery.through_seq order by delivery.n, entry.seq"
+    )
+    texts = [json.loads(bytes(body))["text"] for (body,) in sent]
+    assert texts == [text for n in range(5) for text in (f"u{n}", f"a{n}")]
+    assert (await shown(driver, "hermes-s2"))[1:] == ["u3", "a3", "u4", "a4"]
+
+
+async def test_one_row_before_an_older_summary_is_a_copy_if_its_time_is_that_of_the_first(driver, bring, home):
+    home.session("s1")
+    for n in range(8):
+        home.say("s1", f"u{n}", f"a{n}")
+        if n in {3, 6}:
+            home.compact_in_place("s1", f"summary after {n}", head=1, tail=2)
+    await bring()
+    assert await journal(driver, "hermes-s1") == [text for n in range(8) for text in (f"u{n}", f"a{n}")]
 
 
 async def test_undone_messages_are_kept_as_undone(driver, bring, home):

@@ -6,7 +6,8 @@ same session (in place), instead of deleted rows, or into a child session (rotat
 Rule 1: a copy whose original is in the same session is left out; the journal already has the original.
 Rule 2: a copy whose original is in the parent stays in the child, because the child's context needs it. It is carried:
         no provider gets it again.
-Rule 3: a row is a copy only as part of a run that continues the rows it copies: the first ones before the summary, the
+Rule 3: a message that a rotation left unanswered in the parent belongs to the child, which has it and its answer.
+Rule 4: a row is a copy only as part of a run that continues the rows it copies: the first ones before the summary, the
         last ones after it. Equal texts elsewhere are two messages.
 """
 
@@ -35,6 +36,8 @@ class RowMark:
     state: RowState
     is_summary: bool = False
     is_spoken: bool = True
+    is_user: bool = False
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +55,19 @@ class RowFates:
     compactions: tuple[Compaction, ...] = ()
 
 
-def judge_rows(marks: Sequence[RowMark], parent: Sequence[bytes] = (), *, rotated: bool = False) -> RowFates:
+def judge_rows(
+    marks: Sequence[RowMark], parent: Sequence[bytes] = (), *, child: frozenset[bytes] | None = None
+) -> RowFates:
     """The fate of each row.
 
-    `parent` are the identities of the parent's active rows, if there is a parent. `rotated` says that a compression
-    ended the session.
+    `parent` are the answered rows of the parent, if there is a parent. `child` are all rows of the child in which a
+    compression continued the session; None if none ended it.
     """
     fates = [RowFate.KEPT if mark.is_spoken else RowFate.RECORD for mark in marks]
     spoken = [n for n, mark in enumerate(marks) if mark.is_spoken and mark.state is not RowState.UNDONE]
-    if rotated:
-        spoken = _once([marks[n].identity for n in spoken], spoken, fates)
+    if child is not None:
+        spoken = _once(marks, spoken, fates)
+        _hand_over(marks, spoken, fates, child)
     ids = [marks[n].identity for n in spoken]
     summaries = [place for place, n in enumerate(spoken) if marks[n].is_summary]
     if parent and not summaries:
@@ -110,8 +116,9 @@ def _head(marks: Sequence[RowMark], spoken: Sequence[int], ids: Sequence[bytes],
         if marks[spoken[start]].state is RowState.ARCHIVED:
             return summary - first  # the archived rows end where the copies begin
         return 0  # nothing was archived, so there is no original of these rows
-    for count in range((summary - start) // 2, COPIES_MIN - 1, -1):
-        if ids[summary - count : summary] == ids[start : start + count]:
+    for count in range((summary - start) // 2, 0, -1):
+        same = ids[summary - count : summary] == ids[start : start + count]
+        if same and (count >= COPIES_MIN or marks[spoken[start]].at_ms == marks[spoken[summary - count]].at_ms):
             return count
     return 0
 
@@ -133,11 +140,26 @@ def _common(ids: Sequence[bytes], parent: Sequence[bytes]) -> int:
     return count if count >= COPIES_MIN else 0
 
 
-def _once(ids: Sequence[bytes], spoken: list[int], fates: list[RowFate]) -> list[int]:
-    """The rows without a second writing of the whole transcript, which 0.19 leaves in a session that it rotates."""
-    half, odd = divmod(len(ids), 2)
-    if odd or half <= COPIES_MIN or ids[:half] != ids[half:]:
-        return spoken
-    for n in spoken[half:]:
-        fates[n] = RowFate.COPY
-    return spoken[:half]
+def _once(marks: Sequence[RowMark], spoken: list[int], fates: list[RowFate]) -> list[int]:
+    """The rows without a second writing of the transcript, which 0.19 leaves in a session that it rotates."""
+    ids = [marks[n].identity for n in spoken]
+    for half in range(len(ids) // 2, COPIES_MIN, -1):
+        if ids[half] == ids[0] and ids[:half] == ids[half : 2 * half]:
+            for n in spoken[half : 2 * half]:
+                fates[n] = RowFate.COPY
+            return [*spoken[:half], *spoken[2 * half :]]
+    return spoken
+
+
+def _hand_over(marks: Sequence[RowMark], spoken: list[int], fates: list[RowFate], child: frozenset[bytes]) -> None:
+    """Leave the messages that were not answered any more to the child, which has them and their answer."""
+    while spoken and marks[spoken[-1]].is_user and marks[spoken[-1]].identity in child:
+        fates[spoken.pop()] = RowFate.COPY
+
+
+def answered(marks: Sequence[RowMark]) -> list[bytes]:
+    """The identities of the active rows up to the last answer: what a compression copies into a child."""
+    active = [mark for mark in marks if mark.is_spoken and mark.state is RowState.ACTIVE]
+    while active and active[-1].is_user:
+        active.pop()
+    return [mark.identity for mark in active]

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from holdfast.hermes.importing.compaction import RowFate, RowFates, RowMark, judge_rows
+from holdfast.hermes.importing.compaction import RowFate, RowFates, RowMark, answered, judge_rows
 from holdfast.hermes.importing.home_reader import HermesReader
 from holdfast.hermes.importing.import_sql import ImportedSession, ImportEnding
 from holdfast.hermes.importing.routing import HermesLineage, HermesSession, SessionPlace, choose_scope
-from holdfast.hermes.importing.rows import RowState
 from holdfast.hermes.importing.target import NOTHING_STORED, ImportTarget, StoredSession
 from holdfast.hermes.importing.turns import ImportedTurn, JournalDigest, TurnMaker
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, OperationId, SessionId
@@ -159,16 +158,16 @@ class HermesImport:
         )
 
     def _judge(self, session: HermesSession) -> RowFates:
-        parent = self.lineage.parent_of(session)
-        marks = [
-            RowMark(row.identity, row.state, row.is_summary, row.is_spoken) for row in self._reader.messages(session.id)
+        parent, child = self.lineage.parent_of(session), self.lineage.child_of(session)
+        inherited = answered(self._marks(parent)) if parent is not None else []
+        continued = frozenset(mark.identity for mark in self._marks(child)) if child is not None else None
+        return judge_rows(self._marks(session), inherited, child=continued)
+
+    def _marks(self, session: HermesSession) -> list[RowMark]:
+        return [
+            RowMark(row.identity, row.state, row.is_summary, row.is_spoken, row.role == "user", row.at_ms)
+            for row in self._reader.messages(session.id)
         ]
-        inherited = (
-            [row.identity for row in self._reader.messages(parent.id) if row.is_spoken and row.state is RowState.ACTIVE]
-            if parent is not None
-            else []
-        )
-        return judge_rows(marks, inherited, rotated=session.is_rotated)
 
     async def _write(
         self,

@@ -139,19 +139,23 @@ class HermesLineage:
         self._routes = {self.tip(route.session): route for route in routes}
 
     def tip(self, session: str) -> str:
-        """The session in which a rotated one goes on: its newest child with messages, and so on."""
+        """The session in which a chat goes on that used this one last."""
         found = self.sessions.get(session)
         if found is not None and found.id in self.empty and found.parent in self.sessions:
             parent = self.sessions[found.parent]
             return parent.id if parent.is_rotated and parent.id not in self.empty else session
         seen = {session}
-        while (found := self.sessions.get(session)) is not None and found.is_rotated:
-            children = [one for one in self._children.get(session, ()) if one.id not in self.empty | seen]
-            if not children:
-                break
-            session = max(children, key=lambda child: (child.started_ms, child.id)).id
-            seen.add(session)
-        return session
+        while found is not None and (child := self.child_of(found)) is not None and child.id not in seen:
+            found = child
+            seen.add(child.id)
+        return found.id if found is not None else session
+
+    def child_of(self, session: HermesSession) -> HermesSession | None:
+        """The session in which a rotated one goes on: its newest child with messages."""
+        if not session.is_rotated:
+            return None
+        children = [one for one in self._children.get(session.id, ()) if one.id not in self.empty]
+        return max(children, key=lambda child: (child.started_ms, child.id), default=None)
 
     def in_order(self) -> list[HermesSession]:
         """Parents before children, older ones first. A cycle is cut where it is entered."""
