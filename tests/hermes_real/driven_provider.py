@@ -55,6 +55,10 @@ class Driven:
     def prefetch(self, query):
         return self.provider.prefetch(query)
 
+    def ask_version_again(self):
+        """Forget what Hermes' plugin keeps for the life of a process, by the address of the server."""
+        sys.modules[type(self.provider).__module__]._append_capability_cache.clear()
+
     def idle(self):
         """Wait until the threads that the provider started have nothing to do."""
         queue = getattr(self.provider, "_retain_queue", None)
@@ -71,9 +75,9 @@ class Driven:
         if isinstance(thread, threading.Thread):
             thread.join(60)
 
-    def in_thread(self, call, **arguments):
+    def in_thread(self, what, **arguments):
         """Call without waiting: the provider may block."""
-        thread = threading.Thread(target=getattr(self, call), kwargs=arguments, daemon=True)
+        thread = threading.Thread(target=getattr(self, what), kwargs=arguments, daemon=True)
         self.threads.append(thread)
         thread.start()
 

@@ -46,7 +46,7 @@ for n in range(300):
     began = time.perf_counter()
     memory.sync_turn(f"turn {n} " + "word " * 50, "answer " * 100, session_id="A")
     took.append((time.perf_counter() - began) * 1000)
-print(statistics.median(took))
+print(statistics.median(took), flush=True)
 os._exit(0)
 """
 
