@@ -26,6 +26,7 @@ OPTIONS = dict(one.split("=", 1) for one in sys.argv[3:])
 WORDS = "These are words that fill the history of the conversation. "
 SUMMARISING = threading.Event()
 MAY_SUMMARISE = threading.Event()
+SUMMARISED_TWICE = threading.Event()
 TURN_CHARS = int(OPTIONS.get("chars", "1500"))
 
 
@@ -41,6 +42,8 @@ class Model(BaseHTTPRequestHandler):
         text = json.dumps(messages)
         is_summary = not body.get("tools") and ("checkpoint" in text.lower() or "summar" in text.lower())
         if is_summary:
+            if SUMMARISING.is_set() and not MAY_SUMMARISE.is_set():
+                SUMMARISED_TWICE.set()
             SUMMARISING.set()
             MAY_SUMMARISE.wait(60)
         said = "## Summary of the earlier conversation" if is_summary else f"Answer to: {last_user(messages)[:40]}"
@@ -127,7 +130,7 @@ def configure(url):
 
 def killing(at):
     """Let the process kill itself at a call of the store, counted over all its writing methods."""
-    import hermes_state
+    import hermes_state  # type: ignore[import-not-found]
 
     counted = [0]
     names = ("create_session", "end_session", "append_message", "replace_messages", "archive_and_compact")
@@ -153,7 +156,7 @@ def killing(at):
 
 def low_threshold():
     """Compress after a few thousand tokens instead of 64,000, so that a run takes seconds."""
-    from agent import context_compressor
+    from agent import context_compressor  # type: ignore[import-not-found]
 
     kind = context_compressor.ContextCompressor
     original = kind.__init__
@@ -170,9 +173,9 @@ class Chat:
     """One chat of the gateway."""
 
     def __init__(self, runner, chat="4242"):
-        from gateway.config import Platform
-        from gateway.platforms.base import MessageEvent
-        from gateway.session import SessionSource
+        from gateway.config import Platform  # type: ignore[import-not-found]
+        from gateway.platforms.base import MessageEvent  # type: ignore[import-not-found]
+        from gateway.session import SessionSource  # type: ignore[import-not-found]
 
         self._runner, self._event, self._n = runner, MessageEvent, 0
         self._source = SessionSource(
@@ -212,16 +215,30 @@ async def busy(chat):
     print("after", str(await chat.say("And what now?"))[:60], flush=True)
 
 
+async def race(chat, other):
+    """Two gateways on one home: both compress the session that the chat is routed to."""
+    turns = int(OPTIONS.get("turns", "6"))
+    for n in range(turns):
+        await chat.say(filler(n))
+    MAY_SUMMARISE.clear()
+    rival = other()
+    both = asyncio.gather(chat.say(filler(turns)), rival.say("To the other gateway. " + filler(turns)))
+    await asyncio.to_thread(SUMMARISED_TWICE.wait, 10)
+    MAY_SUMMARISE.set()
+    for reply in await both:
+        print("reply", str(reply)[:70], flush=True)
+
+
 async def main():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     configure(f"http://127.0.0.1:{server.server_address[1]}/v1")
     MAY_SUMMARISE.set()
-    from hermes_logging import setup_logging
+    from hermes_logging import setup_logging  # type: ignore[import-not-found]
 
     setup_logging(hermes_home=HOME, mode="gateway")
-    from gateway.config import load_gateway_config
-    from gateway.run import GatewayRunner
+    from gateway.config import load_gateway_config  # type: ignore[import-not-found]
+    from gateway.run import GatewayRunner  # type: ignore[import-not-found]
 
     if SCENARIO not in {"compress", "busy"}:
         low_threshold()
@@ -233,6 +250,8 @@ async def main():
         await rotate(chat, int(OPTIONS.get("turns", "14")))
     elif SCENARIO == "busy":
         await busy(chat)
+    elif SCENARIO == "race":
+        await race(chat, lambda: Chat(GatewayRunner(load_gateway_config())))
     elif SCENARIO == "turn":
         print("turn", str(await chat.say("A new message about a giraffe."))[:60], flush=True)
     elif SCENARIO == "compress":

@@ -18,17 +18,24 @@ Logs = Annotated[
 ]
 Page = Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page to this file.")]
 
+Providers = Annotated[
+    bool, typer.Option("--providers", help="Also ask the configured Hindsight and Honcho which turns they have.")
+]
+
 
 @command(data=False)
 async def doctor(
     invocation: Invocation,  # noqa: ARG001
+    *,
     home: HomeArgument = None,
     log: Logs = None,
     html: Page = None,
+    providers: Providers = False,
 ) -> Output:
     """Examine a home of Hermes: sessions, lineage, messages, routing, search, memory files and logs.
 
-    The home is only read. Hermes may run meanwhile. Exit code 3 if something is wrong.
+    The home is only read. Hermes may run meanwhile. Only --providers uses the network. Exit code 3 if something is
+    wrong.
 
     \b
     Examples:
@@ -48,6 +55,10 @@ async def doctor(
         examined = examine_logs(logs)
     else:
         examined = examine(find_home(home, variables()).path, SystemClock().now() / 1000, logs)
+    if providers and examined.records is not None:
+        from holdfast.hermes.doctor.provider_texts import with_retention
+
+        examined = await with_retention(find_home(home, variables()), examined, variables())
     if html is not None:
         write_new(home_of(html), examination_page(examined).encode(), option="--html")
     code = OK if examined.is_silent else CONTRADICTION

@@ -61,7 +61,7 @@ def block_in_child(rows: Sequence[ExaminedMessage], parent: Sequence[ExaminedMes
     at = next((n for n, row in enumerate(rows) if row.is_summary), None)
     if at is None:
         return None
-    originals = [said(row) for row in parent if row.is_spoken]
+    originals = [said(row) for row in parent if row.is_spoken and not row.is_undone]
     return _block(rows, at, originals, first=0)
 
 

@@ -33,6 +33,7 @@ class FindingKind:
 
 NO_REPAIR = "None is needed."
 BY_HAND = "No automatic repair: "
+NOTHING_LEFT = "No repair is possible: no file of the home holds what is lost."
 
 
 def _kinds(*rows: tuple[str, Severity, str, str, str]) -> Mapping[str, FindingKind]:
@@ -176,12 +177,18 @@ class HermesFinding:
     begins: str = ""
     ends: str = ""
     anomaly: str = ""
+    is_repairable: bool = True  # False if what a repair would need is gone
 
     @property
     def is_repaired(self) -> bool:
         """Whether `repair` acts on this finding."""
         unneeded = self.kind.repair == NO_REPAIR or self.kind.repair.startswith(BY_HAND)
-        return not unneeded and self.certainty is not Certainty.SUSPECTED
+        return self.is_repairable and not unneeded and self.certainty is not Certainty.SUSPECTED
+
+    @property
+    def repair(self) -> str:
+        """What a repair does about this finding."""
+        return self.kind.repair if self.is_repairable else NOTHING_LEFT
 
 
 def finding(
@@ -194,6 +201,7 @@ def finding(
     begins: str = "",
     ends: str = "",
     anomaly: str = "",
+    is_repairable: bool = True,
 ) -> HermesFinding:
     """A finding of the kind with this code; its severity is the kind's unless another one is given."""
     kind = KINDS[code]
@@ -207,4 +215,5 @@ def finding(
         begins=begins,
         ends=ends,
         anomaly=anomaly,
+        is_repairable=is_repairable,
     )

@@ -6,6 +6,7 @@ from holdfast.hermes.doctor.carry import block_in_child, uncovered
 from holdfast.hermes.doctor.finding import Certainty, FindingEvidence, HermesFinding, Severity, finding
 from holdfast.hermes.doctor.log_runs import LogStory
 from holdfast.hermes.doctor.records import ExaminedSession, Records
+from holdfast.hermes.doctor.repetition import once
 
 RETIRED = "orphaned_compression"  # the reason with which Hermes itself ends a continuation that leads nowhere
 CHAT_SINCE = 17
@@ -118,7 +119,7 @@ def _leads_to_live(records: Records, session: ExaminedSession) -> bool:
 def _left_behind(
     records: Records, story: LogStory, parent: ExaminedSession, child: ExaminedSession
 ) -> Iterator[HermesFinding]:
-    rows = records.said_in(parent.id)
+    rows = once(records.said_in(parent.id))
     block = block_in_child(records.said_in(child.id), rows)
     if block is None:
         return
@@ -138,10 +139,22 @@ def _left_behind(
 
 
 def _missing_origins(records: Records) -> Iterator[HermesFinding]:
+    """Only live continuations count: Hermes names the chat after the turn, so a session in between may lack it."""
     for one in records.sessions.values():
-        parent = records.sessions.get(one.parent or "")
-        if parent is None or not parent.is_rotated or one.is_branch or one.end_reason == RETIRED:
-            continue
-        if parent.session_key and not one.session_key:
-            what = f"{one.id} continues {parent.id} and does not name its chat {parent.session_key}"
-            yield finding("origin_missing", what, one.id, evidence=FindingEvidence((describe(parent), describe(one))))
+        origin = named_ancestor(records, one)
+        if origin is not None and one.is_live and not one.session_key:
+            what = f"{one.id} continues {origin.id} and does not name its chat {origin.session_key}"
+            yield finding("origin_missing", what, one.id, evidence=FindingEvidence((describe(origin), describe(one))))
+
+
+def named_ancestor(records: Records, session: ExaminedSession) -> ExaminedSession | None:
+    """The nearest session that this one continues and that names its chat."""
+    seen = {session.id}
+    while not session.is_branch and (parent := records.sessions.get(session.parent or "")) is not None:
+        if not parent.is_rotated or parent.id in seen:
+            return None
+        if parent.session_key:
+            return parent
+        seen.add(parent.id)
+        session = parent
+    return None

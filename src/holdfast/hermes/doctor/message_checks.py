@@ -10,13 +10,13 @@ from holdfast.hermes.doctor.home_files import SavedTranscript
 from holdfast.hermes.doctor.log_lines import seconds
 from holdfast.hermes.doctor.log_runs import LoggedCompression, LogStory
 from holdfast.hermes.doctor.records import SPOKEN, ExaminedMessage, ExaminedSession, Records
+from holdfast.hermes.doctor.repetition import repeated_rows
 from holdfast.hermes.doctor.schema import IN_PLACE_FROM
 from holdfast.hermes.doctor.summary_text import is_summary, words_beside_summary
 
 TWICE_WITHIN_S = 120.0
 AT_ONCE_S = 5.0  # a person who repeats an unanswered message takes longer
 BEFORE_START_S = 86_400.0
-REPEATED_MIN = 2
 WORDS_CHARS_MIN = 20
 QUARTER_S = 900.0
 OFFSET_S_MAX = 14 * 3600.0
@@ -86,6 +86,7 @@ def _deleted(
         session,
         certainty=Certainty.CERTAIN if unseen else Certainty.SUSPECTED,
         evidence=FindingEvidence(words, lines, files),
+        is_repairable=bool(missing),
     )
 
 
@@ -162,44 +163,6 @@ def _twice(session: str, rows: Sequence[ExaminedMessage]) -> Iterator[HermesFind
             severity=Severity.INFO if certainty is Certainty.SUSPECTED else Severity.WARNING,
             evidence=FindingEvidence((str(first), str(second))),
         )
-
-
-def repeated_rows(rows: Sequence[ExaminedMessage]) -> list[ExaminedMessage]:
-    """Active rows that repeat a run of active rows of the same session, its user rows with the same times."""
-    spoken = [row for row in rows if row.is_active and row.role in (*SPOKEN, "tool") and not row.is_summary]
-    if any(row.is_summary for row in rows):
-        return []  # a compressed session: copies are carried
-    seen: dict[tuple[str, str, float], int] = {}
-    for n, row in enumerate(spoken):
-        key = (row.role, row.text, row.at)
-        if row.role == "user" and key in seen:
-            length = _run_length(spoken, seen[key], n)
-            if length >= REPEATED_MIN:
-                return [*spoken[n : n + length], *_more(spoken, n + length, seen)]
-        seen.setdefault(key, n)
-    return []
-
-
-def _run_length(rows: Sequence[ExaminedMessage], old: int, new: int) -> int:
-    length = 0
-    while new + length < len(rows) and old + length < new:
-        first, second = rows[old + length], rows[new + length]
-        if (first.role, first.text) != (second.role, second.text):
-            break
-        length += 1
-    return length
-
-
-def _more(
-    rows: Sequence[ExaminedMessage], at: int, seen: Mapping[tuple[str, str, float], int]
-) -> list[ExaminedMessage]:
-    """Further repetitions behind the first one."""
-    while at < len(rows) and (rows[at].role, rows[at].text, rows[at].at) not in seen:
-        at += 1
-    if at >= len(rows):
-        return []
-    length = _run_length(rows, seen[rows[at].role, rows[at].text, rows[at].at], at)
-    return [*rows[at : at + length], *_more(rows, at + max(length, 1), seen)]
 
 
 def _is_carried(rows: Sequence[ExaminedMessage], row: ExaminedMessage) -> bool:

@@ -14,8 +14,8 @@ import apsw
 from holdfast.hermes.doctor.carry import block_in_child, blocks_in_place, uncovered
 from holdfast.hermes.doctor.finding import HermesFinding
 from holdfast.hermes.doctor.home_files import HomeFiles
-from holdfast.hermes.doctor.lineage_checks import RETIRED, rank, tip
-from holdfast.hermes.doctor.message_checks import lost_in_transcript, repeated_rows
+from holdfast.hermes.doctor.lineage_checks import RETIRED, named_ancestor, rank, tip
+from holdfast.hermes.doctor.message_checks import lost_in_transcript
 from holdfast.hermes.doctor.records import ExaminedMessage, ExaminedSession, Records
 from holdfast.hermes.doctor.repair_rows import (
     HIDES_ROWS_SINCE,
@@ -25,6 +25,7 @@ from holdfast.hermes.doctor.repair_rows import (
     remember_ids,
     write_behind,
 )
+from holdfast.hermes.doctor.repetition import once, repeated_rows
 from holdfast.hermes.doctor.routing_checks import ROUTING_TABLE_SINCE
 from holdfast.hermes.doctor.store_checks import SEARCH_TABLES
 
@@ -49,7 +50,7 @@ class RepairWork:
             for scope, key, text in rows:
                 entry = _entry(text)
                 if entry.get("session_id") == old:
-                    self._route_row(scope, key, entry, new)
+                    self._route_row(str(scope), str(key), entry, new)
         mirror = self.mirror if self.mirror is not None else dict(self.files.mirror_raw)
         keys = [key for key, one in mirror.items() if isinstance(one, dict) and one.get("session_id") == old]
         for key in keys:
@@ -144,12 +145,12 @@ def _orphan_messages(work: RepairWork, found: HermesFinding) -> None:
 
 def _origin_missing(work: RepairWork, found: HermesFinding) -> None:
     session = found.sessions[0]
-    parent = work.records.sessions[session].parent
+    origin = named_ancestor(work.records, work.records.sessions[session])
     known = [name for name in ORIGIN if name in columns(work.db, "sessions")]
     for name in known:
         work.db.execute(
             f"update sessions set {name} = (select {name} from sessions where id = ?) where id = ? and {name} is null",  # noqa: S608
-            (parent, session),
+            (origin.id if origin is not None else None, session),
         )
 
 
@@ -184,7 +185,7 @@ def _turn_archived(work: RepairWork, found: HermesFinding) -> None:
 
 def _turn_left(work: RepairWork, found: HermesFinding) -> None:
     parent, child = found.sessions
-    rows, carried = work.records.said_in(parent), work.records.said_in(child)
+    rows, carried = once(work.records.said_in(parent)), work.records.said_in(child)
     block = block_in_child(carried, rows)
     lost = uncovered(rows, block) if block is not None else []
     if block is None or not lost:

@@ -76,7 +76,7 @@ def next_id(db: apsw.Connection) -> int:
         "select max(coalesce((select max(id) from messages), 0),"
         " coalesce((select seq from sqlite_sequence where name = 'messages'), 0)) + 1"
     ).fetchall()
-    return int(found[0][0])
+    return int(str(found[0][0]))
 
 
 def remember_ids(db: apsw.Connection) -> None:

@@ -44,7 +44,7 @@ def finding_view(one: HermesFinding) -> dict[str, Any]:
         "ends": one.ends or None,
         "evidence": {"rows": list(evidence.rows), "log": list(evidence.lines), "files": list(evidence.files)},
         "means": one.kind.means,
-        "repair": one.kind.repair,
+        "repair": one.repair,
         "repaired_by_command": one.is_repaired,
     }
 
@@ -90,7 +90,7 @@ def _finding_text(one: HermesFinding) -> Iterator[str]:
     yield f"  {one.what}{span}"
     yield from (f"    {line}" for line in _evidence(one.evidence))
     yield f"  meaning: {one.kind.means}"
-    yield f"  repair:  {one.kind.repair}"
+    yield f"  repair:  {one.repair}"
 
 
 def _evidence(evidence: FindingEvidence) -> Iterator[str]:

@@ -44,7 +44,7 @@ def _article(one: HermesFinding) -> str:
         ("time", span),
         ("sessions", ", ".join(one.sessions)),
         ("meaning", one.kind.means),
-        ("repair", one.kind.repair),
+        ("repair", one.repair),
     ]
     listed = "".join(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in facts if value)
     evidence = "\n".join(_evidence(one))

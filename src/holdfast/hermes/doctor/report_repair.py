@@ -40,7 +40,7 @@ def repair_text(result: RepairResult) -> Iterator[str]:
         yield f"The files as they were: {result.backup}"
     for one in result.after.findings:
         if one.severity is not Severity.INFO:
-            yield f"Left: {one.kind.code}: {one.what} [{one.certainty.value}]. {one.kind.repair}"
+            yield f"Left: {one.kind.code}: {one.what} [{one.certainty.value}]. {one.repair}"
     if warning := _migration(result):
         yield warning
 

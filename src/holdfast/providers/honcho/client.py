@@ -121,6 +121,13 @@ class HonchoClient:
             page = await Session(place, self._honcho).aio.messages(filters=filters, size=1)
             return int(page.total)
 
+    async def texts(self, place: str) -> list[str]:
+        """The words of all messages of a session; none for a session that does not exist."""
+        with self._calling(missing_ok=True):
+            page = await Session(place, self._honcho).aio.messages(size=PAGE)
+            return [str(row.content) for row in await _all_rows(page)]
+        return []
+
     async def search(self, place: str, text: str, metadata: Mapping[str, object] | None, limit: int) -> list[Message]:
         """Empty for a session that does not exist yet."""
         with self._calling(missing_ok=True):
