@@ -51,12 +51,12 @@ def test_content_may_be_a_list_of_parts(transcript):
 def test_a_detail_is_said_once_and_its_question_does_not_say_it():
     turns = [
         DialogueTurn(user="Meet on 6 November 2037 with Tarquin at 10450 euros.", assistant="Yes, 10450 it is."),
-        DialogueTurn(user="The file is src/app_main.py, I think.", assistant="So it is."),
+        DialogueTurn(user="The file is notes/app_main.js, I think.", assistant="So it is."),
     ]
     found = {one.fact.value: one for one in find_details(turns)}
-    assert set(found) == {"6 November 2037", "Tarquin", "src/app_main.py"}
+    assert set(found) == {"6 November 2037", "Tarquin", "notes/app_main.js"}
     assert all(value not in one.fact.question for value, one in found.items())
-    assert found["src/app_main.py"].turn == 2
+    assert found["notes/app_main.js"].turn == 2
 
 
 @pytest.mark.parametrize(
