@@ -235,6 +235,15 @@ def test_a_turn_that_was_deleted_is_found_by_log_and_transcript(tmp_path):
     assert "history_rewritten" in {one.kind.code for one in found}
 
 
+def test_a_later_compression_may_have_covered_a_lost_turn(tmp_path):
+    home, session = lost_turn(tmp_path, transcript=False)
+    home.log(
+        f"2026-02-02 02:39:30,100 INFO run_agent: context compression started: session={session} messages=8 tokens=~9",
+        f"2026-02-02 02:39:39,100 INFO run_agent: context compression done: session={session} messages=8->4 tokens=~3",
+    )
+    assert wrong(tmp_path) == []
+
+
 def test_a_turn_that_only_the_transcript_has_is_suspected(tmp_path):
     lost_turn(tmp_path, log=False)
     found = examine(tmp_path, NOW).findings[0]

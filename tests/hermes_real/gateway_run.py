@@ -110,6 +110,8 @@ def configure(url):
         "    model: stub",
         f"    base_url: {url}",
         "    api_key: none",
+        "session_reset:",
+        "  mode: none",
         "agent:",
         "  gateway_timeout: 60",
         "toolsets: []",

@@ -68,7 +68,8 @@ def _deleted(
     session: str, rows: Sequence[ExaminedMessage], story: LogStory, transcript: SavedTranscript | None
 ) -> Iterator[HermesFinding]:
     """A turn that was answered during a compression that replaced all rows (before 0.18)."""
-    runs = [run for run in story.runs if run.session == session == run.result]
+    # A later compression of the session may have covered what an earlier one lost: only the last one proves a loss.
+    runs = [run for run in story.runs if run.session == session == run.result][-1:]
     missing = lost_in_transcript(rows, transcript) if transcript is not None else []
     turns = [(run, turn) for run in runs for turn in story.during(run)]
     unseen = [(run, turn) for run, turn in turns if not any(row.text.startswith(_shown(turn.message)) for row in rows)]
