@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from honcho.api_types import MessageCreateParams
+from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
 
 from holdfast.hermes.doctor.examination import examine
 from holdfast.hermes.doctor.provider_texts import with_retention

@@ -11,6 +11,7 @@ import random
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,8 @@ class Campaign:
         self.chance = random.Random(seed)
         self.acknowledged: list[tuple[str, str]] = []
         self.lives = 0
-        self.writer: asyncio.subprocess.Process | None = None
-        self.server: asyncio.subprocess.Process | None = None
+        self.writer: Any = None  # a process, once it was started
+        self.server: Any = None
 
     async def start_writer(self):
         self.lives += 1

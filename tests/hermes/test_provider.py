@@ -159,7 +159,12 @@ def test_it_is_available_if_a_turn_could_be_stored(home, monkeypatch):
 
 def test_the_process_beside_hermes_is_started_once_a_minute_at_most(home, monkeypatch):
     started = []
-    monkeypatch.setattr(client, "_launch", lambda *given: started.append(given) or True)
+
+    def launch(*given):
+        started.append(given)
+        return True
+
+    monkeypatch.setattr(client, "_launch", launch)
     (home / "holdfast").mkdir()
     (home / "holdfast" / client.LAUNCH).write_text(json.dumps({"command": ["serve"]}))
     for _ in range(3):

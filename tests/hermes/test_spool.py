@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import time
 
 import pytest
 
@@ -107,7 +108,7 @@ def test_a_full_segment_is_followed_by_another(folder, monkeypatch):
 
 def test_records_of_several_writers_are_taken_by_time(folder, monkeypatch):
     now = [0]
-    monkeypatch.setattr(spool_module.time, "time_ns", lambda: now[0] * 1_000_000)
+    monkeypatch.setattr(time, "time_ns", lambda: now[0] * 1_000_000)
     one, other = Spool(folder), Spool(folder)
     for at, spool, text in ((5, one, "a"), (6, other, "b"), (3, one, "clock went back"), (7, other, "d")):
         now[0] = at
@@ -127,7 +128,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_line(folder, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(spool_module.os, "write", full)
+        patched.setattr(os, "write", full)
         with pytest.raises(SpoolError, match="not durable"):
             spool.append({"user": "lost"})
     spool.append({"user": "b"})
@@ -144,7 +145,7 @@ def test_a_record_whose_sync_failed_is_written_again_under_the_same_key(folder, 
             raise failures.pop()
         real(handle)
 
-    monkeypatch.setattr(spool_module.os, "fdatasync", once)
+    monkeypatch.setattr(os, "fdatasync", once)
     key = spool.append({"user": "b"})
     records = [record for record in SpoolReader(folder).waiting() if record.content["user"] == "b"]
     assert {record.key for record in records} == {key}, "filing is idempotent by the key"

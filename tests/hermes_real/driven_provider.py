@@ -11,7 +11,7 @@ import threading
 
 
 def load(name):
-    from plugins.memory import load_memory_provider
+    from plugins.memory import load_memory_provider  # type: ignore[import-not-found]
 
     provider = load_memory_provider(name)
     if provider is None:

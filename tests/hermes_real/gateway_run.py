@@ -239,7 +239,7 @@ async def main():
     from hermes_logging import setup_logging  # type: ignore[import-not-found]
 
     setup_logging(hermes_home=HOME, mode="gateway")
-    from gateway.config import load_gateway_config  # type: ignore[import-not-found]
+    from gateway.config import load_gateway_config
     from gateway.run import GatewayRunner  # type: ignore[import-not-found]
 
     if SCENARIO not in {"compress", "busy"}:

@@ -83,10 +83,11 @@ async def started(home):
 
 
 async def settle(home):
-    answer = None
-    while not (answer or {}).get("settled"):
+    is_settled = False
+    while not is_settled:
         question = {"op": "settled", "budget_ms": 8_000}
         answer = await asyncio.to_thread(client.ask, home.path, question, 60.0)
+        is_settled = answer is not None and bool(answer.get("settled"))
 
 
 async def test_the_status_of_hermes_is_true(hermes_python, tmp_path):
