@@ -82,7 +82,7 @@ async def test_a_provider_that_is_not_one_is_refused_by_its_key(tmp_path, instal
 
 
 async def test_an_unknown_provider_is_answered_with_those_that_exist(tmp_path, installed):
-    with pytest.raises(ConfigInvalid, match="known are book, files, hindsight, honcho, local"):
+    with pytest.raises(ConfigInvalid, match="known are book, files, hermes, hindsight, honcho, local"):
         await opened(tmp_path, "[agents.main.memory.nosuch]")
 
 
