@@ -265,7 +265,7 @@ def test_a_day_of_500s_parks_nothing_while_other_chats_fail_as_well(world: World
         runtime = await world.open(shelf=shelf(service))
         await say(runtime, "one", "two")
         await say(runtime, "three", chat="other")
-        await world.pass_time(30 * 3_600)
+        await world.pass_time(25 * 3_600)
         assert states(await all_deliveries(runtime)) == {"scheduled": 3}
         service.sick = ""
         await world.pass_time(120)

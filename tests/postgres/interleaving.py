@@ -26,6 +26,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from types import GeneratorType
 from typing import Any
 
@@ -79,6 +80,7 @@ class Step:
     changed: frozenset[str] = frozenset()  # written, or rows of it locked
 
 
+@cache
 def step_of(sql: str) -> Step:
     tables = frozenset(NAMED.findall(sql))
     return Step(tables, tables if CHANGES.search(sql) else frozenset())
@@ -92,6 +94,7 @@ class Runner:
     pid: int
     party: Party
     rewrite: Callable[[Site, str], str]
+    other: "Runner | None" = None
     result: Any = None
     done: bool = False
     deadlocks: int = 0
@@ -102,9 +105,17 @@ class Runner:
     _waiting: list[Query] = field(default_factory=list)
     _reruns: int = 0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is inside a transaction."""
+        return self._script is not None and not self.done
+
     async def step(self, watch: Any) -> bool:
         """Run one statement, or COMMIT at the end; False when it waits for the other script."""
         if self.done:
+            return True
+        if self._task is None and not (self.other and self.other.is_open):
+            self.done = await self._advance()  # nobody holds a lock, so nothing can wait
             return True
         if self._task is None:
             self._task = asyncio.create_task(self._advance())
@@ -167,7 +178,10 @@ class Runner:
 
     async def _run(self, statement: Query | Many) -> list[tuple[Any, ...]]:
         self.trace.append(step_of(statement.sql))
-        sql, names = translate(self.rewrite(site_of(self._script, statement.sql), statement.sql))
+        written = statement.sql
+        if self.rewrite is not as_written:
+            written = self.rewrite(site_of(self._script, written), written)
+        sql, names = translate(written)
         match statement:
             case Query(params=params):
                 return [tuple(record) for record in await self.connection.fetch(sql, *[params[name] for name in names])]
@@ -277,15 +291,18 @@ class Stage:
                 row[column] = numbers[NUMBERS_OF.get(table, table)].get(row[column])
         return {name: sorted(json.dumps(row, sort_keys=True) for row in rows) for name, rows in by_table.items()}
 
+    def _runners(self, parties: tuple[Party, Party], rewrite: Callable[[Site, str], str]) -> list[Runner]:
+        given = zip(self.connections, self.pids, parties, strict=True)
+        runners = [Runner(connection, pid, party, rewrite) for connection, pid, party in given]
+        runners[0].other, runners[1].other = runners[1], runners[0]
+        return runners
+
     async def play(
         self, parties: tuple[Party, Party], order: tuple[int, int], rewrite: Callable[[Site, str], str]
     ) -> Outcome:
         """One begins, with so many statements; the other runs to its end, if it can; the first one goes on."""
         await self.restore()
-        runners = [
-            Runner(connection, pid, party, rewrite)
-            for connection, pid, party in zip(self.connections, self.pids, parties, strict=True)
-        ]
+        runners = self._runners(parties, rewrite)
         begins, statements = order
         y, x = runners[begins], runners[1 - begins]
         for _ in range(statements):
@@ -311,10 +328,7 @@ class Stage:
     ) -> tuple[Outcome, list[Step]]:
         """One after the other; and the steps of the first one."""
         await self.restore()
-        runners = [
-            Runner(connection, pid, party, rewrite)
-            for connection, pid, party in zip(self.connections, self.pids, parties, strict=True)
-        ]
+        runners = self._runners(parties, rewrite)
         for runner in (runners[begins], runners[1 - begins]):
             assert await runner.finish(self.watch)
         results = (runners[0].result, runners[1].result)

@@ -260,11 +260,13 @@ def test_a_change_that_was_cut_off_goes_on(folder, tmp_path, step, when):
     key = tmp_path / "key"
     key.write_text("abcdefghij0123456789" * 3, encoding="ascii")
     assert python(ENDS, folder, key, step, when).returncode == 9
-    refused, encrypting = several(folder, ("sessions", "--json"), ("encrypt", "--key-file", str(key)))
+    encrypt = ("encrypt", "--key-file", str(key))
+    refused, encrypting, answer, log, *trail = several(
+        folder, ("sessions", "--json"), encrypt, QUESTION, ("log",), *TRAIL
+    )
     assert code_of(refused) == "encryption_unfinished"
     assert encrypting.returncode == 0
     assert holders(folder) == []
-    answer, log, *trail = several(folder, QUESTION, ("log",), *TRAIL)
     assert CANARY in answer.stdout
     assert "damaged" not in log.stdout
     assert verbs(*trail) == ["data.encrypted"]
