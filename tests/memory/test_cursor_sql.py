@@ -8,7 +8,7 @@ from dataclasses import replace
 from holdfast.kernel.ids import AgentName
 from holdfast.memory import cursor_sql
 from holdfast.memory.cursor_sql import next_overdue, schedule_overdue
-from holdfast.memory.delivery import CallerDirectory
+from holdfast.memory.delivery import CallerDirectory, PerAddress
 from holdfast.memory.replay_sql import backfill_sessions
 from holdfast.store.script import Call, run
 from holdfast.turns.record_sql import record_turn
@@ -148,6 +148,20 @@ async def test_a_turns_place_is_the_address_it_was_said_at(driver):
     driver.policies = EACH
     await driver.talk("one", chat="phone")
     assert await driver.rows("select place from delivery") == [(address_of("phone"),)]
+
+
+async def test_turns_from_before_a_provider_are_filed_by_the_directory_they_came_from(driver):
+    noted = set()
+
+    class Noting(PerAddress):
+        def place(self, inputs):
+            noted.add((inputs.directory, inputs.repo))
+            return inputs.address
+
+    for where in (CallerDirectory("/home/ada/app/src", "/home/ada/app"), CallerDirectory()):
+        await driver.db.write(record_turn(replace(record(driver.id("k")), where=where)))
+    await driver.db.write(backfill_sessions(AgentName("fern"), replace(retain(), naming=Noting()), limit=9))
+    assert noted == {("/home/ada/app/src", "/home/ada/app"), ("", "")}
 
 
 # --- undo ------------------------------------------------------------------------------------------
