@@ -125,7 +125,8 @@ def _is_chat_alone(evidence: Evidence, query: RecallQuery, here: Sequence[Row], 
 
     Both answers are possible if others spoke at another time than the querying turn, or were linked to its speaker for
     a while. The recollections shown in a turn are judged by the links at its beginning: those prefetched before an
-    unlink are not shown.
+    unlink are not shown. Those that are not shown may have been prefetched at the end of the turn before, when others
+    had not spoken yet.
     """
     if is_group(query.naming.address) or query.key.principal.startswith(PRINCIPALS):
         return {True}
@@ -138,6 +139,9 @@ def _is_chat_alone(evidence: Evidence, query: RecallQuery, here: Sequence[Row], 
         for row in here
         if (row["session"], row["first_seq"] - 1, row["principal"]) == (query.key.session, query.key.head_seq, me)
     ]
+    if not shown:
+        ends = (query.key.session, query.key.head_seq)
+        asking += [row["closed_at"] for row in here if row["closed_at"] and (row["session"], row["last_seq"]) == ends]
 
     def is_shared(at: int) -> bool:
         when = at if shown else None

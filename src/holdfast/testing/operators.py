@@ -64,13 +64,15 @@ class Resender:
 
     async def _resend(self, reply: ReplyId) -> None:
         before = sum(call.post.reply == reply for call in self._server.calls)
+        # Another resend may have begun to send it since it was listed; then this one has no effect.
+        is_open = (reply,) in self._observe().execute(TO_RESEND).fetchall()
 
         async def ask(runtime: Runtime) -> PostedReply:
             self._log.resends[reply] += 1  # counted first: the history may end before the answer
             return await runtime.resend(reply)
 
         heard: AnswerHeard[PostedReply] = await self._client.until_heard(f"resend {reply}", ask)
-        if isinstance(heard.answer, PostedReply):
+        if is_open and isinstance(heard.answer, PostedReply):
             self._log.sent_before[reply] = before
 
 
