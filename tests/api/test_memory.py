@@ -10,16 +10,20 @@ import pytest
 from typer.testing import CliRunner
 
 import holdfast
+from holdfast.api.shapes.shapes import delivery_view
 from holdfast.cli.commands import app
 from holdfast.kernel.errors import ConfigInvalid, InvalidInput
 from holdfast.kernel.ids import AgentName
-from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, PerSession, Refused
+from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Outcome, Parcel, PerSession, Refused
 from holdfast.memory.lane_sql import settle_lanes
 from holdfast.memory.notes_sql import read_memory
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.runtime.runtime import Runtime
+from holdfast.sessions.history_sql import list_deliveries
 from holdfast.turns.policy import AgentPolicy
+from tests.memory.test_lane_sql import settle, take
+from tests.support.driver import retain
 from tests.support.fakes import soon
 from tests.support.honcho_server import HonchoServer
 from tests.support.live import serve
@@ -109,6 +113,24 @@ async def test_a_delivery_is_followed_from_its_message_to_its_receipt(tmp_path):
         listed = (await live.get("/v1/deliveries", provider="local", state="delivered")).json()
         assert listed == {"deliveries": [delivery], "next": None}
         assert (await live.get("/v1/deliveries", provider="nobody")).json()["deliveries"] == []
+
+
+async def test_a_delivery_shows_when_it_is_due_until_it_is_settled(driver):
+    driver.policies = (retain(),)
+    await driver.chat("one")
+    shown = [await due(driver)]
+    (claim,) = await take(driver)
+    shown.append(await due(driver))
+    await settle(driver, claim, DeliveryState.UNCERTAIN, reason="no answer")
+    shown.append(await due(driver))
+    (claim,) = await take(driver)
+    await settle(driver, claim)
+    assert [*shown, await due(driver)] == [driver.clock.now()] * 3 + [None]
+
+
+async def due(driver):
+    (found,) = await driver.db.read(list_deliveries())
+    return delivery_view(found).due_at
 
 
 async def test_deliveries_come_in_pages(tmp_path):

@@ -408,6 +408,16 @@ async def test_a_flood_of_refused_attempts_fills_nothing_and_is_counted(driver):
     assert len(await driver.rows("select * from refusal")) == 1, "what is over is not kept"
 
 
+async def test_the_refused_attempts_of_this_hour_and_the_one_before_are_counted(driver):
+    """A clock that is set back a little still finds the counts of the hour that it returns to."""
+    for n in range(3):
+        await driver.db.write(
+            refuse_action(Act.PERSON_FORGOTTEN, "ada", "scope_required", by=replace(PROGRAM, id=f"{n}"))
+        )
+        driver.clock.advance(HOUR_MS)
+    assert await driver.rows("select actor from refusal order by actor") == [("1",), ("2",)]
+
+
 # --- reading ----------------------------------------------------------------------------------------
 
 

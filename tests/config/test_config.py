@@ -88,6 +88,18 @@ def test_the_largest_message_is_that_of_the_most_generous_agent():
             "the host name alone",
         ),
         ("[server]\ntrusted_proxies = ['proxy']\n[agents.main]", "server.trusted_proxies", '"proxy"', "10.0.0.0/8"),
+        (
+            "[server.limits]\noperator_connections = 800",
+            "server.limits.operator_connections",
+            "800",
+            "below connections_max, which is 800",
+        ),
+        (
+            "[server.limits]\nhalf_open_max = 801",
+            "server.limits.half_open_max",
+            "801",
+            "not be above connections_max, which is 800",
+        ),
         ("[agents.main]\ntools = ['memroy']", "agents.main.tools[0]", '"memroy"', "did you mean memory?"),
         ("[agents.main]\non_doubt = 'resent'", "agents.main.on_doubt", '"resent"', "one of resend, hold; did you mean"),
         ("[agents.main]\nhops_max = -1", "agents.main.hops_max", "-1", ">= 0"),

@@ -93,6 +93,14 @@ async def test_bytes_go_with_the_last_message_that_brought_them(driver):
     assert await driver.rows("select 1 from enclosure") == []
 
 
+async def test_when_one_agent_forgets_a_person_another_agent_keeps_what_they_brought(driver):
+    await bring(driver, enclosure(b"for fern"))
+    await bring(driver, enclosure(b"for moss"), agent="moss", chat="den")
+    request = ForgetRequest(id=ForgetId("f1"), person=Principal("ada"), agent=AgentName("fern"))
+    await driver.db.write(begin_forgetting(request))
+    assert await kept(driver) == [b"for moss"]
+
+
 async def test_deleting_a_session_deletes_what_came_with_its_messages(driver):
     await bring(driver, enclosure())
     claim = await driver.claim()

@@ -373,6 +373,28 @@ async def test_what_waits_is_answered_at_the_new_address_of_a_migrated_chat(driv
     assert sent == [(str(place("-1001")),)]
 
 
+async def test_a_reply_that_was_sent_stays_at_the_address_where_it_is(driver):
+    await arrive(driver, place("-1"), "hello")
+    claim = await driver.db.write(claim_mailbox(driver.node))
+    await driver.answer(claim, await driver.open(claim))
+    await driver.write("update reply set state = 'delivered'")
+    await driver.db.write(move_chat(migration(driver)))
+    assert await driver.rows("select address from reply") == [(str(place("-1")),)]
+
+
+def test_a_move_of_a_chat_without_a_name_is_refused_before_anything_is_asked():
+    with pytest.raises(InvalidName):
+        ChatMove(
+            agent=AgentName("fern"),
+            channel="telegram",
+            old_chat="",
+            new_type="group",
+            new_chat="-1",
+            by="telegram itself",
+            operation=OperationId("op_1"),
+        )
+
+
 async def test_a_message_of_the_old_chat_that_arrives_after_the_move_is_answered_at_the_new_address(driver):
     """A process that was cut off fetches it later than another one heard of the move."""
     await arrive(driver, place("-1"), "hello")

@@ -167,6 +167,19 @@ async def test_what_bob_had_passed_on_in_the_same_conversation_stays(post, drive
     assert "they say that Rex is well" in kept
 
 
+async def test_a_message_of_a_person_whose_id_names_one_between_agents_stays(post, driver):
+    """A client chooses the ids of its messages."""
+    letter, first = await post.ask("ada", f"ask about {CANARY}", MOSS, f"what of {CANARY}?")
+    await driver.talk("my dog is Rex", "good Rex", who="bob", event=f"{letter}.0")
+    await post.hand_over(letter, FERN)
+    _, answer = await post.answer(MOSS, f"{CANARY} is well")
+    await post.hand_over(answer, MOSS)
+    await post.answer(FERN, f"they say that {CANARY} is well")
+    await driver.db.write(begin_forgetting(person(agent=None)))
+    assert await found_in(driver) == []
+    assert [text for text in await driver.texts(first.session) if text] == ["my dog is Rex", "good Rex"]
+
+
 async def test_the_same_words_that_were_passed_on_again_for_somebody_else_go_too(post, driver):
     """Bob has the agent repeat, word for word and in a turn of his own, what ada had it pass on."""
     for who, text in (("ada", f"ask about {CANARY}"), ("bob", "ask again")):

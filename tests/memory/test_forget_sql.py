@@ -312,6 +312,7 @@ async def test_of_a_recorded_turn_with_several_voices_only_theirs_goes(driver):
     (part,) = done.parts
     (erasure,) = await carry_all(driver)
     assert (part.place, erasure.erasure.deliveries) == ("desk", ("mem:hermes-k2:1",))
+    assert erasure.erasure.shared == ("mem:hermes-k1:1",), "the provider erases their words from a unit of others"
 
 
 async def test_recorded_turns_of_the_person_are_not_searched_for_their_voice(driver):
@@ -356,11 +357,13 @@ async def test_notes_by_and_about_them_go_with_every_copy(driver):
     await note(driver, "cats like fish", who="bob", verb=MemoryVerb.REPLACE, old=f"{CANARY} likes fish")
     await note(driver, f"{CANARY} sleeps")
     await note(driver, "rex barks", who="bob")
+    await note(driver, "fish is expensive", who="")
     done = await driver.db.write(begin_forgetting(person()))
     assert await found_in(driver) == []
     assert [entry.text for entry in (await driver.db.read(read_memory(FERN))).entries] == [
         "cats like fish",
         "rex barks",
+        "fish is expensive",
     ]
     assert (await driver.db.read(read_memory(FERN, "ada"))).entries == ()
     assert done.blanked["notes"] == 3

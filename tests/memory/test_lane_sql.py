@@ -114,6 +114,17 @@ async def test_a_provider_with_several_lanes_is_named_once(driver):
     assert tuple((await driver.db.read(next_due()))[1]) == named
 
 
+async def test_a_provider_with_nothing_to_send_is_not_named_among_those_that_wait(driver):
+    driver.policies = (retain(), retain("other"))
+    await driver.chat("one")
+    other = replace(KEY, provider=Provider("other"))
+    (claim,) = await driver.db.write(claim_lanes(driver.node, other, renderer="r1"))
+    await settle(driver, claim)
+    await driver.db.write(record_turn(record("k1", agent="moss", policies=(retain("third"),))))
+    waiting = (KEY, LaneKey(AgentName("moss"), Provider("third")))
+    assert tuple((await driver.db.read(next_due()))[1]) == waiting
+
+
 async def test_only_a_registered_node_takes_lanes(driver):
     driver.policies = EACH
     await driver.chat("one")
@@ -124,7 +135,8 @@ async def test_a_claim_asked_for_again_under_its_name_is_the_same_claim(driver):
     driver.policies = EACH
     await driver.chat("one", "two")
     (first,) = await take(driver, name="c1", units=2)
-    (again,) = await take(driver, name="c1", units=2)
+    for _ in range(2):
+        (again,) = await take(driver, name="c1", units=2)
     assert (again.place, again.fence) == (first.place, first.fence)
     assert [(one.n, one.parcel.id, one.parcel.attempt, one.parcel.turns) for one in again.packages] == [
         (one.n, one.parcel.id, one.parcel.attempt, one.parcel.turns) for one in first.packages

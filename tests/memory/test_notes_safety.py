@@ -24,6 +24,7 @@ HIDDEN = {
     "a soft hyphen": "te\u00ada",
     "a variation selector behind a letter": "t\ufe0fea",
     "two variation selectors": "\u2764\ufe0f\ufe0f",
+    "a variation selector for mathematical signs": "\u2229\ufe00",
     "a supplementary variation selector": "\U0001f600\U000e0101",
     "a blank letter": "te\u3164a",
     "an empty braille cell": "te\u2800a",

@@ -227,6 +227,7 @@ async def test_providers_erase_a_deleted_session_from_the_first_recollection_on(
     before = await driver.talk("good morning", "good morning", who="bob")
     quoting = await recall_in(driver, f"ada said {CANARY}")
     await driver.talk("and?", f"it was {CANARY}", who="bob")
+    await recall_in(driver, f"ada said {CANARY}")
     sent = {parcel.turns[0].n: parcel.id for parcel in await carry_all(driver) if parcel.session == quoting.session}
     assert before.session == quoting.session
     await driver.command(await driver.delete_text(quoting.session, "bob"), who="bob")

@@ -58,6 +58,20 @@ async def test_a_parked_unit_is_replayed_without_its_turns_that_were_undone(driv
     assert said(claim) == [["one", "re: one"]]
 
 
+async def test_turns_that_were_undone_one_after_the_other_are_all_left_out(driver):
+    driver.policies = (retain(every_turns=3),)
+    session = await driver.chat("one", "two", "three")
+    (claim,) = await take(driver)
+    await settle(driver, claim, DeliveryState.PARKED, reason="too long")
+    for _ in range(2):
+        await driver.command("/undo")
+        (claim,) = await take(driver)
+        await settle(driver, claim)
+    assert await driver.db.write(replay_delivery(DeliveryId(f"mem:{session}:1"))) == "scheduled"
+    (claim,) = await take(driver)
+    assert said(claim) == [["one", "re: one"]]
+
+
 async def test_the_mark_moves_over_a_unit_that_undo_dropped(driver):
     driver.policies = EACH
     await driver.chat("one")

@@ -49,6 +49,10 @@ def test_a_template_is_filled_from_what_was_known_when_it_was_said(template, ban
     assert BankTemplate(template).bank(inputs(agent="my-agent")) == bank
 
 
+def test_a_template_that_comes_to_nothing_names_a_bank():
+    assert BankTemplate("{user}").bank(inputs(user="")) == "~"
+
+
 def test_placeholders_with_nothing_between_them_keep_their_values_apart():
     """An agent name may end where a person's begins: without the hash both banks would be `maina`."""
     template = BankTemplate("{agent}{user}")

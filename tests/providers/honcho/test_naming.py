@@ -46,6 +46,10 @@ def test_the_chat_comes_before_every_strategy(strategy):
     assert names.place(inputs(address=chat("42"), directory="/a/app")) == "chat-main-telegram-dm-42--"
 
 
+def test_an_address_of_another_runtime_is_a_chat_of_its_own():
+    assert NAMES.place(inputs(address="desk/42", directory="/a/app")) == "chat-main-desk_2f42"
+
+
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_a_chat_keeps_its_session_across_new_sessions(strategy):
     names = HonchoNames(strategy=strategy)

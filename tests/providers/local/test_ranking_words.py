@@ -47,7 +47,7 @@ PORTER = """
 motoring motor; sing sing; conflated conflat; falling fall; hissing hiss; filing file; sky sky; digitizer digit;
 conditional condit; hopefulness hope; electrical electr; goodness good; revival reviv; replacement replac;
 adoption adopt; communism commun; activate activ; probate probat; rate rate; cease ceas; controlling control; roll roll;
-feed feed; agreed agre
+feed feed; agreed agre; tree tree
 """
 
 
@@ -166,6 +166,7 @@ def test_a_month_holds_all_its_days_in_any_year():
 def test_a_text_that_tells_a_time_is_known():
     assert tells_time(["we", "met", "yesterday"])
     assert tells_time(["in", "2019"])
+    assert tells_time(["in", "november"])
     assert not tells_time(["i", "may", "come"])
 
 
