@@ -154,3 +154,14 @@ def test_a_chat_without_a_sender_is_a_person_of_its_own_and_no_account_of_a_plat
     assert (sender_of_chat(one) == sender_of_chat(other)) == (one == other)
     assert ":" not in sender_of_chat(one)
     assert len(sender_of_chat(one)) <= PART_CHARS_MAX
+
+
+@pytest.mark.parametrize(
+    ("principal", "address", "sees_all"),
+    [("ada", DM, True), ("ada", GROUP, False), ("agent:moss", DM, False)],
+    ids=["a person in private", "a group", "another agent"],
+)
+def test_an_agent_that_shares_its_memory_shows_all_of_it_to_persons_in_private_only(principal, address, sees_all):
+    reader = audience(Principal(principal), address, shares_all=True)
+    assert reader.may_see(person_scope(BOB)) is sees_all
+    assert not replace(reader, shares_all=False).may_see(person_scope(BOB))

@@ -157,7 +157,7 @@ def choose(
         known = hash(words)
         if not words or known in seen or known in shown or len(chosen) >= policy.limit:
             continue
-        if memory.session is not None and memory.turn is not None and (memory.session, memory.turn) in present:
+        if (memory.session, memory.turn) in present:
             continue
         size = min(len(memory.text), policy.item_chars_max)
         if size > room:
