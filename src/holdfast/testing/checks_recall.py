@@ -141,7 +141,8 @@ def _is_chat_alone(evidence: Evidence, query: RecallQuery, here: Sequence[Row], 
     ]
     if not shown:
         ends = (query.key.session, query.key.head_seq)
-        asking += [row["closed_at"] for row in here if row["closed_at"] and (row["session"], row["last_seq"]) == ends]
+        before = [row for row in here if row.get("closed_at") and (row["session"], row["last_seq"]) == ends]
+        asking += [row["closed_at"] for row in before]
 
     def is_shared(at: int) -> bool:
         when = at if shown else None
