@@ -139,7 +139,7 @@ def _is_chat_alone(evidence: Evidence, query: RecallQuery, here: Sequence[Row], 
         for row in here
         if (row["session"], row["first_seq"] - 1, row["principal"]) == (query.key.session, query.key.head_seq, me)
     ]
-    if not shown:
+    if asking and not shown:
         ends = (query.key.session, query.key.head_seq)
         before = [row for row in here if row.get("closed_at") and (row["session"], row["last_seq"]) == ends]
         asking += [row["closed_at"] for row in before]
