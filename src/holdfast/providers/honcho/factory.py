@@ -73,4 +73,4 @@ def _check_names(settings: HonchoSettings) -> None:
                 raise ConfigInvalid(f"honcho.{key}: {name!r} is {value!r}: {what}", key=key)
     for key in ("peers", "runtime_peer_prefix", "own_sessions"):
         if getattr(settings, key) and not settings.compat:
-            raise ConfigInvalid(f"honcho.{key}: it needs compat = true", key=key)
+            raise ConfigInvalid(f"honcho.{key}: it has an effect only with compat = true", key=key)
