@@ -28,7 +28,7 @@ def act_without_row() -> Sequence[Patch]:
     return [(action_sql, "record", broken)]
 
 
-@mutant("I32", budget=BUDGET, first=45)
+@mutant("I32", budget=BUDGET, first=52)
 def row_outside_its_transaction() -> Sequence[Patch]:
     """The row of an act is written after the act, in another transaction."""
     honest, honest_write, pending = action_sql.record, NodeDatabase.write, list[Late]()
