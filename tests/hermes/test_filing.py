@@ -31,6 +31,8 @@ def test_a_conversation_in_the_terminal_belongs_to_the_owner():
     [
         ({**TELEGRAM, "chat_id": "a:b"}, {**TELEGRAM, "chat_id": "a", "thread_id": "b"}),
         ({**TELEGRAM, "chat_id": "a b"}, {**TELEGRAM, "chat_id": "a-b"}),
+        ({**TELEGRAM, "thread_id": "7"}, TELEGRAM),
+        ({**TELEGRAM, "thread_id": "7"}, {**TELEGRAM, "thread_id": "8"}),
         ({**TELEGRAM, "platform": "discord"}, TELEGRAM),
         ({**TELEGRAM, "chat_type": "group"}, TELEGRAM),
         ({**TELEGRAM, "chat_id": "x" * 600}, {**TELEGRAM, "chat_id": "x" * 601}),

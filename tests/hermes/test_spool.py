@@ -135,6 +135,22 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_line(folder, monkeypatch):
     assert words(folder) == ["a", "b"]
 
 
+def test_a_record_is_on_the_disk_before_it_is_acknowledged(folder, monkeypatch):
+    synced, real = [], os.fdatasync
+
+    def sync(handle):
+        real(handle)
+        synced.append(os.fstat(handle).st_size)
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    spool = Spool(folder)
+    for _ in range(2):
+        spool.append({"user": "a"})
+        (segment,) = folder.iterdir()
+        assert synced[-1] == segment.stat().st_size, "the whole line was written when it was synced"
+    assert len(synced) == 2
+
+
 def test_a_record_whose_sync_failed_is_written_again_under_the_same_key(folder, monkeypatch):
     spool, real = Spool(folder), os.fdatasync
     spool.append({"user": "a"})
