@@ -6,7 +6,7 @@ Rules: D15, D23, D41.
 import pytest
 
 from holdfast.inbox.identity import LinkRequest
-from holdfast.inbox.identity_sql import link_principals
+from holdfast.inbox.identity_sql import link_principals, unlink_principal
 from holdfast.inbox.mailbox_sql import claim_mailbox, read_mail, release_claim
 from holdfast.inbox.message import Duplicate
 from holdfast.kernel.errors import ClaimLost, InvariantBroken
@@ -123,6 +123,51 @@ async def test_a_private_session_is_not_resumed_where_somebody_else_has_spoken(d
         done = await driver.command(f"/resume {wanted}", chat="shared", who="ada", rank=Rank.OPERATOR)
         assert (done.switched, "visible" in done.text) == (False, True)
     assert await live(driver, "ada-only") == private
+
+
+async def test_a_private_session_is_not_resumed_where_the_message_of_somebody_else_waits(driver):
+    """The command came first, and still the other person's turn would be shown the session."""
+    private = await driver.chat("secret", chat="ada-only")
+    await driver.chat("hi", chat="shared")
+    message = await driver.say(f"/resume {private}", chat="shared")
+    await driver.say("what did ada say?", chat="shared", who="bob")
+    claim = await driver.claim("shared")
+    done = await driver.db.write(run_command(claim, driver.command_run(message, f"/resume {private}")))
+    assert (done.switched, "visible" in done.text) == (False, True)
+    assert await live(driver, "ada-only") == private
+
+
+async def test_a_private_session_is_resumed_where_only_the_message_of_an_agent_waits(driver):
+    private = await driver.chat("secret", chat="ada-only")
+    await driver.chat("hi", chat="desk")
+    message = await driver.say(f"/resume {private}", chat="desk")
+    await driver.say("here is the answer", chat="desk", who="agent:moss", human=False)
+    claim = await driver.claim("desk")
+    done = await driver.db.write(run_command(claim, driver.command_run(message, f"/resume {private}")))
+    assert (done.switched, done.session) == (True, private)
+
+
+async def test_a_private_session_is_not_resumed_where_somebody_spoke_and_took_their_session_away(driver):
+    """No session of the chat is theirs any longer, and still they read it."""
+    private = await driver.chat("secret", chat="ada-only")
+    theirs = (await driver.talk("hi", chat="shared", who="bob")).session
+    assert (await driver.command(f"/resume {theirs}", chat="bobs", who="bob")).switched
+    done = await driver.command(f"/resume {private}", chat="shared", rank=Rank.OPERATOR)
+    assert (done.switched, "visible" in done.text) == (False, True)
+
+
+async def test_a_private_session_is_not_resumed_where_somebody_spoke_who_was_the_same_person_then(driver):
+    private = await driver.chat("secret", chat="ada-only")
+    await driver.chat("hi", chat="desk")
+    ada, pat = Principal("ada"), Principal("pat")
+    link = LinkRequest(principal=ada, person=pat, by="operator", operation=OperationId("op_1"))
+    await driver.db.write(link_principals(link))
+    await driver.command("/new", chat="desk", who=pat)
+    theirs = (await driver.talk("hi", chat="desk", who=pat)).session
+    assert (await driver.command(f"/resume {theirs}", chat="work", who=pat)).switched
+    await driver.db.write(unlink_principal(ada, named="operator", operation=OperationId("op_2")))
+    done = await driver.command(f"/resume {private}", chat="desk", rank=Rank.OPERATOR)
+    assert (done.switched, "visible" in done.text) == (False, True)
 
 
 async def test_a_session_of_a_group_stays_there_although_one_member_alone_spoke_in_it(driver):

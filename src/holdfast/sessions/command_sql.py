@@ -11,7 +11,7 @@ from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import SessionId
 from holdfast.memory.cursor_sql import schedule_tail
-from holdfast.memory.visibility import is_group
+from holdfast.memory.visibility import AGENTS, is_group
 from holdfast.outbox.reply_sql import insert_reply
 from holdfast.sessions import system_messages
 from holdfast.sessions.command import CommandVerb
@@ -48,10 +48,19 @@ class ResumableSession(NamedTuple):
 RESUMABLE = Columns(ResumableSession, address="(select address from mailbox where mailbox.id = session.mailbox)")
 FIND_ID = f"select {RESUMABLE} from session where id = :wanted and {VISIBLE}"
 FIND_TITLE = f"select {RESUMABLE} from session where title_key = :wanted and {VISIBLE} order by active_at desc, id desc"
-# Other people read such a chat, although it is not a group.
+# Other people read such a chat, although it is not a group: they have a session here, spoke here under the current
+# links even if their session has moved since, or wait to be answered here. An agent is not a person.
+ANOTHER = f"principal <> :principal and principal not in ({KIN})"
 OTHERS_SPOKE = f"""
-select 1 from session
- where mailbox = :mailbox and (several = 1 or (principal <> :principal and principal not in ({KIN}))) limit 1"""
+select 1 from session where mailbox = :mailbox and (several = 1 or ({ANOTHER}))
+union all
+select 1 from mailbox where id = :mailbox and (shared = 1 or (speaker <> :principal and speaker not in ({KIN})))
+union all
+select 1 from linked_speaker where mailbox = :mailbox and {ANOTHER}
+union all
+select 1 from inbound
+ where mailbox = :mailbox and state in ('waiting', 'in_turn') and {ANOTHER} and principal not like '{AGENTS}%'
+ limit 1"""
 WHERE_LIVE = "select id from mailbox where session_id = :session"
 LEAVE_OTHER = """
 update mailbox set session_id = null, fence = fence + 1

@@ -191,19 +191,21 @@ class Archive:
 
     @cached_property
     def _brought(self) -> dict[str, People]:
-        """By chat: the people who resumed a session there before anyone else had one there."""
-        homes = {row["id"]: row["mailbox"] for row in self._evidence.rows["session"]}
+        """By chat: the people who resumed a session there before anyone else had spoken there."""
+        carried_out = {row["message"]: row["at"] for row in self._evidence.rows["reply"] if row["message"]}
         found: dict[str, People] = {}
         for row in self._evidence.rows["inbound"]:
             sent = self._senders.get(row["event_id"])
             if sent is None or not sent.say.text.startswith(RESUME) or row["state"] != "command":
                 continue
-            people = self.people(sent.say.sender, sent.first_at, _seconds(row["at"]))
+            at = carried_out.get(row["message"], row["at"])  # the links of this moment count
+            people = self.people(sent.say.sender, sent.first_at, _seconds(at))
             is_shared = any(
-                other["mailbox"] == row["mailbox"] == homes.get(other["session"] or "")
-                and other["seq"] < row["seq"]
+                other["mailbox"] == row["mailbox"]
+                and (other["seq"] < row["seq"] or other["at"] < at)
                 and other["turn"]
-                and other["principal"] not in people
+                and other["principal"].removeprefix(ROOM) not in people
+                and not other["principal"].startswith("agent:")
                 for other in self._evidence.rows["inbound"]
             )
             if not is_shared:
