@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.kernel.errors import OperationBusy, StoreFull
+from holdfast.kernel.errors import OperationBusy, StoreFull, StoreUnavailable
 from holdfast.sessions.compression import Thresholds
 from holdfast.sessions.history_sql import find_mailbox, list_operations, list_summaries
 from holdfast.sessions.summary_sql import commit_summary, end_operation, find_open_operation
@@ -396,6 +396,29 @@ async def test_a_compression_of_a_killed_process_is_over_and_another_may_begin(t
         assert (await soon(runtime.ask("c", "/compress"))).startswith("Compressed")
         operations = await runtime.db.read(list_operations(session=await the_session(runtime)))
         assert [operation.outcome for operation in operations] == ["abandoned", "done"]
+
+
+@pytest.mark.parametrize("has_run", [True, False], ids=["while it is begun", "before its first step"])
+async def test_a_caller_is_told_that_the_process_stops_before_a_compression_began(has_run, tmp_path, monkeypatch):
+    """The caller was not cancelled, so a cancellation is no answer to it, and neither is silence."""
+    gate = Gate()
+
+    async def held(_session):
+        await gate.stand()
+
+    def never_run(*_, **__):
+        gate.reached.set()
+
+    async with await Process.start(tmp_path, agents(brief())) as runtime:
+        await soon(runtime.ask("c", "one"))
+        compressor = runtime._compressor
+        replaced = (compressor, "_begin", held) if has_run else (compressor._working, "start", never_run)
+        monkeypatch.setattr(*replaced)
+        asked = asyncio.ensure_future(runtime.begin_compression(await the_session(runtime)))
+        await gate.arrival()
+        compressor.cut_off()
+        with pytest.raises(StoreUnavailable, match="the process is stopping"):
+            await soon(asked)
 
 
 # --- one at a time, never another's ----------------------------------------------------------------

@@ -74,6 +74,7 @@ class Compressor(Loop):
         self._wanted: OrderedDict[SessionId, AgentName] = OrderedDict()
         self._failed_at: OrderedDict[SessionId, int] = OrderedDict()
         self._working = TaskSet(ports.tasks, name=self.name)
+        self._requests: set[CompressionRequest] = set()  # started and not ended
         self._unsure: dict[OperationId, tuple[SessionId, NodeId]] = {}  # operations whose start has an unknown outcome
         self._unended: dict[OperationId, tuple[Operation, Compressed]] = {}  # operations whose end is not stored yet
 
@@ -111,6 +112,8 @@ class Compressor(Loop):
     def cut_off(self) -> None:
         """Cancel the running compressions. Leaving ends the operations of this node; later turns request them again."""
         self._working.cut_off()
+        while self._requests:  # a task that is cancelled before its first step never runs
+            _give_up(self._requests.pop())
 
     # --- on demand
 
@@ -135,6 +138,7 @@ class Compressor(Loop):
     # --- one request, in its own task
 
     def _start(self, request: CompressionRequest) -> None:
+        self._requests.add(request)
         self._working.start(partial(self._run, request), name=f"compress {request.session}")
 
     async def _run(self, request: CompressionRequest) -> None:
@@ -146,9 +150,8 @@ class Compressor(Loop):
         else:
             _settle(request.ended, result)
         finally:
-            for waiting in (request.begun, request.ended):
-                if waiting is not None and not waiting.done():  # cancelled: no result will come
-                    waiting.cancel()
+            self._requests.discard(request)
+            _give_up(request)
 
     async def _carry_out(self, request: CompressionRequest) -> Compressed:
         if not request.insisted and self.rests(request.session, request.agent):
@@ -306,6 +309,18 @@ class Compressor(Loop):
         asked = summary_request(context.summary, covered, focus, named=is_named(context, context.address))
         request = ModelRequest(task=ModelTask.SUMMARY, messages=asked)
         return (await hear(agent.summariser, request, agent.policy.thresholds.summariser_wait_ms)).text
+
+
+def _give_up(request: CompressionRequest) -> None:
+    """Release the callers of a request that was cancelled; the others have their result.
+
+    A caller that waits for the end is a turn of this process, which stops too. A caller that waits for the start is
+    outside.
+    """
+    if request.begun is not None and not request.begun.done():
+        request.begun.set_exception(StoreUnavailable(f"the process is stopping: no compression of {request.session}"))
+    if request.ended is not None and not request.ended.done():
+        request.ended.cancel()
 
 
 def _settle(waiting: "asyncio.Future[T] | None", result: T) -> None:

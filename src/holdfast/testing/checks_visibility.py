@@ -198,7 +198,7 @@ class Archive:
             sent = self._senders.get(row["event_id"])
             if sent is None or not sent.say.text.startswith(RESUME) or row["state"] != "command":
                 continue
-            at = carried_out.get(row["message"], row["at"])  # the links of this moment count
+            at: int = carried_out.get(row["message"]) or row["at"]  # the links of this moment count
             people = self.people(sent.say.sender, sent.first_at, _seconds(at))
             is_shared = any(
                 other["mailbox"] == row["mailbox"]

@@ -7,6 +7,7 @@ choice and of the final database: the same seed gives the same digest (I18).
 import asyncio
 import logging
 import tempfile
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -116,12 +117,23 @@ def verdict_of(
 
 
 def _lived(world: World) -> list[Violation]:
-    """Run the history, and return the violation that ended it, if any."""
+    """Run the history, and return the violation that ended it, if any.
+
+    An error that reached a simulated client is a finding like any other: the campaign goes on and names the seed.
+    """
     try:
         world.loop.run_until_complete(world.live_through())
     except (Deadlock, StepLimitReached) as error:
         return [Violation("I15", f"{type(error).__name__}: {error}")]
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
+        return [Violation("surprise", f"the history ended with {error!r} in {_innermost(error)}")]
     return []
+
+
+def _innermost(error: BaseException) -> str:
+    """The place at which an error was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].name} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else "?"
 
 
 def _verdict(world: World, violations: list[Violation], judged: Callable[[Rows], Sequence[Violation]]) -> Verdict:
