@@ -21,7 +21,7 @@ from tests.postgres import forgotten_messages, pairs, phantoms, repeats
 from tests.postgres.interleaving import Party, Site, as_written, faults, open_stage, outcomes, without
 from tests.postgres.teeth import COMPARISONS, DOUBLE, LOCKS, NAMES, SOUND
 from tests.support.driver import Driver
-from tests.support.engines import SCHEMA, open_engine
+from tests.support.engines import SCHEMA, empty_schema, open_engine
 
 SITUATIONS = {
     **pairs.SITUATIONS,
@@ -61,14 +61,15 @@ async def connections(postgres_server):
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def made(connections):
+async def made(connections, postgres_server):
     """Makes a situation, unless the test before had the same one: the stage restores it before every order."""
     (timed, stage), latest = connections, ["", {}]
 
     async def make(situation):
         if latest[0] != situation:
             latest[0], clock = "", ManualClock()
-            driver = Driver(await timed.emptied(clock), clock)
+            empty_schema(postgres_server)
+            driver = Driver(timed.restarted(clock), clock)
             await driver.db.write(register_node(driver.node, "here", sole=False))
             latest[1] = await SITUATIONS[situation](driver)
             await driver.rows("select 1")  # PostgreSQL is told the time with it

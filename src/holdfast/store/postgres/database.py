@@ -82,12 +82,17 @@ class PostgresDatabase(CheckedEngine):
         """
         schema = checked_schema(schema)
         known = read_steps() if migrations is None else tuple(migrations)
+        with translated("open"):
+            await migrate(dsn, schema, known)
+        return cls.over(dsn, entropy=entropy, schema=schema, pool_size=pool_size)
+
+    @classmethod
+    def over(cls, dsn: str, *, entropy: Entropy, schema: str, pool_size: int = POOL_SIZE) -> Self:
+        """Use a schema that is known to be of this version. A connection is opened when it is needed."""
 
         async def connect() -> PipelineConnection:
             return await PipelineConnection.open(dsn, SETTINGS | {"search_path": schema})
 
-        with translated("open"):
-            await migrate(dsn, schema, known)
         pool = Pool(connect, pool_size)
         return cls(pool, Hints(f"{schema}_hint", f"{entropy.bits(64):016x}", pool, connect), entropy)
 
