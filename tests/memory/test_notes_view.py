@@ -101,4 +101,5 @@ def test_no_line_of_a_note_begins_at_the_margin(texts):
 def test_memory_is_nearly_full_above_ninety_percent():
     assert not is_nearly_full(holding("x" * 90), Target.MEMORY, ROOM)
     assert is_nearly_full(holding("x" * 91), Target.MEMORY, ROOM)
+    assert is_nearly_full(holding("x" * 901), Target.MEMORY, Capacity(memory_chars=1_000))
     assert is_nearly_full(holding("x"), Target.MEMORY, Capacity(memory_chars=0))

@@ -42,7 +42,7 @@ def percent(used: int, limit: int) -> int:
 
 def is_nearly_full(memory: AgentNotes, target: Target, capacity: Capacity) -> bool:
     """Above 90 % the model must consolidate notes instead of adding more (R32)."""
-    return percent(memory.used_chars(target), capacity.of(target)) > CONSOLIDATE_PERCENT
+    return memory.used_chars(target) * 100 > capacity.of(target) * CONSOLIDATE_PERCENT
 
 
 def notes_block(shown: ShownNotes, capacity: Capacity, strangers: Collection[Principal] = ()) -> str:

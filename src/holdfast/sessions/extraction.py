@@ -1,6 +1,6 @@
 """Extraction: the request to a model at the end of an epoch, the check of its answer, and the part that is written.
 
-Rule 1: the model is told how full memory is. If a target is more than `CONSOLIDATE_ABOVE` full, the model is asked to
+Rule 1: the model is told how full memory is. If a target is nearly full, the model is asked to
         merge and shorten instead of adding (R32).
 Rule 2: notes and conversation are data, one JSON value per line, so that no text can pass for another line. Tool
         results and recalled text are left out: a web page may not write memory.
@@ -28,10 +28,10 @@ import msgspec
 from holdfast.kernel.ids import Instant
 from holdfast.memory.notes import DELIMITER, AgentNotes, Capacity, MemoryEntry, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_plan import Gone, normal
+from holdfast.memory.notes_view import is_nearly_full
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import AssistantSaid, Entry, Observed, UserSaid, effective, is_storable
 
-CONSOLIDATE_ABOVE = 0.9
 ROOM_AFTER = 0.8  # the fill level that consolidation should reach
 ANSWER_CHARS_MAX = 40_000
 CHANGES_MAX = 64
@@ -91,13 +91,9 @@ def extraction_request(
     return ModelMessage(role="system", content=task), ModelMessage(role="user", content=data)
 
 
-def is_nearly_full(memory: AgentNotes, capacity: Capacity, target: Target) -> bool:
-    return memory.used_chars(target) > capacity.of(target) * CONSOLIDATE_ABOVE
-
-
 def _room(memory: AgentNotes, capacity: Capacity, target: Target) -> str:
     used, size = memory.used_chars(target), capacity.of(target)
-    wish = CONSOLIDATE.format(most=int(size * ROOM_AFTER)) if is_nearly_full(memory, capacity, target) else ADD
+    wish = CONSOLIDATE.format(most=int(size * ROOM_AFTER)) if is_nearly_full(memory, target, capacity) else ADD
     return f'"{target.value}" uses {used} of {size} characters ({used * 100 // max(size, 1)} %). {wish}'
 
 

@@ -23,11 +23,11 @@ import apsw
 from holdfast.kernel.files import FULL, NO_SPACE, is_out_of_space, make_private_folder
 from holdfast.providers.local.index_writer import index_fresh
 from holdfast.store.encryption.databases import unlock
+from holdfast.store.sqlite.connection import refuse_unsafe_engine
 
 NAME = "recall.db"
 APPLICATION_ID = 0x484F4C49  # "HOLI"
 VERSION = 4  # of the schema, of the tokenizer and stemmer, and of the scopes
-SQLITE_SAFE_FROM = (3, 51, 3)  # earlier versions can lose a reset log
 BUSY_TIMEOUT_MS = 5_000
 CACHE_KIB = 16_384
 DAMAGE = (apsw.CorruptError, apsw.NotADBError)
@@ -64,7 +64,7 @@ def why(error: Exception, db: apsw.Connection | None = None) -> str:
 def open_writer(folder: Path, key: bytes | None = None) -> apsw.Connection:
     """The index, created if it does not exist.
 
-    Raises `ForeignIndex`, `IndexDamaged`, `IndexDiskFull`, `apsw.Error`, `OSError`.
+    Raises `EngineUnsafe`, `ForeignIndex`, `IndexDamaged`, `IndexDiskFull`, `apsw.Error`, `OSError`.
     """
     path = folder / NAME
     make_private_folder(folder)
@@ -145,9 +145,7 @@ def identity(folder: Path) -> tuple[int, int] | None:
 
 
 def _opened(path: Path, key: bytes | None) -> apsw.Connection:
-    version = apsw.sqlite_lib_version()
-    if tuple(int(part) for part in version.split(".")[:3]) < SQLITE_SAFE_FROM:
-        raise ForeignIndex(f"SQLite {version} can corrupt databases; install 3.51.3 or later")
+    refuse_unsafe_engine(apsw.sqlite_lib_version())
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         if key is not None:

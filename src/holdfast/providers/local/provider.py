@@ -23,7 +23,7 @@ from typing import Annotated, TypeVar
 import apsw
 from msgspec import Meta, Struct
 
-from holdfast.kernel.errors import ProviderFailed
+from holdfast.kernel.errors import EngineUnsafe, ProviderFailed
 from holdfast.kernel.settings_table import read_table
 from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel, PerSession, Uncertain, Unreachable
 from holdfast.memory.provider import Capabilities, Configured, ProviderSetup
@@ -36,7 +36,7 @@ from holdfast.providers.local.search import IndexSearch
 DELIVERED_MEANS = "the search index on this machine has it, written to disk"
 REBUILD_BATCH = 500  # parcels per thread call
 DAMAGE = (*index_file.DAMAGE, index_file.IndexDamaged)
-FAULTS = (apsw.Error, OSError, index_file.ForeignIndex, index_file.IndexDamaged, index_file.IndexDiskFull)
+FAULTS = (apsw.Error, OSError, EngineUnsafe, index_file.ForeignIndex, index_file.IndexDamaged, index_file.IndexDiskFull)
 UNWRITTEN = (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError)  # a COMMIT that fails so has no effect
 T = TypeVar("T")
 
