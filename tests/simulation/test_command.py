@@ -1,5 +1,6 @@
 """`holdfast sim` tells the truth: 0 only when nothing was lost, and a failure small enough to be understood."""
 
+import asyncio
 import json
 
 import pytest
@@ -8,8 +9,10 @@ from typer.testing import CliRunner
 from holdfast.cli.commands import app
 from holdfast.testing import campaign
 from holdfast.testing.campaign import run_chunk, shrunk
+from holdfast.testing.history import run_history, scratch
 from holdfast.testing.mutants import MUTANTS
 from holdfast.testing.report import Violation
+from holdfast.testing.world import World
 
 
 def sim(*arguments):
@@ -56,3 +59,16 @@ def test_a_sound_history_cannot_be_shrunk():
     (verdict,) = run_chunk([11])
     with pytest.raises(ValueError, match="does not fail"):
         shrunk(verdict.with_violation(Violation("I1", "made up")))
+
+
+@pytest.mark.parametrize("error", [LookupError("a bug"), asyncio.CancelledError()], ids=repr)
+def test_an_error_that_reaches_a_client_is_a_finding_of_its_history(monkeypatch, error):
+    async def fails(_world):
+        raise error
+
+    monkeypatch.setattr(World, "live_through", fails)
+    with scratch() as folder:
+        (found,) = run_history(1, folder=folder).violations
+    assert found.invariant == "surprise"
+    assert repr(error) in found.what
+    assert "in fails (test_command.py:" in found.what
