@@ -312,11 +312,7 @@ class Compressor(Loop):
 
 
 def _give_up(request: CompressionRequest) -> None:
-    """Release the callers of a request that was cancelled; the others have their result.
-
-    A caller that waits for the end is a turn of this process, which stops too. A caller that waits for the start is
-    outside.
-    """
+    """Release the callers of a cancelled request: others wait for its start, turns of this process for its end."""
     if request.begun is not None and not request.begun.done():
         request.begun.set_exception(StoreUnavailable(f"the process is stopping: no compression of {request.session}"))
     if request.ended is not None and not request.ended.done():
