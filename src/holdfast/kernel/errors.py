@@ -1,4 +1,4 @@
-"""Every error that Holdfast raises. Its remedy says whether to retry, or who must act: caller, operator or maintainers.
+"""The errors of Holdfast; api/errors.py has those of HTTP. A remedy says whether to retry, or who must act.
 
 An expected outcome is a returned value (`Duplicate`, `MailboxFull`), not an error. `code` is stable because scripts
 compare it: the code of `ClaimLost` is `claim_lost`, so renaming a class is a change for users. The docstring of a class
