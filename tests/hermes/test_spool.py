@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 import time
+from collections import Counter
 
 import pytest
 
@@ -119,6 +120,29 @@ def test_records_of_several_writers_are_taken_by_time(folder, monkeypatch):
     assert taken[-1] == "d"
 
 
+CALLS = ("open", "close", "write", "pwrite", "fsync", "fdatasync", "ftruncate", "mkdir", "stat", "lstat", "readlink")
+
+
+def test_a_record_costs_one_write_and_one_sync(tmp_path, monkeypatch):
+    """Beyond them only the open segment is asked whether it still has a name. Nothing is opened, nothing resolved."""
+    spool_of(tmp_path).append({"user": "the first opens the segment"})
+    counts: Counter[str] = Counter()
+
+    def counted(name, real):
+        def call(*arguments, **more):
+            counts[name] += 1
+            return real(*arguments, **more)
+
+        return call
+
+    for name in CALLS:
+        monkeypatch.setattr(os, name, counted(name, getattr(os, name)))
+    for n in range(5):
+        spool_of(tmp_path).append({"user": f"turn {n}"})
+    monkeypatch.undo()
+    assert counts == {"write": 5, "fdatasync": 5}
+
+
 def test_a_full_disk_is_an_error_and_leaves_no_half_line(folder, monkeypatch):
     spool, real = Spool(folder), os.write
     spool.append({"user": "a"})
@@ -180,6 +204,13 @@ def test_all_agents_of_a_process_share_the_spool_of_a_home(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
     assert spool_of(tmp_path) is spool_of(tmp_path / "link")
     assert spool_of(tmp_path) is not spool_of(tmp_path / "other")
+
+
+def test_a_relative_home_is_that_of_the_working_directory(tmp_path, monkeypatch):
+    for name in ("one", "other"):
+        (tmp_path / name / "home").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / name)
+        assert spool_of("home") is spool_of(tmp_path / name / "home")
 
 
 def test_a_forked_process_has_a_writer_of_its_own(folder):

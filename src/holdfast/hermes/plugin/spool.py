@@ -33,6 +33,7 @@ FOLDER = "holdfast"  # of the home of Hermes: the spool, the store and the files
 SEGMENT_BYTES_MAX = 1 << 20
 RECORD_BYTES_MAX = 64 << 20
 _CRC_END = 9  # a mark, eight digits, a blank
+_ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))  # one for all records: making it costs more
 
 
 class SpoolError(OSError):
@@ -41,7 +42,7 @@ class SpoolError(OSError):
 
 def encode(record: Mapping[str, Any]) -> bytes:
     """The line of a record. A lone surrogate is kept as its escape."""
-    body = json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode()
+    body = _ENCODER.encode(record).encode()
     return WAITING + b"%08x " % zlib.crc32(body) + body + b"\n"
 
 
@@ -155,14 +156,28 @@ class Spool:
 
 
 _spools: dict[str, Spool] = {}  # by folder; `setdefault` is atomic
+_named: dict[str, Spool] = {}  # by the home as it was given, so that a turn does not resolve its path again
+
+
+def _forget() -> None:
+    """Another thread may have held a lock while the process forked."""
+    _spools.clear()
+    _named.clear()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_spools.clear)  # another thread may have held a lock while the process forked
+    os.register_at_fork(after_in_child=_forget)
 
 
 def spool_of(home: str | Path) -> Spool:
     """The spool of a home. All agents of a process that use the home share it. Ask anew for each record."""
+    name = str(home)
+    found = _named.get(name)
+    if found is not None:
+        return found
     folder = Path(os.path.realpath(home)) / FOLDER / "spool"
-    return _spools.get(str(folder)) or _spools.setdefault(str(folder), Spool(folder))
+    spool = _spools.setdefault(str(folder), Spool(folder))
+    return _named.setdefault(name, spool) if os.path.isabs(name) else spool  # noqa: PTH117 - a name, before a path
 
 
 def is_free(handle: int) -> bool:
