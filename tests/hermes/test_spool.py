@@ -120,6 +120,16 @@ def test_records_of_several_writers_are_taken_by_time(folder, monkeypatch):
     assert taken[-1] == "d"
 
 
+def test_records_of_one_writer_keep_their_order_in_several_segments(folder, monkeypatch):
+    monkeypatch.setattr(spool_module, "SEGMENT_BYTES_MAX", 1)
+    spool = Spool(folder)
+    for at, text in ((9, "a"), (3, "the clock went back"), (4, "c")):
+        monkeypatch.setattr(time, "time_ns", lambda now=at: now * 1_000_000)
+        spool.append({"user": text})
+    assert len(list(folder.iterdir())) == 3
+    assert words(folder) == ["a", "the clock went back", "c"]
+
+
 CALLS = ("open", "close", "write", "pwrite", "fsync", "fdatasync", "ftruncate", "mkdir", "stat", "lstat", "readlink")
 
 

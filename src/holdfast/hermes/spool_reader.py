@@ -10,7 +10,7 @@ Rule 4: a line with a wrong checksum is never guessed at. At the end of a segmen
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,11 @@ class SpoolReader:
     def waiting(self) -> list[SpoolRecord]:
         """Every waiting record, in order. Raises `SpoolNewer`, `StoreReadOnly` and `StoreFull`."""
         found: list[SpoolRecord] = []
+        latest: dict[str, int] = {}  # by writer, whose segments have names in their order
         for path in self._segments():
-            latest = 0
             for record in self._read(path):
-                latest = max(latest, record.at)
-                found.append(SpoolRecord(path, record.offset, record.size, latest, *_rest(record)))
+                latest[record.writer] = max(latest.get(record.writer, 0), record.at)
+                found.append(replace(record, at=latest[record.writer]))
         return sorted(found, key=lambda record: (record.at, record.writer, record.n))
 
     def file(self, records: Iterable[SpoolRecord]) -> None:
@@ -146,10 +146,6 @@ def check_header(path: Path, data: bytes) -> int:
         what = f"{path} has the format {int(version)}, and this release reads {VERSION}"
         raise SpoolNewer(what, path=str(path))
     return end
-
-
-def _rest(record: SpoolRecord) -> tuple[str, int, dict[str, Any]]:
-    return record.writer, record.n, record.content
 
 
 def _overwrite(handle: int, offset: int, data: bytes) -> None:
