@@ -87,7 +87,7 @@ class Campaign:
         if self.ours is None:
             await self._start_ours()
         if victim != "hermes" and self.chance.random() < 0.5:
-            self._requests_left = self.chance.randint(1, 30)
+            self._requests_left = self.chance.randint(1, 12)
         await self._say(self.chance.randint(2, 12), heard=self.chance.random())
         acts = {"hermes": [self._kill_hermes], "ours": [self._kill_ours], "both": [self._kill_hermes, self._kill_ours]}
         for kill in self.chance.sample(acts[victim], len(acts[victim])):
@@ -130,9 +130,10 @@ class Campaign:
         self.hermes = None
 
     async def _kill_ours(self) -> None:
-        """Kill the process beside Hermes, unless the request that was waited for came first and killed it."""
-        if self.chance.random() < 0.5:
-            await asyncio.to_thread(client.ask, self.home.path, {"op": "settled", "budget_ms": 50}, 1.0)
+        """Kill the process beside Hermes, unless a request kills it first: then it has the time to make requests."""
+        if self._requests_left or self.chance.random() < 0.3:
+            question = {"op": "settled", "budget_ms": 8_000 if self._requests_left else 50}
+            await asyncio.to_thread(client.ask, self.home.path, question, 10.0)
         self._requests_left = 0
         if self.ours.returncode is None:
             self.ours.kill()

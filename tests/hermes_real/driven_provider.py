@@ -8,6 +8,8 @@ import json
 import os
 import sys
 import threading
+import types
+from pathlib import Path
 
 
 def load(name):
@@ -24,6 +26,7 @@ class Driven:
         self.name, self.home = name, home
         self.provider = load(name)
         self.threads = []
+        self.db = None
 
     def init(self, session, **about):
         self.provider.initialize(
@@ -42,6 +45,50 @@ class Driven:
 
     def switch(self, session, **how):
         self.provider.on_session_switch(session, **how)
+
+    def say(self, session, user, assistant="ok"):
+        """A turn as Hermes ends it: its rows in state.db, then the provider."""
+        database = self.database()
+        database.ensure_session(session, source="cli")
+        for role, text in (("user", user), ("assistant", assistant)):
+            database.append_message(session, role, text)
+        self.provider.sync_turn(user, assistant, session_id=session)
+
+    def undo(self, session, count=1):
+        """`/undo` in the terminal: Hermes' own code, on a conversation of this session."""
+        from cli import HermesCLI  # type: ignore[import-not-found]
+
+        database, manager = self.database(), self.manager()
+        terminal = types.SimpleNamespace(
+            conversation_history=database.get_messages_as_conversation(session),
+            session_id=session,
+            agent=types.SimpleNamespace(_memory_manager=manager),
+            _session_db=database,
+            _undo_content_to_text=HermesCLI._undo_content_to_text,
+        )
+        HermesCLI.undo_last(terminal, count, prefill=False)
+        return len(terminal.conversation_history)
+
+    def undo_in_gateway(self, session, count=1):
+        """`/undo` in a chat: the gateway calls no hook of a provider."""
+        from gateway.session import SessionStore  # type: ignore[import-not-found]
+
+        store = types.SimpleNamespace(_db=self.database(), _clear_dirty_transcript=lambda session: None)
+        return SessionStore.rewind_session(store, session, count)["turns_undone"]
+
+    def database(self):
+        from hermes_state import SessionDB  # type: ignore[import-not-found]
+
+        if self.db is None:
+            self.db = SessionDB(Path(self.home) / "state.db")
+        return self.db
+
+    def manager(self):
+        from agent.memory_manager import MemoryManager  # type: ignore[import-not-found]
+
+        made = MemoryManager()
+        made.add_provider(self.provider)
+        return made
 
     def end(self):
         self.provider.on_session_end([])

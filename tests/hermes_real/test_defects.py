@@ -129,12 +129,26 @@ async def test_h7_an_undo_sends_turns(hermes_python, tmp_path):
         assert server.count("undone.") == 1
     async with with_ours(hermes_python, tmp_path / "ours") as ours:
         await ours.process.do("init", session="A")
-        await ours.process.turns("A", "said.")
+        for text in ("kept.", "undone, 1.", "undone, 2."):
+            await ours.process.do("say", session="A", user=text)
         await ours.settle()
-        before = len(ours.servers.hindsight.requests)
-        await ours.process.do("switch", session="A", rewound=True)
+        assert await ours.process.do("undo", session="A", count=2) == 2, "one turn is left"
         await ours.settle()
-        assert len(ours.servers.hindsight.requests) == before, "an undo sends nothing"
+        assert [ours.at_hindsight(text) for text in ("kept.", "undone, 1.", "undone, 2.")] == [1, 0, 0]
+        assert [len(ours.at_honcho(text)) for text in ("kept.", "undone, 1.")] == [1, 1], "Honcho deletes no message"
+
+
+async def test_an_undo_in_a_chat_is_noticed_at_the_next_turn(hermes_python, tmp_path):
+    """The gateway of Hermes tells a provider of no undo."""
+    async with with_ours(hermes_python, tmp_path / "ours") as ours:
+        await ours.process.do("init", session="A", platform="telegram", chat_id="7", user_id="7")
+        for text in ("kept.", "undone."):
+            await ours.process.do("say", session="A", user=text)
+        await ours.settle()
+        assert await ours.process.do("undo_in_gateway", session="A") == 1
+        await ours.process.do("say", session="A", user="said again.")
+        await ours.settle()
+        assert [ours.at_hindsight(text) for text in ("kept.", "undone.", "said again.")] == [1, 0, 1]
 
 
 async def test_h8_recall_of_the_old_session_is_shown_in_the_new_one(hermes_python, tmp_path):

@@ -84,7 +84,7 @@ async def serving(
         names = [name for one in (listed or {}).values() for name in one.memory or {}] or list(memory.tables)
         async with await open_runtime(data, agents=agents, on_broken=on_broken) as runtime:
             runtime.policies(runtime.default_agent)  # wrong settings of a provider are reported at the start
-            taker = SpoolTaker(runtime, reader)
+            taker = SpoolTaker(runtime, reader, home.database)
             answers = HermesAnswers(runtime, reader, dict.fromkeys(names))
             running = runtime.tasks.start(taker.run(), name="spool")
             try:

@@ -2,6 +2,9 @@
 
 A record is filed in one transaction that is idempotent by the record's key, and marked in the spool afterwards. A crash
 in between repeats the filing, which changes nothing. Records that no release can file are kept in `unfiled.jsonl`.
+
+Hermes' database says which turns were undone (undone.py). The taker looks at it when the plugin was told of an undo,
+and before and after it files turns of a session: Hermes' gateway tells a plugin of none.
 """
 
 import json
@@ -12,8 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from holdfast.hermes.filing import Unfilable, apart, notes_of, turn_of
+from holdfast.hermes.filing import Unfilable, apart, notes_of, session_of, turn_of
 from holdfast.hermes.spool_reader import SpoolReader, SpoolRecord
+from holdfast.hermes.stored_turns_sql import list_stored_turns
+from holdfast.hermes.undone import undone_turns
+from holdfast.hermes.undone_reader import read_exchanges
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, Remedy, SessionNotFound
 from holdfast.kernel.files import write_synced
@@ -28,15 +34,17 @@ LOOK_EVERY_MS = 150
 BATCH = 64
 PRUNE_EVERY = 40  # rests
 ASIDE = "unfiled.jsonl"
+BY = "hermes"  # who undid a turn
 
 
 class SpoolTaker(Loop):
     name = "spool"
 
-    def __init__(self, runtime: Runtime, reader: SpoolReader) -> None:
+    def __init__(self, runtime: Runtime, reader: SpoolReader, database: Path) -> None:
         super().__init__(runtime.tasks, runtime.entropy)
         self._runtime = runtime
         self._reader = reader
+        self._database = database  # of Hermes
         self._told: set[tuple[str, int]] = set()
         self._rests = 0
         self.taken = 0  # by this process
@@ -59,6 +67,8 @@ class SpoolTaker(Loop):
     async def _take(self, batch: Sequence[SpoolRecord]) -> None:
         for record in batch:
             await self._file(record)
+        for session in dict.fromkeys(session_of(one.content) for one in batch if one.content.get("kind") == "turn"):
+            await self._undo(session)
         await self._tasks.in_thread(partial(self._reader.file, batch))
         self.taken += len(batch)
         log.info("spool.taken", records=len(batch))
@@ -67,7 +77,10 @@ class SpoolTaker(Loop):
         try:
             match record.content.get("kind"):
                 case "turn":
+                    await self._undo(session_of(record.content))
                     await self._file_turn(turn_of(record.content, record.key, ()))
+                case "undo":
+                    await self._undo(session_of(record.content))
                 case "note":
                     await self._file_note(record)
                 case kind:
@@ -89,6 +102,15 @@ class SpoolTaker(Loop):
                 log.info("spool.dropped", session=turn.session, why="the session was deleted")
                 return
             await self._runtime.record_turn(apart(due))
+
+    async def _undo(self, session: SessionId) -> None:
+        """Undo the turns that Hermes has undone. Repeating it changes nothing."""
+        exchanges = await self._tasks.in_thread(partial(read_exchanges, self._database, session))
+        if not exchanges:
+            return
+        turns = undone_turns(await self._runtime.db.read(list_stored_turns(session)), exchanges)
+        if turns:
+            await self._runtime.undo_recorded(session, turns, by=BY)
 
     async def _owner_of(self, session: SessionId) -> str | None:
         try:

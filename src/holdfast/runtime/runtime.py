@@ -69,7 +69,7 @@ from holdfast.turns.approvals import Approvals
 from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.context_cache import Briefing, ContextCache, audience_of
 from holdfast.turns.journal import EntryView
-from holdfast.turns.record_sql import record_turn
+from holdfast.turns.record_sql import record_turn, undo_recorded
 from holdfast.turns.turn import Recorded, TurnEvent, TurnRecord
 
 LOOK_EVERY_MS = 1_000
@@ -311,6 +311,12 @@ class Runtime:
         if record.policies and not recorded.repeated:
             self._notifier.wake(Topic.DELIVERY)
         return recorded
+
+    async def undo_recorded(self, session: SessionId, turns: Sequence[int], *, by: str) -> int:
+        """Undo the last turns of a recorded session; their number. Delivered words are retracted where possible."""
+        undone = await self.db.write(undo_recorded(session, turns, by=by))
+        self._notifier.wake(Topic.DELIVERY)
+        return undone
 
     async def record_and_read(self, record: TurnRecord) -> tuple[Recorded, Context]:
         """Record a complete turn, and return the context of its session after it: one transaction for both."""

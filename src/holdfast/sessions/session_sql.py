@@ -79,7 +79,7 @@ def pick_turns(session: SessionId, count: int) -> Script[PickedTurns]:
     return PickedTurns(last_seq, turns, tuple(picked), links)
 
 
-def undo_turns(session: SessionId, claim: Claim, found: PickedTurns, *, by: str) -> Script[int]:
+def undo_turns(session: SessionId, claim: Claim | None, found: PickedTurns, *, by: str) -> Script[int]:
     """Append an undo of the picked turns; the number of the last entry. Inherited turns are hidden in this session
     only."""
     if not found.picked:

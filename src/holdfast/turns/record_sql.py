@@ -1,5 +1,6 @@
-"""record_turn: a whole turn from a writer without a mailbox, idempotent by its key (D8)."""
+"""record_turn: a whole turn from a writer without a mailbox, idempotent by its key (D8), and its undo."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from holdfast.memory.cursor_sql import schedule, span_of
 from holdfast.memory.delivery import NamingInputs
 from holdfast.sessions.finalisation_sql import reopen
 from holdfast.sessions.session import Purpose, SessionState
+from holdfast.sessions.session_sql import pick_turns, undo_turns
 from holdfast.store.script import Query, Script, run, together, verb
 from holdfast.turns.context import Context, calibrate
 from holdfast.turns.context_sql import CONTEXT, context_after, read_context
@@ -79,6 +81,17 @@ def record_turn(record: TurnRecord, *, reads: bool = False, known: Context | Non
     ]
     context = yield from context_after(known, found.context, appended)
     return replace(recorded, context=context)
+
+
+@verb
+def undo_recorded(session: SessionId, turns: Sequence[int], *, by: str) -> Script[int]:
+    """Undo recorded turns if they are the last effective ones of the session; the number of turns that were undone."""
+    yield from lock_session(session)
+    found = yield from pick_turns(session, len(turns))
+    if found.picked != tuple(sorted(turns, reverse=True)):
+        return 0  # another undo came first
+    yield from undo_turns(session, None, found, by=by)
+    return len(found.picked)
 
 
 def lock_session(session: SessionId) -> Script[None]:

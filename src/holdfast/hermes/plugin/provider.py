@@ -8,7 +8,8 @@ Rule 1: `sync_turn` returns after the turn is durable. It uses no network, no ev
 Rule 2: a turn is filed under the session id that Hermes passes with it. The current session is used only if Hermes
         passes none, so a switch that overtakes a queued turn does not move the turn.
 Rule 3: the live list `messages` is never kept or read.
-Rule 4: recall is asked for at the time of its use, with the words of that turn, within a budget. No result is kept.
+Rule 4: an undo is written to the spool without a number: Hermes does not pass one. The taker finds it in state.db.
+Rule 5: recall is asked for at the time of its use, with the words of that turn, within a budget. No result is kept.
 """
 
 import json
@@ -178,7 +179,10 @@ class HoldfastMemory:
         rewound: bool = False,
         **kwargs: Any,  # noqa: ANN401, ARG002
     ) -> None:
-        """Later calls without a session id belong to the new session. A new conversation has no parent."""
+        """Later calls without a session id belong to the new session. A new conversation has no parent.
+
+        After an undo (`rewound`) the taker is told to look for undone turns.
+        """
         with self._lock:
             self._session = new_session_id or self._session
             lineage = parent_session_id and parent_session_id != new_session_id
@@ -186,6 +190,8 @@ class HoldfastMemory:
                 self._parents[new_session_id] = parent_session_id
                 while len(self._parents) > PARENTS_MAX:
                     del self._parents[next(iter(self._parents))]
+        if rewound and self._is_primary:
+            self._write({"kind": "undo", "session": new_session_id or self._session})
 
     def on_pre_compress(self, messages: Any) -> str:  # noqa: ANN401, ARG002
         return ""
