@@ -41,7 +41,7 @@ async def install(
 
     The plugin is copied to HOME/plugins/holdfast and `memory.provider` of config.yaml is set; nothing is installed into
     the environment of Hermes. The settings of Hindsight and Honcho are those that Hermes has. Hermes uses the plugin
-    from its next start. Supported are Hermes 0.14 to 0.19.
+    from its next start. Supported are Hermes 0.13 to 0.19.
 
     \b
     Examples:

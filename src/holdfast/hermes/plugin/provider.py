@@ -1,7 +1,7 @@
 """Holdfast as a memory provider of Hermes: every turn becomes durable in the spool, everything else is best effort.
 
 This module uses the standard library alone (see spool.py). It implements the contract of Hermes 0.19.0; the hooks of
-0.14 to 0.18 are a subset of it.
+0.13 to 0.18 are a subset of it.
 
 Rule 1: `sync_turn` returns after the turn is durable. It uses no network, no event loop and no queue, so there is
         nothing to flush: the end of a session, a switch, an eviction or a kill loses nothing.
@@ -22,7 +22,7 @@ from .client import LAUNCH, ask, read_json, start  # noqa: TID252 - this folder 
 from .spool import FOLDER, SpoolError, spool_of  # noqa: TID252
 
 NAME = "holdfast"
-SUPPORTED = ("0.14", "0.15", "0.16", "0.17", "0.18", "0.19")  # releases of Hermes whose hooks were checked
+SUPPORTED = ("0.13", "0.14", "0.15", "0.16", "0.17", "0.18", "0.19")  # releases of Hermes that were tried
 RECALL_BUDGET_S = 2.0
 TOOL_BUDGET_S = 6.0
 PRIMARY = ("", "primary")  # other contexts (cron, subagent, flush) are not conversations
