@@ -36,6 +36,26 @@ def test_the_status_says_that_nobody_delivers(tmp_path):
     assert (found["installed"], found["serving"], found["waiting_in_spool"]) == ("no", "no", "1")
 
 
+@pytest.mark.parametrize("command", ["status", "serve"])
+def test_a_spool_of_a_newer_release_is_reported_and_kept(tmp_path, command):
+    home = make_home(tmp_path / "home")
+    home.spool.mkdir(parents=True)
+    (home.spool / "x.spool").write_bytes(b"holdfast-spool 9\n")
+    done = run(command, home.path)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error[spool_newer]: ")
+    assert [path.name for path in home.spool.iterdir()] == ["x.spool"]
+
+
+def test_a_home_that_cannot_be_written_is_reported(tmp_path):
+    home = make_home(tmp_path / "home")
+    home.folder.write_text("a file in the place of the folder")
+    done = run("serve", home.path, "--data", tmp_path / "data")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error[store_read_only]: ")
+    assert home.folder.read_text() == "a file in the place of the folder"
+
+
 def test_removing_what_is_not_installed_changes_nothing(tmp_path):
     home = make_home(tmp_path / "home")
     before = home.config.read_bytes()

@@ -84,7 +84,7 @@ def test_another_provider_is_replaced_only_on_request(home, python, tmp_path):
     assert home.config.read_text() == CONFIG
 
 
-@pytest.mark.parametrize("version", ["0.13.0", "0.20.1", "1.0"])
+@pytest.mark.parametrize("version", ["0.12.0", "0.20.1", "1.0"])
 def test_a_version_that_was_not_checked_is_refused(home, python, tmp_path, version):
     before = tree(home)
     with pytest.raises(HermesUnsupported, match=version):
@@ -119,6 +119,7 @@ def test_a_plugin_that_is_half_installed_is_completed_or_removed(home, python, t
     assert installed_version(home)
     (home.plugin / "spool.py").unlink()
     assert installed_version(home) == ""
+    assert read_status(home)["installed"] == "incomplete; run `holdfast hermes install`"
     uninstall_plugin(home)
     assert not home.plugin.exists()
     assert home.config.read_text() == CONFIG

@@ -1,6 +1,8 @@
 """The plugin is right in every order in which Hermes really calls it, and never waits for a network."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -10,6 +12,7 @@ import pytest
 
 from holdfast.hermes.plugin import HoldfastMemory, client, register
 from holdfast.hermes.plugin import provider as provider_module
+from holdfast.hermes.plugin.spool import SpoolError
 from holdfast.hermes.spool_reader import SpoolReader
 
 
@@ -79,6 +82,71 @@ def test_a_turn_without_a_session_id_belongs_to_the_current_one(home):
 def test_an_agent_whose_initialisation_failed_still_keeps_its_turns(home, monkeypatch):
     monkeypatch.setenv("HERMES_HOME", str(home))
     HoldfastMemory().sync_turn("one", "1", session_id="A")
+    assert filed(home) == [("A", "one")]
+
+
+def test_an_agent_keeps_its_home_if_starting_the_process_beside_hermes_fails(home, monkeypatch):
+    """Hermes logs a failed `initialize` and goes on to call the provider."""
+
+    def fails(home):
+        raise RuntimeError("no more processes")
+
+    monkeypatch.setattr(provider_module, "start", fails)
+    memory = HoldfastMemory()
+    with pytest.raises(RuntimeError):
+        memory.initialize("A", hermes_home=str(home), platform="cli", agent_context="primary")
+    memory.sync_turn("one", "1")
+    assert filed(home) == [("A", "one")]
+
+
+def test_recall_without_a_session_id_is_for_the_current_session(home, monkeypatch):
+    """Hermes passes an empty session id to `prefetch`."""
+    asked = []
+
+    def answer(_home, question, _budget):
+        asked.append((question["op"], question["session"], question["query"]))
+        return {"ok": True, "text": "a memory"}
+
+    monkeypatch.setattr(provider_module, "ask", answer)
+    memory = agent(home)
+    assert memory.prefetch("first", session_id="") == "a memory"
+    memory.on_session_switch("B", parent_session_id="A")
+    memory.queue_prefetch("never asked", session_id="B")
+    assert memory.prefetch("second", session_id="") == "a memory"
+    assert asked == [("recall", "A", "first"), ("recall", "B", "second")]
+
+
+def test_a_home_that_cannot_be_written_is_an_error_and_not_available(home, monkeypatch):
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    (home / "holdfast").write_text("a file in the place of the folder")
+    assert not HoldfastMemory().is_available()
+    memory = agent(home)
+    with pytest.raises(SpoolError, match="the turn is not durable: File exists"):
+        memory.sync_turn("one", "1", session_id="A")
+    assert "not stored" in json.loads(memory.handle_tool_call("holdfast_remember", {"content": "tea"}))["error"]
+    assert (home / "holdfast").read_text() == "a file in the place of the folder"
+
+
+def test_a_read_only_disk_is_named_in_the_error(home, monkeypatch):
+    def read_only(path, *arguments):
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    memory = agent(home)
+    monkeypatch.setattr(os, "open", read_only)
+    with pytest.raises(SpoolError, match="the turn is not durable: Read-only file system"):
+        memory.sync_turn("one", "1", session_id="A")
+    monkeypatch.undo()
+    memory.sync_turn("two", "2", session_id="A")
+    assert filed(home) == [("A", "two")], "the next turn is written once the disk is back"
+
+
+def test_segments_of_a_newer_spool_are_left_alone(home):
+    (home / "holdfast" / "spool").mkdir(parents=True)
+    newer = home / "holdfast" / "spool" / "newer.spool"
+    newer.write_bytes(b"holdfast-spool 2\nwhatever")
+    agent(home).sync_turn("one", "1", session_id="A")
+    assert newer.read_bytes() == b"holdfast-spool 2\nwhatever"
+    newer.unlink()
     assert filed(home) == [("A", "one")]
 
 

@@ -8,6 +8,7 @@ from holdfast.hermes.plugin.provider import NAME
 from holdfast.hermes.spool_reader import SpoolReader
 
 BUDGET_S = 5.0
+INCOMPLETE = "incomplete; run `holdfast hermes install`"
 
 
 def read_status(home: HermesHome) -> dict[str, str]:
@@ -17,7 +18,7 @@ def read_status(home: HermesHome) -> dict[str, str]:
     answer = ask(home.path, {"op": "status"}, BUDGET_S)
     view = {
         "home": str(home.path),
-        "installed": version or "no",
+        "installed": version or (INCOMPLETE if home.plugin.exists() else "no"),
         "selected": "yes" if selected == NAME else f"no, Hermes uses {selected or 'the built-in memory only'}",
         "serving": "yes" if answer is not None else "no",
     }
