@@ -3,6 +3,7 @@
 They show exactly one anomaly A (rotation, 16:15:40 to 16:16:35) and one anomaly B (a stale bracket, 16:14:01).
 """
 
+import html
 import textwrap
 
 import pytest
@@ -55,13 +56,66 @@ FORMS = {
     **{f"wrapped at {width}": wrapped(PLAIN, width) for width in (60, 80, 100, 120)},
     **{f"cut at {width}": cut(PLAIN, width) for width in (57, 79, 80, 97, 99, 100, 101, 120, 132)},
     "wrapped and pasted twice": [*wrapped(PLAIN, 80), "", *cut(PLAIN, 96)],
+    **{f"a number or an arrow cut in two at {width}": cut(PLAIN, width) for width in (52, 77, 154, 156, 157)},
+    "wrapped in quotes": [f"> {one}" for one in wrapped(PLAIN, 72)],
+    "wrapped with an indent": [
+        part for one in PLAIN for part in textwrap.wrap(one, 80, break_on_hyphens=False, subsequent_indent="    ")
+    ],
+    "in nested quotes": [f"> > {one}" for one in PLAIN],
+    "in a code block": ["Our log:", "```log", *PLAIN, "```", "That was in 2026."],
+    "in a quoted code block": ["> ```", *(f"> {one}" for one in PLAIN), "> ```"],
+    "as inline code in a list": [f"- `{one}`" for one in PLAIN],
+    "numbered": [f"{n}. {one}" for n, one in enumerate(PLAIN, 1)],
+    "with line numbers": [f"{n:6}\t{one}" for n, one in enumerate(PLAIN, 1)],
+    "found by grep": [f"logs/agent.log:{n}:{one}" for n, one in enumerate(PLAIN, 1)],
+    "found by grep on Windows": [f"C:\\Users\\ada\\agent.log:{n}:{one}" for n, one in enumerate(PLAIN, 1)],
+    "from a container": [f"gateway_1  | {one}" for one in PLAIN],
+    "from a cluster": [f"2026-05-28T14:15:40.123456789Z {one}" for one in PLAIN],
+    "from the journal": [f"May 28 16:15:40 host hermes[812]: {one}" for one in PLAIN],
+    "in JSON": ["[", *(f'  "{one}",' for one in PLAIN), "]"],
+    "in a table": [f"| {one} |" for one in PLAIN],
+    "as a difference": [f"+{one}" for one in PLAIN],
+    "with escaped underscores": [one.replace("_", "\\_").replace("->", "-\\>") for one in PLAIN],
+    "with a bold level": [one.replace("INFO", "**INFO**") for one in PLAIN],
+    "as HTML": [f"{html.escape(one)}<br>" for one in PLAIN],
+    "with arrows": [one.replace("->", "\u2192") for one in PLAIN],
+    "with tabs": [one.replace(" ", "\t") for one in PLAIN],
+    "with no-break spaces": [one.replace(" ", "\u00a0") for one in PLAIN],
+    "with zero-width spaces": [one.replace("_", "_\u200b") for one in PLAIN],
+    "in colours": [f"\x1b[32m{one}\x1b[0m" for one in PLAIN],
+    "with a coloured level": [one.replace("INFO", "\x1b[1;32mINFO\x1b[0m") for one in PLAIN],
+    "with ids that grep coloured": [one.replace(X, f"\x1b[01;31m\x1b[K{X}\x1b[m\x1b[K") for one in PLAIN],
+    "with colours that lost their escape": [one.replace("INFO", "[32mINFO[0m") for one in PLAIN],
+    "with microseconds": incident(fraction=".123456"),
+    **{f"in the zone {zone.strip()}": incident(fraction=zone) for zone in ("Z", "+02:00", " +0200", " UTC", " CEST")},
+    **{f"with milliseconds and {zone.strip()}": incident(fraction=f",482{zone}") for zone in ("Z", "-07:00", " PDT")},
+    "in the ISO format": [one.replace("2026-05-28 ", "2026-05-28T") for one in incident(fraction="Z")],
+    "newest first": PLAIN[::-1],
+    "newest first and wrapped": wrapped(PLAIN[::-1], 80),
+    "twice in both orders": [*PLAIN, *PLAIN[::-1]],
+    "twice, once in quotes": [*PLAIN, "", *(f"> {one}" for one in PLAIN)],
+    "three times": [*PLAIN, "```", *incident(LOGGERS[1], fraction=",871"), "```", *incident(blanks="    ")],
+    "in one line": [" ".join(PLAIN)],
+    "in one line with escaped breaks": ["\\n".join(PLAIN)],
+}
+ENCODINGS = {
+    "a byte-order mark": ("utf-8-sig", "\n"),
+    "CRLF": ("utf-8", "\r\n"),
+    "CR": ("utf-8", "\r"),
+    "UTF-16": ("utf-16", "\r\n"),
+    "UTF-16 of the other order": ("utf-16-be", "\n"),
+    "UTF-16 without a mark": ("utf-16-le", "\r\n"),
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_incident_has_one_rotation_and_one_stale_bracket(name, tmp_path):
     (tmp_path / "pasted.txt").write_text("\n".join(FORMS[name]), encoding="utf-8")
-    found = examine_logs([tmp_path / "pasted.txt"]).findings
+    assert_incident(tmp_path / "pasted.txt")
+
+
+def assert_incident(path):
+    found = examine_logs([path]).findings
     rotations = [one for one in found if one.anomaly == "A"]
     brackets = [one for one in found if one.anomaly == "B"]
     assert [(one.begins, one.ends) for one in rotations] == [("2026-05-28 16:15:40", "2026-05-28 16:16:35")]
@@ -81,10 +135,21 @@ def test_a_log_may_mix_encodings(tmp_path):
     assert sorted(one.anomaly for one in found if one.anomaly) == ["A", "B"]
 
 
-def test_a_log_may_be_utf_16(tmp_path):
-    (tmp_path / "windows.log").write_bytes("\r\n".join(PLAIN).encode("utf-16"))
-    found = examine_logs([tmp_path / "windows.log"]).findings
-    assert sorted(one.anomaly for one in found if one.anomaly) == ["A", "B"]
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_the_incident_is_read_in_every_encoding(name, tmp_path):
+    encoding, newline = ENCODINGS[name]
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    (tmp_path / "pasted.txt").write_bytes((mark + newline.join(PLAIN)).encode(encoding))
+    assert_incident(tmp_path / "pasted.txt")
+
+
+def test_a_message_that_quotes_a_log_is_no_record(tmp_path):
+    (tmp_path / "agent.log").write_text(
+        f"2026-06-01 09:00:00,100 INFO [{X}] run_agent: conversation turn: session={X} model=m provider=p "
+        f"platform=telegram history=2 msg='What is this? {PLAIN[2]}'\n"
+        f"2026-06-01 09:00:01,100 INFO [{X}] run_agent: Turn ended: reason=text_response(stop) session={X}\n"
+    )
+    assert examine_logs([tmp_path / "agent.log"]).findings == ()
 
 
 def test_a_record_of_two_files_counts_once():

@@ -11,12 +11,16 @@ from dataclasses import dataclass, replace
 
 from holdfast.hermes.doctor.log_lines import LogRecord
 
+# A wrap may cut a number in two: the number that the word `tokens` follows is whole. It may also cut the arrow, whose
+# second half then looks like the mark of a quotation.
 STARTED = re.compile(
     r"context\s*compression\s*started:\s*session\s*=\s*(?P<session>[\w.-]+?)\s*messages\s*=\s*(?P<count>[\d,]+)"
+    r"(?P<rest>\s*tokens)?"
 )
 DONE = re.compile(
     r"context\s*compression\s*done:\s*session\s*=\s*(?P<session>[\w.-]+?)\s*"
-    r"messages\s*=\s*(?P<count>[\d,]+)\s*->\s*(?P<left>[\d,]+)"
+    r"messages\s*=\s*(?P<count>[\d,]+)\s*(?:[-\u2011]\s*(?:\\?>|&gt;)?|\u2192)\s*(?P<left>[\d,]+)"
+    r"(?P<rest>\s*(?:rough_)?tokens)?"
 )
 TURN = re.compile(r"conversation turn: session=(?P<session>\S+) .*?platform=(?P<platform>\S*) .*?msg=(?P<message>.*)\Z")
 FINALISED = re.compile(r"Session expiry finalized for (?P<session>\S+)")
@@ -84,7 +88,7 @@ def read_story(records: Iterable[LogRecord]) -> LogStory:
             runs.append(LoggedCompression(found["session"], _number(found["count"]), record))
         elif (found := _match(DONE, record)) is not None:
             _finish(runs, record, found)
-        elif (found := TURN.search(record.text)) is not None:
+        elif (found := TURN.match(record.text)) is not None:
             turns.append(LoggedTurn(found["session"], record, _unquoted(found["message"])))
         elif (found := FINALISED.search(record.text) or FLUSHED.search(record.text)) is not None:
             finalised.append((found["session"], record))
@@ -92,10 +96,9 @@ def read_story(records: Iterable[LogRecord]) -> LogStory:
 
 
 def _match(pattern: "re.Pattern[str]", record: LogRecord) -> "re.Match[str] | None":
-    """Of the two ways to undo a wrap, the one that gives a session id as Hermes makes them."""
-    found = [match for text in (record.text, record.joined) if (match := pattern.search(text)) is not None]
-    whole = [match for match in found if ID.match(match["session"])]
-    return next(iter(whole or found), None)
+    """Of the two ways to undo a wrap, the one that gives a session id as Hermes makes them, and whole numbers."""
+    found = [match for text in (record.text, record.joined) if (match := pattern.match(text)) is not None]
+    return max(found, key=lambda one: (bool(ID.match(one["session"])), one["rest"] is not None), default=None)
 
 
 def _finish(runs: list[LoggedCompression], record: LogRecord, found: "re.Match[str]") -> None:
