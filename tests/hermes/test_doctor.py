@@ -122,6 +122,25 @@ def test_an_empty_continuation_of_a_running_hermes_is_not_an_error_yet(tmp_path)
     assert {"empty_continuation", "hermes_running"} <= {one.kind.code for one in examine(tmp_path, NOW).findings}
 
 
+def stopped_while_writing(folder, count, release="0.14.0"):
+    """Hermes was stopped after it had written this many rows of the compressed history, and of the turn behind it."""
+    home = HermesHome(folder, release)
+    talk(home, chat=CHAT)
+    home.rotate("s1", "s2", "sum", head=1, tail=4)
+    home.say("s2", "the newest question", "its answer")
+    rows = [row[0] for row in home.db.execute("select id from messages where session_id = 's2' order by id")]
+    home.db.executemany("delete from messages where id = ?", [(row,) for row in rows[count:]])
+    home.route(CHAT, "s2")
+    return home
+
+
+@pytest.mark.parametrize("count", range(9))
+def test_a_continuation_that_was_written_in_part(count, tmp_path):
+    stopped_while_writing(tmp_path, count)
+    kind = "empty_continuation" if count == 0 else "incomplete_continuation"
+    assert wrong(tmp_path) == ([(kind, ("s1", "s2"))] if count < 6 else [])
+
+
 def test_two_live_continuations(tmp_path):
     home = HermesHome(tmp_path, "0.14.0")
     home.session("s1")
@@ -232,7 +251,10 @@ def test_a_turn_that_was_deleted_is_found_by_log_and_transcript(tmp_path):
     ]
     assert len(found[0].evidence.lines) == 3
     assert found[0].evidence.files == (f"session_{session}.json holds 2 of them",)
-    assert "history_rewritten" in {one.kind.code for one in found}
+    (rewritten,) = [one for one in found if one.kind.code == "history_rewritten"]
+    assert rewritten.severity is Severity.INFO
+    assert f"session_{session}.json still holds 9 of those that are gone" in rewritten.what
+    assert rewritten.evidence.files == (f"sessions/session_{session}.json: 12 messages",)
 
 
 def test_a_later_compression_may_have_covered_a_lost_turn(tmp_path):
@@ -332,6 +354,21 @@ def test_a_rotation_in_the_log_is_an_error_if_the_chat_does_not_follow(tmp_path)
     assert wrong(tmp_path) == []
 
 
+def test_a_rotation_into_a_session_of_another_parent_is_broken(tmp_path):
+    home = HermesHome(tmp_path, "0.14.0")
+    talk(home)
+    home.rotate("s1", "s2", "sum")
+    home.db.execute("update sessions set parent_session_id = null where id = 's2'")
+    home.log(
+        "2026-02-02 03:00:00,100 INFO [s1] run_agent: context compression started: session=s1 messages=10 tokens=~9 m",
+        "2026-02-02 03:00:09,100 INFO [s1] run_agent: context compression done: session=s2 messages=10->4 tokens=~3",
+    )
+    assert wrong(tmp_path) == [("ended_without_child", ("s1",)), ("rotation_broken", ("s1", "s2"))]
+    home.db.execute("update sessions set parent_session_id = 's1' where id = 's2'")
+    (found,) = info(tmp_path, "rotation")
+    assert (found.severity, found.anomaly, found.sessions) == (Severity.INFO, "A", ("s1", "s2"))
+
+
 def test_a_rotation_without_its_new_session_is_broken(tmp_path):
     home = HermesHome(tmp_path, "0.14.0")
     talk(home)
@@ -407,10 +444,63 @@ def test_notes_that_disappeared(tmp_path):
     assert wrong(tmp_path) == []
 
 
-def test_a_memory_file_that_was_edited_by_hand(tmp_path):
-    home = healthy(tmp_path)
-    home.remember(memory=["Deploys.", "x" * 3000])
+@pytest.mark.parametrize("text", ["Deploys.\n§\n" + "x" * 3000, "Tea.\n§\n\n§\nMilk.", "Tea.\n§\n  Milk.  \n§\nAda."])
+def test_a_memory_file_that_was_edited_by_hand(text, tmp_path):
+    healthy(tmp_path)
+    (tmp_path / "memories" / "MEMORY.md").write_text(text)
     assert wrong(tmp_path) == [("memory_drifted", ())]
+
+
+def test_a_copy_that_hermes_kept_of_a_refused_memory_file(tmp_path):
+    home = healthy(tmp_path)
+    kept = tmp_path / "memories" / "MEMORY.md.bak.1770000000"
+    kept.write_text("Deploys on Fridays.\n§\nThe door code is new.")
+    found = [one for one in examine(tmp_path, NOW).findings if one.kind.code == "memory_drifted"]
+    assert [one.certainty for one in found] == [Certainty.SUSPECTED]
+    assert found[0].evidence.files == ("MEMORY.md.bak.1770000000: 'The door code is new.'",)
+    home.remember(memory=["Deploys on Fridays.", "The door code is new."])
+    assert wrong(tmp_path) == []
+
+
+# --- the file and its versions
+
+
+def info(folder, code):
+    return [one for one in examine(folder, NOW).findings if one.kind.code == code]
+
+
+def written_by(folder, version):
+    """Let the header name a version of SQLite that changed the file last."""
+    with (folder / "state.db").open("r+b") as opened:
+        opened.seek(96)
+        opened.write(version.to_bytes(4, "big"))
+
+
+def test_a_version_of_sqlite_with_a_known_fault_is_named(tmp_path):
+    healthy(tmp_path).close()
+    written_by(tmp_path, 3_045_001)
+    (found,) = info(tmp_path, "sqlite_hazard")
+    assert found.what == "SQLite 3.45.1 last changed the database"
+    written_by(tmp_path, 3_051_003)
+    assert info(tmp_path, "sqlite_hazard") == []
+
+
+def test_the_changes_that_a_newer_hermes_will_make_are_listed(tmp_path):
+    healthy(tmp_path / "old", "0.16.0").close()
+    healthy(tmp_path / "new").close()
+    (found,) = info(tmp_path / "old", "migration_ahead")
+    assert [row.partition(":")[0] for row in found.evidence.rows] == ["schema 17", "schema 19", "schema 22"]
+    assert found.severity is Severity.INFO
+    assert info(tmp_path / "new", "migration_ahead") == []
+
+
+def test_words_that_are_not_text_are_read(tmp_path):
+    home = healthy(tmp_path)
+    home.db.execute("update messages set content = cast(x'6f6bff' as text) where id = 2")
+    assert wrong(tmp_path) == []
+    found = examine(tmp_path, NOW)
+    assert found.records is not None
+    assert found.records.messages[1].text == "ok\ufffd"
 
 
 def test_every_kind_has_its_texts():

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from holdfast.cli.hermes import hermes_app
 from tests.hermes.test_doctor import digests, healthy, lost_turn
+from tests.hermes.test_doctor_repair import damage_page
 from tests.support.hermes_home import HermesHome
 
 QUIET = {"HERMES_HOME": "", "COLUMNS": "200"}
@@ -112,6 +113,17 @@ def test_a_folder_that_is_not_a_home(tmp_path):
     assert "not a database of Hermes" in refused("hermes_home_invalid", "doctor", tmp_path)
 
 
+@pytest.mark.parametrize("statement", ["drop table messages", "alter table sessions drop column parent_session_id"])
+def test_a_database_that_lacks_a_part_of_the_schema(statement, tmp_path):
+    home = HermesHome(tmp_path, search=False)
+    home.db.execute(statement)
+    home.close()
+    before = digests(tmp_path)
+    for command in ("doctor", "repair"):
+        assert "not a database of Hermes" in refused("hermes_home_invalid", command, tmp_path)
+    assert digests(tmp_path) == before
+
+
 def test_a_home_without_database(tmp_path):
     (tmp_path / "config.yaml").write_text("model: x\n")
     for command in ("doctor", "repair"):
@@ -127,17 +139,6 @@ def test_a_schema_that_is_not_known(schema, tmp_path):
     assert f"schema {schema}" in refused("hermes_schema_unknown", "doctor", tmp_path)
     refused("hermes_schema_unknown", "repair", tmp_path, "--in-place", "--yes")
     assert digests(tmp_path) == before
-
-
-def damage_page(path, table):
-    """Overwrite the first page of a table or an index."""
-    with sqlite3.connect(path) as db:
-        page = db.execute("select rootpage from sqlite_master where name = ?", (table,)).fetchone()[0]
-        size = db.execute("pragma page_size").fetchone()[0]
-    db.close()
-    with path.open("r+b") as opened:
-        opened.seek((page - 1) * size)
-        opened.write(b"\xa5" * size)
 
 
 @pytest.mark.parametrize("table", ["sessions", "messages"])

@@ -5,16 +5,30 @@ import multiprocessing
 import os
 import sqlite3
 import stat
+import sys
+from pathlib import Path
 
 import pytest
 
 from holdfast.hermes.doctor.examination import examine
+from holdfast.hermes.doctor.finding import Severity
 from holdfast.hermes.doctor.repair import preview, repair_in_place, repair_to
-from holdfast.kernel.errors import HermesRunning, InvalidInput
-from tests.hermes.test_doctor import CHAT, NOW, chat_columns, digests, healthy, lost_turn, talk
+from holdfast.kernel.errors import HermesDatabaseCorrupt, HermesRunning, InvalidInput
+from tests.hermes.test_doctor import CHAT, NOW, chat_columns, digests, healthy, lost_turn, stopped_while_writing, talk
 from tests.support.hermes_home import HermesChat, HermesHome
 
 LOST = "said while it summarised"
+
+
+def damage_page(path, table):
+    """Overwrite the first page of a table or an index."""
+    with sqlite3.connect(path) as db:
+        page = db.execute("select rootpage from sqlite_master where name = ?", (table,)).fetchone()[0]
+        size = db.execute("pragma page_size").fetchone()[0]
+    db.close()
+    with path.open("r+b") as opened:
+        opened.seek((page - 1) * size)
+        opened.write(b"\xa5" * size)
 
 
 def ended_without_child(folder):
@@ -125,9 +139,58 @@ def small_faults(folder):
     return home
 
 
+def unconnected(folder):
+    """The log proves the rotation; the new session does not name its parent."""
+    home = HermesHome(folder, "0.14.0")
+    talk(home, chat=CHAT)
+    home.rotate("s1", "s2", "sum")
+    home.db.execute("update sessions set parent_session_id = null where id = 's2'")
+    home.route(CHAT, "s2")
+    home.log(
+        "2026-02-02 03:00:00,100 INFO [s1] run_agent: context compression started: session=s1 messages=10 tokens=~9 m",
+        "2026-02-02 03:00:09,100 INFO [s1] run_agent: context compression done: session=s2 messages=10->4 tokens=~3",
+    )
+    return home
+
+
+def written_over(folder):
+    """Another process wrote its own routing table; sessions.json still has the entry."""
+    home = healthy(folder)
+    other = HermesChat(chat="9", user="9")
+    home.session("s9", other)
+    home.say("s9", "hello", "hi")
+    home.route(other, "s9")
+    home.db.execute("delete from gateway_routing where session_key = ?", (other.key,))
+    return home
+
+
+def index_out_of_step(folder, title="'A title of ' || id"):
+    """Rows that were written while the index was not known are not in it."""
+    home = healthy(folder)
+    row = home.db.execute("select * from sqlite_master where name = 'idx_sessions_title_unique'").fetchone()
+    home.db.execute("pragma writable_schema = on")
+    home.db.execute("delete from sqlite_master where name = 'idx_sessions_title_unique'")
+    home.close()
+    home.db = sqlite3.connect(home.state, isolation_level=None)
+    home.db.execute(f"update sessions set title = {title}")
+    home.db.execute("pragma writable_schema = on")
+    home.db.execute("insert into sqlite_master values (?, ?, ?, ?, ?)", row)
+    return home
+
+
+def index_page_damaged(folder):
+    home = healthy(folder)
+    home.db.execute("update sessions set title = 'A title of ' || id")
+    home.close()
+    damage_page(home.state, "idx_sessions_title_unique")
+    home.db = sqlite3.connect(home.state, isolation_level=None)
+    return home
+
+
 DAMAGES = {
     "ended without child": ended_without_child,
     "empty continuation": empty_continuation,
+    "incomplete continuation": lambda folder: stopped_while_writing(folder, 3),
     "forked": forked,
     "broken lineage": broken_lineage,
     "chatless": chatless,
@@ -138,6 +201,9 @@ DAMAGES = {
     "twice": twice,
     "twice in 0.14": lambda folder: twice(folder, "0.14.0"),
     "small faults": small_faults,
+    "unconnected": unconnected,
+    "written over": written_over,
+    "index out of step": index_out_of_step,
 }
 
 
@@ -198,8 +264,58 @@ def test_the_routed_continuation_of_a_fork_lives_on_and_the_other_keeps_its_word
     assert "to the other" in spoken(tmp_path / "copy" / "state.db", "s3")
 
 
-def test_a_chat_is_routed_to_the_session_that_goes_on(tmp_path):
-    damage(empty_continuation, tmp_path / "home")
+def test_an_entry_that_only_the_mirror_has_returns_to_the_table(tmp_path):
+    damage(written_over, tmp_path / "home")
+    repair_to(tmp_path / "home", tmp_path / "copy", NOW)
+    with sqlite3.connect(tmp_path / "copy" / "state.db") as db:
+        rows = db.execute("select session_key, entry_json from gateway_routing").fetchall()
+    routed = {key: json.loads(entry)["session_id"] for key, entry in rows}
+    assert routed == {"agent:main:telegram:dm:4242": "s1", "agent:main:telegram:dm:9": "s9"}
+
+
+def test_a_damaged_page_of_an_index_is_found_and_the_repair_refused(tmp_path):
+    damage(index_page_damaged, tmp_path / "home")
+    (found,) = [one for one in examine(tmp_path / "home", NOW).findings if one.severity is Severity.ERROR]
+    assert found.kind.code == "integrity"
+    before = digests(tmp_path / "home")
+    for act in (
+        lambda: repair_to(tmp_path / "home", tmp_path / "copy", NOW),
+        lambda: repair_in_place(tmp_path / "home", tmp_path / "backup", NOW),
+    ):
+        with pytest.raises(HermesDatabaseCorrupt, match=r"\.recover"):
+            act()
+    assert digests(tmp_path / "home") == before
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_unique_index_over_two_equal_titles_is_left_and_told(tmp_path):
+    damage(lambda folder: index_out_of_step(folder, "'the same'"), tmp_path / "home")
+    result = preview(tmp_path / "home", NOW)
+    assert [one.kind.code for one in result.applied] == ["integrity"]
+    assert result.diff == []
+    assert not result.after.is_silent
+
+
+@pytest.mark.parametrize("release", ["0.14.0", "0.19.0"])
+def test_search_finds_the_messages_again_and_nothing_else(release, tmp_path):
+    home = healthy(tmp_path / "home", release)
+    home.db.execute("delete from messages_fts where rowid = 2")
+    home.db.execute("update messages_fts set content = 'something else' where rowid = 3")
+    home.db.execute("insert into messages_fts_trigram(rowid, content) values (9999, 'ghost')")
+    home.db.execute("delete from messages_fts_trigram where rowid = 2")
+    home.close()
+    repair_to(tmp_path / "home", tmp_path / "copy", NOW)
+    with sqlite3.connect(tmp_path / "copy" / "state.db") as db:
+        for table in ("messages_fts", "messages_fts_trigram"):
+            db.execute(f"insert into {table}({table}, rank) values ('integrity-check', 0)")
+            found = [row[0] for row in db.execute(f"select rowid from {table} where {table} match 'question'")]
+            assert 2 in found
+            assert not db.execute(f"select rowid from {table} where {table} match 'ghost'").fetchall()
+
+
+@pytest.mark.parametrize("name", ["empty continuation", "incomplete continuation"])
+def test_a_chat_is_routed_to_the_session_that_goes_on(name, tmp_path):
+    damage(DAMAGES[name], tmp_path / "home")
     repair_to(tmp_path / "home", tmp_path / "copy", NOW)
     mirror = json.loads((tmp_path / "copy" / "sessions" / "sessions.json").read_text())
     assert mirror[CHAT.key]["session_id"] == "s1"
@@ -275,13 +391,31 @@ def test_in_place_is_refused_while_another_process_has_the_database_open(tmp_pat
     assert not (tmp_path / "backup").exists()
 
 
-def test_in_place_is_refused_while_the_gateway_runs(tmp_path):
+def test_every_repair_is_refused_while_the_gateway_runs(tmp_path):
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    small_faults_closed(home)
+    (home / "gateway.pid").write_text(json.dumps({"pid": os.getpid()}))
+    before = digests(home)
+    for act in (
+        lambda: repair_in_place(home, copy, NOW),
+        lambda: repair_to(home, copy, NOW),
+        lambda: preview(home, NOW),
+    ):
+        with pytest.raises(HermesRunning, match=r"gateway\.pid"):
+            act()
+    assert digests(home) == before
+    assert not copy.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a process began")
+def test_a_number_that_another_process_has_now_is_no_gateway(tmp_path):
     small_faults_closed(tmp_path)
-    (tmp_path / "gateway.pid").write_text(json.dumps({"pid": os.getpid()}))
-    before = digests(tmp_path)
-    with pytest.raises(HermesRunning, match=r"gateway\.pid"):
-        repair_in_place(tmp_path, tmp_path / "backup", NOW)
-    assert digests(tmp_path) == before
+    began = int(Path(f"/proc/{os.getpid()}/stat").read_text().split()[21])
+    (tmp_path / "gateway.pid").write_text(json.dumps({"pid": os.getpid(), "start_time": began}))
+    with pytest.raises(HermesRunning):
+        preview(tmp_path, NOW)
+    (tmp_path / "gateway.pid").write_text(json.dumps({"pid": os.getpid(), "start_time": began - 1}))
+    assert preview(tmp_path, NOW).diff
 
 
 def test_the_folder_of_the_copy_must_be_new(tmp_path):

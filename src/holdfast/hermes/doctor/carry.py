@@ -101,6 +101,16 @@ def _block(rows: Sequence[ExaminedMessage], at: int, originals: Sequence[Said], 
     return CarriedBlock(first, at, last, known)
 
 
+def is_cut_short(rows: Sequence[ExaminedMessage], parent: Sequence[ExaminedMessage]) -> bool:
+    """Whether a continuation has nothing but copies of its parent's messages, and they end before the parent does."""
+    originals = [said(row) for row in parent if row.is_spoken and not row.is_undone]
+    spoken = [said(row) for row in rows if row.is_spoken]
+    if not originals or not all(any(twins(one, copy) for one in originals) for copy in spoken):
+        return False
+    block = block_in_child(rows, parent)
+    return block is None or block.known < len(originals)
+
+
 def uncovered(originals: Sequence[ExaminedMessage], block: CarriedBlock) -> list[ExaminedMessage]:
     """The spoken rows that the compression neither carried nor knew."""
     spoken = [row for row in originals if row.is_spoken and not row.is_undone]

@@ -74,6 +74,9 @@ def running_process(home: Path) -> str:
     pid = found.get("pid") if isinstance(found, dict) else found
     if not isinstance(pid, int) or pid <= 0 or not is_alive(pid):
         return ""
+    recorded, began = found.get("start_time") if isinstance(found, dict) else None, _began(pid)
+    if isinstance(recorded, int) and began is not None and began != recorded:
+        return ""  # a killed gateway left the file, and its number was given to another process
     return f"process {pid} (gateway.pid)"
 
 
@@ -85,6 +88,14 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return True  # it belongs to another user
     return True
+
+
+def _began(pid: int) -> int | None:
+    """When a process began, as Hermes reads it on Linux; None on other systems."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[21])
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def _transcripts(folder: Path, unreadable: list[str]) -> dict[str, SavedTranscript]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from holdfast.hermes.doctor.carry import block_in_child, uncovered
+from holdfast.hermes.doctor.carry import block_in_child, is_cut_short, uncovered
 from holdfast.hermes.doctor.finding import Certainty, FindingEvidence, HermesFinding, Severity, finding
 from holdfast.hermes.doctor.log_runs import LogStory
 from holdfast.hermes.doctor.records import ExaminedSession, Records
 from holdfast.hermes.doctor.repetition import once
+from holdfast.hermes.doctor.schema import IN_PLACE_FROM
 
 RETIRED = "orphaned_compression"  # the reason with which Hermes itself ends a continuation that leads nowhere
 CHAT_SINCE = 17
@@ -85,23 +86,22 @@ def _continuations(
         what = f"{parent.id} was ended by a compression, and no session continues it"
         yield finding("ended_without_child", what, parent.id, evidence=FindingEvidence((describe(parent),)))
         return
-    filled = [one for one in children if records.said_in(one.id)]
-    for child in children:
-        if not records.said_in(child.id) and not records.continuations(child.id) and child.is_live:
-            # Before 0.18 the rows of a continuation are written at the end of the turn.
-            doubt = Certainty.SUSPECTED if is_running else Certainty.CERTAIN
-            level = Severity.INFO if is_running else Severity.ERROR
-            what = f"{child.id} continues {parent.id} and has no messages"
-            pair = FindingEvidence((describe(parent), describe(child)))
-            yield finding(
-                "empty_continuation",
-                what,
-                parent.id,
-                child.id,
-                certainty=doubt,
-                severity=level,
-                evidence=pair,
-            )
+    unfinished = [one for one in children if _unfinished(records, parent, one)]
+    filled = [one for one in children if records.said_in(one.id) and one not in unfinished]
+    for child in unfinished:
+        # Before 0.18 the rows of a continuation are written one by one at the end of the turn.
+        count = len(records.said_in(child.id))
+        has = f"only {count} messages of the compressed history" if count else "no messages"
+        pair = (describe(parent), describe(child), *map(str, records.said_in(child.id)))
+        yield finding(
+            "incomplete_continuation" if count else "empty_continuation",
+            f"{child.id} continues {parent.id} and has {has}",
+            parent.id,
+            child.id,
+            certainty=Certainty.SUSPECTED if is_running else Certainty.CERTAIN,
+            severity=Severity.INFO if is_running else Severity.ERROR,
+            evidence=FindingEvidence(pair),
+        )
     alive = [one for one in filled if _leads_to_live(records, one)]
     if len(alive) > 1:
         ids = [one.id for one in alive]
@@ -110,6 +110,14 @@ def _continuations(
         yield finding("forked_lineage", what, parent.id, *ids, evidence=FindingEvidence(rows))
     elif len(filled) == 1:
         yield from _left_behind(records, story, parent, filled[0])
+
+
+def _unfinished(records: Records, parent: ExaminedSession, child: ExaminedSession) -> bool:
+    """Whether Hermes was stopped before it had written the compressed history to the continuation."""
+    if not child.is_live or records.continuations(child.id):
+        return False
+    rows = records.said_in(child.id)
+    return not rows or (records.schema < IN_PLACE_FROM and is_cut_short(rows, records.said_in(parent.id)))
 
 
 def _leads_to_live(records: Records, session: ExaminedSession) -> bool:

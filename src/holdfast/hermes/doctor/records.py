@@ -38,6 +38,11 @@ MESSAGE_FIELDS: Mapping[str, object] = {
     "compacted": 0,
 }
 SPOKEN = ("user", "assistant")
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "schema_version": ("version",),
+    "sessions": ("id", "source", "parent_session_id", "started_at", "ended_at", "end_reason"),
+    "messages": ("id", "session_id", "role", "content", "timestamp", "tool_calls"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +153,12 @@ def read_records(snapshot: DatabaseSnapshot) -> Records:
 
 
 def _schema(snapshot: DatabaseSnapshot) -> int:
-    if not snapshot.columns("schema_version") or not snapshot.columns("sessions"):
-        what = f"{snapshot.source} is not a database of Hermes: it has no table schema_version or sessions"
-        raise HermesHomeInvalid(what, path=str(snapshot.source))
+    for table, names in REQUIRED.items():
+        known = snapshot.columns(table)
+        if missing := [name for name in names if name not in known]:
+            lacks = f"column {table}.{missing[0]}" if known else f"table {table}"
+            what = f"{snapshot.source} is not a database of Hermes: it has no {lacks}"
+            raise HermesHomeInvalid(what, path=str(snapshot.source))
     found = snapshot.rows("select max(version) from schema_version")[0][0]
     check_schema(int(found or 0), str(snapshot.source))
     return int(found)
@@ -161,7 +169,9 @@ def _table(
 ) -> list[dict[str, Any]]:
     known = snapshot.columns(table)
     names = [name for name in fields if name in known]
-    rows = snapshot.rows(f"select {', '.join(names)} from {table} {order}")  # noqa: S608 - the name is a constant
+    # As a blob, because text that is not UTF-8 cannot be read as text.
+    read = ", ".join(f"cast({name} as blob)" if name == "content" else name for name in names)
+    rows = snapshot.rows(f"select {read} from {table} {order}")  # noqa: S608 - the names are constants
     return [dict(fields) | dict(zip(names, row, strict=True)) for row in rows]
 
 

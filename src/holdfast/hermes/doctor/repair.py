@@ -22,7 +22,7 @@ from holdfast.hermes.doctor.records import Records
 from holdfast.hermes.doctor.repair_diff import database_diff, mirror_diff
 from holdfast.hermes.doctor.repair_fixes import RepairWork, fix
 from holdfast.hermes.doctor.snapshot import copy_database
-from holdfast.kernel.errors import HermesHomeReadOnly, HermesRunning, InvalidInput
+from holdfast.kernel.errors import HermesDatabaseCorrupt, HermesHomeReadOnly, HermesRunning, InvalidInput
 from holdfast.kernel.files import unwritable
 
 ROUNDS_MAX = 100
@@ -42,14 +42,19 @@ class RepairResult:
 
 
 def preview(home: Path, now: float) -> RepairResult:
-    """Repair a temporary copy and tell the difference. Nothing is kept."""
+    """Repair a temporary copy and tell the difference. Nothing is kept. Raises `HermesRunning`."""
+    _refuse_running(home)
     with _workshop(home) as work:
         copy_database(home / "state.db", work / "state.db")
         return _repair_copy(work, now)
 
 
 def repair_to(home: Path, target: Path, now: float) -> RepairResult:
-    """Make a repaired copy of the home in a folder that does not exist yet. Raises `InvalidInput` if it does."""
+    """Make a repaired copy of the home in a folder that does not exist yet.
+
+    Raises `InvalidInput` if it does, and `HermesRunning`: a compression that is under way looks like a broken one.
+    """
+    _refuse_running(home)
     if target.exists():
         raise InvalidInput(
             f"--to {target}: it exists already and was not changed; name another folder", path=str(target)
@@ -71,8 +76,7 @@ def repair_in_place(home: Path, backup: Path, now: float) -> RepairResult:
 
     Raises `HermesRunning` if any process has the database open, and `HermesHomeReadOnly`.
     """
-    if running := running_process(home):
-        raise HermesRunning(f"{home} is in use by {running}", path=str(home))
+    _refuse_running(home)
     if not os.access(home, os.W_OK) or not os.access(home / "state.db", os.W_OK):
         raise HermesHomeReadOnly(f"{home} cannot be written", path=str(home))
     with _workshop(home) as work, _locked(home / "state.db") as db:
@@ -91,6 +95,11 @@ def repair_in_place(home: Path, backup: Path, now: float) -> RepairResult:
             source.close()
         _write_mirror(home, work)
     return _placed(result, home, backup)
+
+
+def _refuse_running(home: Path) -> None:
+    if running := running_process(home):
+        raise HermesRunning(f"{home} is in use by {running}", path=str(home))
 
 
 def _placed(result: RepairResult, place: Path, backup: Path | None = None) -> RepairResult:
@@ -179,6 +188,9 @@ def _apply(work: Path, records: Records, files: HomeFiles, chosen: Sequence[Herm
         with db:
             for one in chosen:
                 fix(repairing, one)
+    except apsw.CorruptError as error:
+        what = "the damaged pages cannot be repaired; recover them with `sqlite3 state.db .recover` first"
+        raise HermesDatabaseCorrupt(what) from error
     finally:
         db.close()
     if repairing.mirror is not None:

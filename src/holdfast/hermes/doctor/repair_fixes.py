@@ -89,7 +89,7 @@ def _retire(work: RepairWork, session: str) -> None:
     )
 
 
-def _empty_continuation(work: RepairWork, found: HermesFinding) -> None:
+def _unfinished_continuation(work: RepairWork, found: HermesFinding) -> None:
     parent, child = found.sessions
     _retire(work, child)
     others = [one for one in work.records.continuations(parent) if one.id != child and one.end_reason != RETIRED]
@@ -269,12 +269,19 @@ def _search(work: RepairWork, _found: HermesFinding) -> None:
 
 
 def _integrity(work: RepairWork, _found: HermesFinding) -> None:
-    work.db.execute("reindex")
+    """Rebuild each index by itself: one that cannot be rebuilt does not keep the others from it."""
+    names = [str(row[0]) for row in work.db.execute("select name from sqlite_master where type = 'index'")]
+    for name in names:
+        try:
+            work.db.execute(f'reindex "{name}"')
+        except apsw.ConstraintError:
+            continue  # two rows that may not be equal are: the doctor still finds it afterwards
 
 
 FIXES: Mapping[str, Callable[[RepairWork, HermesFinding], None]] = {
     "ended_without_child": _reopen,
-    "empty_continuation": _empty_continuation,
+    "empty_continuation": _unfinished_continuation,
+    "incomplete_continuation": _unfinished_continuation,
     "forked_lineage": _forked_lineage,
     "lineage_cycle": _lineage_cycle,
     "parent_missing": _parent_missing,

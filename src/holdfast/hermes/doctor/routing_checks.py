@@ -20,8 +20,9 @@ def check_routing(records: Records, mirror: Sequence[RoutingEntry] | None) -> It
         yield from _target(records, entry)
     yield from _shared(entries)
     if records.schema >= ROUTING_TABLE_SINCE:
-        yield from _mirror(records, mirror)
+        # First what the table lost: its repair needs the mirror, which the other repair writes again from the table.
         yield from _lost(records, mirror)
+        yield from _mirror(records, mirror)
 
 
 def current_routing(records: Records, mirror: Sequence[RoutingEntry] | None) -> Sequence[RoutingEntry]:

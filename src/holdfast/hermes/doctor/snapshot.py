@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.kernel.errors import HermesDatabaseCorrupt, HermesDatabaseMissing, HermesRunning
+from holdfast.kernel.errors import HermesDatabaseCorrupt, HermesDatabaseMissing, HermesHomeInvalid, HermesRunning
 
 COPIES_MAX = 20
 HEADER = b"SQLite format 3\x00"
@@ -28,11 +28,17 @@ class DatabaseSnapshot:
         self.db, self.source, self.copy = db, source, copy
 
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 - values of any column
-        """All rows of a query. Raises `HermesDatabaseCorrupt` if a page cannot be read."""
+        """All rows of a query.
+
+        Raises `HermesDatabaseCorrupt` if a page cannot be read, `HermesHomeInvalid` if a table or column is missing.
+        """
         try:
             return [tuple(row) for row in self.db.execute(statement, values)]
         except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
             raise corrupt(self.source, str(error)) from error
+        except apsw.SQLError as error:
+            what = f"{self.source} is not a database of Hermes: {error}"
+            raise HermesHomeInvalid(what, path=str(self.source)) from error
 
     def columns(self, table: str) -> frozenset[str]:
         """The columns of a table; none if the table does not exist."""

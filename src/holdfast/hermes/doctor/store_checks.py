@@ -8,6 +8,7 @@ from holdfast.hermes.doctor.home_files import is_alive
 from holdfast.hermes.doctor.records import CompressionLock, Records
 from holdfast.hermes.doctor.schema import NEWEST, RELEASES, still_to_add
 from holdfast.hermes.doctor.snapshot import DatabaseSnapshot
+from holdfast.kernel.errors import HermesDatabaseCorrupt
 from holdfast.store.sqlite.connection import SQLITE_SAFE_FROM, SQLITE_SAFE_PATCHES
 
 SEARCH_TABLES = ("messages_fts", "messages_fts_trigram")
@@ -16,7 +17,7 @@ EXAMPLES_MAX = 5
 
 
 def check_store(snapshot: DatabaseSnapshot, records: Records, now: float) -> Iterator[HermesFinding]:
-    problems = [str(row[0]) for row in snapshot.rows("pragma integrity_check(20)") if row[0] != "ok"]
+    problems = _problems(snapshot)
     search = [one for one in problems if "fts5" in one]
     if rest := [one for one in problems if one not in search]:
         what = f"the integrity check reports {len(rest)} problems, the first: {rest[0]}"
@@ -24,6 +25,14 @@ def check_store(snapshot: DatabaseSnapshot, records: Records, now: float) -> Ite
     yield from _search(snapshot, search)
     for lock in records.locks:
         yield from _lock(lock, now)
+
+
+def _problems(snapshot: DatabaseSnapshot) -> list[str]:
+    """What SQLite's own check reports. A page that stops the check may belong to an index: the tables were read."""
+    try:
+        return [str(row[0]) for row in snapshot.rows("pragma integrity_check(20)") if row[0] != "ok"]
+    except HermesDatabaseCorrupt as error:
+        return [f"the check cannot go on: {error.__cause__}"]
 
 
 def check_hazards(snapshot: DatabaseSnapshot, records: Records) -> Iterator[HermesFinding]:
