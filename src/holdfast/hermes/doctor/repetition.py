@@ -1,6 +1,9 @@
-"""Rows that repeat a whole stretch of the same session: 0.19 writes the transcript again before it rotates."""
+"""Rows that repeat a whole stretch of the same session: 0.19 writes the transcript again before it rotates.
 
-from collections.abc import Mapping, Sequence
+Copies that a compression carried are no repetitions: their originals are archived, deleted, or in another session.
+"""
+
+from collections.abc import Sequence
 
 from holdfast.hermes.doctor.records import SPOKEN, ExaminedMessage
 
@@ -9,40 +12,36 @@ REPEATED_MIN = 2
 
 def repeated_rows(rows: Sequence[ExaminedMessage]) -> list[ExaminedMessage]:
     """Active rows that repeat a run of active rows of the same session, its user rows with the same times."""
-    spoken = [row for row in rows if row.is_active and row.role in (*SPOKEN, "tool") and not row.is_summary]
-    if any(row.is_summary for row in rows):
-        return []  # a compressed session: copies are carried
+    active = [row for row in rows if row.is_active and row.role in (*SPOKEN, "tool")]
     seen: dict[tuple[str, str, float], int] = {}
-    for n, row in enumerate(spoken):
+    repeated: list[ExaminedMessage] = []
+    at = 0
+    while at < len(active):
+        row = active[at]
         key = (row.role, row.text, row.at)
-        if row.role == "user" and key in seen:
-            length = _run_length(spoken, seen[key], n)
-            if length >= REPEATED_MIN:
-                return [*spoken[n : n + length], *_more(spoken, n + length, seen)]
-        seen.setdefault(key, n)
-    return []
+        found = _run(active, seen[key], at) if row.role == "user" and key in seen else []
+        if len(found) >= REPEATED_MIN:
+            repeated += found
+            at = active.index(found[-1]) + 1
+        else:
+            seen.setdefault(key, at)
+            at += 1
+    return repeated
 
 
-def _run_length(rows: Sequence[ExaminedMessage], old: int, new: int) -> int:
+def _run(rows: Sequence[ExaminedMessage], old: int, new: int) -> list[ExaminedMessage]:
+    """The rows from one on that repeat the rows from an earlier one on, with the summary in front of them."""
     length = 0
-    while new + length < len(rows) and old + length < new:
-        first, second = rows[old + length], rows[new + length]
-        if (first.role, first.text) != (second.role, second.text):
-            break
+    while new + length < len(rows) and old + length < new and _same(rows[old + length], rows[new + length]):
         length += 1
-    return length
+    first = new
+    while old > 0 and rows[old - 1].is_summary and _same(rows[old - 1], rows[first - 1]):
+        old, first = old - 1, first - 1
+    return list(rows[first : new + length])
 
 
-def _more(
-    rows: Sequence[ExaminedMessage], at: int, seen: Mapping[tuple[str, str, float], int]
-) -> list[ExaminedMessage]:
-    """Further repetitions behind the first one."""
-    while at < len(rows) and (rows[at].role, rows[at].text, rows[at].at) not in seen:
-        at += 1
-    if at >= len(rows):
-        return []
-    length = _run_length(rows, seen[rows[at].role, rows[at].text, rows[at].at], at)
-    return [*rows[at : at + length], *_more(rows, at + max(length, 1), seen)]
+def _same(one: ExaminedMessage, other: ExaminedMessage) -> bool:
+    return (one.role, one.text) == (other.role, other.text)
 
 
 def once(rows: Sequence[ExaminedMessage]) -> list[ExaminedMessage]:
