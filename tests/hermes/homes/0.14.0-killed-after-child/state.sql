@@ -1,0 +1,16 @@
+insert into schema_version (version) values (11);
+insert into sessions (id, source, user_id, model, started_at, ended_at, end_reason, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261118_055709_6cd148c2', 'telegram', '4242', 'stub', 1794981429.734, 1794981464.197, 'compression', 13, 16366, 54, 'Answer to: User: Message number 0. These are words', 6);
+insert into sessions (id, source, model, parent_session_id, started_at) values ('20261118_055744_1ec2c3', 'telegram', 'stub', '20261118_055709_6cd148c2', 1794981464.198);
+insert into messages (id, session_id, role, content, timestamp) values (1, '20261118_055709_6cd148c2', 'user', 'Message number 0. These are words.', 1794981432.862);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (2, '20261118_055709_6cd148c2', 'assistant', 'Answer to: Message number 0. These are words that f', 1794981432.866, 'stop');
+insert into messages (id, session_id, role, timestamp) values (3, '20261118_055709_6cd148c2', 'session_meta', 1794981437.876);
+insert into messages (id, session_id, role, content, timestamp) values (4, '20261118_055709_6cd148c2', 'user', 'Message number 1. These are words.', 1794981438.762);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (5, '20261118_055709_6cd148c2', 'assistant', 'Answer to: Message number 1. These are words that f', 1794981438.77, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (6, '20261118_055709_6cd148c2', 'user', 'Message number 2. These are words.', 1794981443.882);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (7, '20261118_055709_6cd148c2', 'assistant', 'Answer to: Message number 2. These are words that f', 1794981443.885, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (8, '20261118_055709_6cd148c2', 'user', 'Message number 3. These are words.', 1794981448.967);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (9, '20261118_055709_6cd148c2', 'assistant', 'Answer to: Message number 3. These are words that f', 1794981448.968, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (10, '20261118_055709_6cd148c2', 'user', 'Message number 4. These are words.', 1794981454.054);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (11, '20261118_055709_6cd148c2', 'assistant', 'Answer to: Message number 4. These are words that f', 1794981454.055, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (12, '20261118_055709_6cd148c2', 'user', 'Message number 5. These are words.', 1794981459.115);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (13, '20261118_055709_6cd148c2', 'assistant', 'Answer to: Message number 5. These are words that f', 1794981459.115, 'stop');

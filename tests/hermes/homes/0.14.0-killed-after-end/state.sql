@@ -1,0 +1,15 @@
+insert into schema_version (version) values (11);
+insert into sessions (id, source, user_id, model, started_at, ended_at, end_reason, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261118_055633_fc743c5d', 'telegram', '4242', 'stub', 1794981393.434, 1794981429.058, 'compression', 13, 16366, 54, 'Answer to: User: Message number 0. These are words', 6);
+insert into messages (id, session_id, role, content, timestamp) values (1, '20261118_055633_fc743c5d', 'user', 'Message number 0. These are words.', 1794981397.31);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (2, '20261118_055633_fc743c5d', 'assistant', 'Answer to: Message number 0. These are words that f', 1794981397.318, 'stop');
+insert into messages (id, session_id, role, timestamp) values (3, '20261118_055633_fc743c5d', 'session_meta', 1794981402.337);
+insert into messages (id, session_id, role, content, timestamp) values (4, '20261118_055633_fc743c5d', 'user', 'Message number 1. These are words.', 1794981402.746);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (5, '20261118_055633_fc743c5d', 'assistant', 'Answer to: Message number 1. These are words that f', 1794981402.752, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (6, '20261118_055633_fc743c5d', 'user', 'Message number 2. These are words.', 1794981407.902);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (7, '20261118_055633_fc743c5d', 'assistant', 'Answer to: Message number 2. These are words that f', 1794981407.91, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (8, '20261118_055633_fc743c5d', 'user', 'Message number 3. These are words.', 1794981413.178);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (9, '20261118_055633_fc743c5d', 'assistant', 'Answer to: Message number 3. These are words that f', 1794981413.19, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (10, '20261118_055633_fc743c5d', 'user', 'Message number 4. These are words.', 1794981418.612);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (11, '20261118_055633_fc743c5d', 'assistant', 'Answer to: Message number 4. These are words that f', 1794981418.702, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (12, '20261118_055633_fc743c5d', 'user', 'Message number 5. These are words.', 1794981423.942);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (13, '20261118_055633_fc743c5d', 'assistant', 'Answer to: Message number 5. These are words that f', 1794981423.954, 'stop');

@@ -1,0 +1,31 @@
+insert into schema_version (version) values (11);
+insert into sessions (id, source, user_id, model, started_at, ended_at, end_reason, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261118_055104_37ce5ea1', 'telegram', '4242', 'stub', 1794981064.699, 1794981128.941, 'compression', 13, 16360, 54, 'Answer to: User: Message number 0. These are words', 6);
+insert into sessions (id, source, model, parent_session_id, started_at, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261118_055208_fe8abb', 'telegram', 'stub', '20261118_055104_37ce5ea1', 1794981128.993, 6, 2660, 9, 'Answer to: User: Message number 0. These are words #2', 1);
+insert into sessions (id, source, model, parent_session_id, started_at, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261118_055209_add855', 'telegram', 'stub', '20261118_055104_37ce5ea1', 1794981129.039, 6, 2654, 9, 'Answer to: User: Message number 0. These are words #3', 1);
+insert into messages (id, session_id, role, content, timestamp) values (1, '20261118_055104_37ce5ea1', 'user', 'Message number 0. These are words.', 1794981095.338);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (2, '20261118_055104_37ce5ea1', 'assistant', 'Answer to: Message number 0. These are words that f', 1794981095.394, 'stop');
+insert into messages (id, session_id, role, timestamp) values (3, '20261118_055104_37ce5ea1', 'session_meta', 1794981095.514);
+insert into messages (id, session_id, role, content, timestamp) values (4, '20261118_055104_37ce5ea1', 'user', 'Message number 1. These are words.', 1794981098.681);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (5, '20261118_055104_37ce5ea1', 'assistant', 'Answer to: Message number 1. These are words that f', 1794981098.745, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (6, '20261118_055104_37ce5ea1', 'user', 'Message number 2. These are words.', 1794981104.558);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (7, '20261118_055104_37ce5ea1', 'assistant', 'Answer to: Message number 2. These are words that f', 1794981104.586, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (8, '20261118_055104_37ce5ea1', 'user', 'Message number 3. These are words.', 1794981110.36);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (9, '20261118_055104_37ce5ea1', 'assistant', 'Answer to: Message number 3. These are words that f', 1794981110.361, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (10, '20261118_055104_37ce5ea1', 'user', 'Message number 4. These are words.', 1794981115.878);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (11, '20261118_055104_37ce5ea1', 'assistant', 'Answer to: Message number 4. These are words that f', 1794981115.894, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (12, '20261118_055104_37ce5ea1', 'user', 'Message number 5. These are words.', 1794981121.498);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (13, '20261118_055104_37ce5ea1', 'assistant', 'Answer to: Message number 5. These are words that f', 1794981121.502, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (14, '20261118_055208_fe8abb', 'user', 'Message number 0. These are words.', 1794981130.138);
+insert into messages (id, session_id, role, content, timestamp) values (15, '20261118_055208_fe8abb', 'assistant', '[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted into the summary below.
+## Summary of the earlier conversation', 1794981130.146);
+insert into messages (id, session_id, role, content, timestamp) values (16, '20261118_055208_fe8abb', 'user', 'Message number 5. These are words.', 1794981130.158);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (17, '20261118_055208_fe8abb', 'assistant', 'Answer to: Message number 5. These are words that f', 1794981130.166, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (18, '20261118_055208_fe8abb', 'user', 'To the other gateway. Message number 6. These are words.', 1794981130.182);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (19, '20261118_055208_fe8abb', 'assistant', 'Answer to: To the other gateway. Message number 6.', 1794981130.185, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (20, '20261118_055209_add855', 'user', 'Message number 0. These are words.', 1794981130.23);
+insert into messages (id, session_id, role, content, timestamp) values (21, '20261118_055209_add855', 'assistant', '[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted into the summary below.
+## Summary of the earlier conversation', 1794981130.234);
+insert into messages (id, session_id, role, content, timestamp) values (22, '20261118_055209_add855', 'user', 'Message number 5. These are words.', 1794981130.254);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (23, '20261118_055209_add855', 'assistant', 'Answer to: Message number 5. These are words that f', 1794981130.258, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (24, '20261118_055209_add855', 'user', 'Message number 6. These are words.', 1794981130.278);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (25, '20261118_055209_add855', 'assistant', 'Answer to: Message number 6. These are words that f', 1794981130.282, 'stop');

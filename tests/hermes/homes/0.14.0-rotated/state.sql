@@ -1,0 +1,27 @@
+insert into schema_version (version) values (11);
+insert into sessions (id, source, user_id, model, started_at, ended_at, end_reason, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261118_055543_0c7b6cf6', 'telegram', '4242', 'stub', 1794981343.066, 1794981376.489, 'compression', 13, 16363, 54, 'Answer to: User: Message number 0. These are words', 6);
+insert into sessions (id, source, model, parent_session_id, started_at, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261118_055616_8d73ec', 'telegram', 'stub', '20261118_055543_0c7b6cf6', 1794981376.49, 10, 9046, 27, 'Answer to: User: Message number 0. These are words #2', 3);
+insert into messages (id, session_id, role, content, timestamp) values (1, '20261118_055543_0c7b6cf6', 'user', 'Message number 0. These are words.', 1794981345.37);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (2, '20261118_055543_0c7b6cf6', 'assistant', 'Answer to: Message number 0. These are words that f', 1794981345.373, 'stop');
+insert into messages (id, session_id, role, timestamp) values (3, '20261118_055543_0c7b6cf6', 'session_meta', 1794981350.388);
+insert into messages (id, session_id, role, content, timestamp) values (4, '20261118_055543_0c7b6cf6', 'user', 'Message number 1. These are words.', 1794981350.61);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (5, '20261118_055543_0c7b6cf6', 'assistant', 'Answer to: Message number 1. These are words that f', 1794981350.614, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (6, '20261118_055543_0c7b6cf6', 'user', 'Message number 2. These are words.', 1794981355.766);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (7, '20261118_055543_0c7b6cf6', 'assistant', 'Answer to: Message number 2. These are words that f', 1794981355.77, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (8, '20261118_055543_0c7b6cf6', 'user', 'Message number 3. These are words.', 1794981360.91);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (9, '20261118_055543_0c7b6cf6', 'assistant', 'Answer to: Message number 3. These are words that f', 1794981360.922, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (10, '20261118_055543_0c7b6cf6', 'user', 'Message number 4. These are words.', 1794981366.15);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (11, '20261118_055543_0c7b6cf6', 'assistant', 'Answer to: Message number 4. These are words that f', 1794981366.154, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (12, '20261118_055543_0c7b6cf6', 'user', 'Message number 5. These are words.', 1794981371.342);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (13, '20261118_055543_0c7b6cf6', 'assistant', 'Answer to: Message number 5. These are words that f', 1794981371.346, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (14, '20261118_055616_8d73ec', 'user', 'Message number 0. These are words.', 1794981376.59);
+insert into messages (id, session_id, role, content, timestamp) values (15, '20261118_055616_8d73ec', 'assistant', '[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted into the summary below.
+## Summary of the earlier conversation', 1794981376.598);
+insert into messages (id, session_id, role, content, timestamp) values (16, '20261118_055616_8d73ec', 'user', 'Message number 5. These are words.', 1794981376.606);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (17, '20261118_055616_8d73ec', 'assistant', 'Answer to: Message number 5. These are words that f', 1794981376.614, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (18, '20261118_055616_8d73ec', 'user', 'Message number 6. These are words.', 1794981376.626);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (19, '20261118_055616_8d73ec', 'assistant', 'Answer to: Message number 6. These are words that f', 1794981376.638, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (20, '20261118_055616_8d73ec', 'user', 'Message number 7. These are words.', 1794981381.854);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (21, '20261118_055616_8d73ec', 'assistant', 'Answer to: Message number 7. These are words that f', 1794981381.866, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (22, '20261118_055616_8d73ec', 'user', 'What was the first message about?', 1794981387.422);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (23, '20261118_055616_8d73ec', 'assistant', 'Answer to: What was the first message about?', 1794981387.423, 'stop');
