@@ -89,8 +89,8 @@ async def repair(
 ) -> Output:
     """Repair what `holdfast hermes doctor` found, on a copy of the home.
 
-    Only rows change, never the schema. What is only suspected is left alone, and no two histories are merged. With
-    --in-place, Hermes must be stopped. Exit code 3 if something is left that is wrong.
+    Only rows change, never the schema. What is only suspected is left alone, and no two histories are merged. Hermes
+    must be stopped. Exit code 3 if something is left that is wrong.
 
     \b
     Examples:
