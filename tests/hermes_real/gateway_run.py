@@ -7,8 +7,8 @@ nothing of Holdfast. The scenarios:
   busy     /compress, and a message that is answered while the model summarises
   race     two agents compress one session at the same time
   killed   as rotate; the process kills itself at the store call number `at`
-  turn     one turn, and a search for a word (on a home that exists)
-  compress /compress, then one turn (on a home that exists)
+  turn     one turn (on a home that exists)
+  compress /compress, then one turn, then a search for its words (on a home that exists)
 """
 # ruff: noqa: T201 - the caller reads what it prints
 
@@ -45,8 +45,9 @@ class Model(BaseHTTPRequestHandler):
             if SUMMARISING.is_set() and not MAY_SUMMARISE.is_set():
                 SUMMARISED_TWICE.set()
             SUMMARISING.set()
-            MAY_SUMMARISE.wait(60)
-        said = "## Summary of the earlier conversation" if is_summary else f"Answer to: {last_user(messages)[:40]}"
+            MAY_SUMMARISE.wait(120)
+        answer = f"Answer to: {shortened(last_user(messages))}"
+        said = "## Summary of the earlier conversation" if is_summary else answer
         reply = {"role": "assistant", "content": said}
         usage = {"prompt_tokens": len(text) // 4, "completion_tokens": 9, "total_tokens": len(text) // 4 + 9}
         if body.get("stream"):
@@ -88,6 +89,11 @@ def last_user(messages):
     return said[-1] if said and isinstance(said[-1], str) else "nothing"
 
 
+def shortened(text):
+    """Its beginning and end: Hermes joins a message that was never answered with the next one."""
+    return text if len(text) <= 70 else f"{text[:40]} ... {text[-25:]}"
+
+
 def configure(url):
     HOME.mkdir(parents=True, exist_ok=True)
     in_place = OPTIONS.get("in_place", "")
@@ -113,7 +119,7 @@ def configure(url):
         "session_reset:",
         "  mode: none",
         "agent:",
-        "  gateway_timeout: 60",
+        "  gateway_timeout: 600",
         "toolsets: []",
         "platform_toolsets:",
         "  telegram: [memory]",
@@ -210,7 +216,7 @@ async def busy(chat):
     MAY_SUMMARISE.clear()
     SUMMARISING.clear()
     command = asyncio.create_task(chat.say("/compress"))
-    await asyncio.to_thread(SUMMARISING.wait, 60)
+    await asyncio.to_thread(SUMMARISING.wait, 120)
     print("meanwhile", str(await chat.say("Remember the blue bicycle, please."))[:60], flush=True)
     MAY_SUMMARISE.set()
     print("command", str(await command)[:200], flush=True)
@@ -224,11 +230,15 @@ async def race(chat, other):
         await chat.say(filler(n))
     MAY_SUMMARISE.clear()
     rival = other()
-    both = asyncio.gather(chat.say(filler(turns)), rival.say("To the other gateway. " + filler(turns)))
-    await asyncio.to_thread(SUMMARISED_TWICE.wait, 10)
+    words = (filler(turns), filler(f"{turns} of the other gateway"))
+    replies = [asyncio.create_task(one.say(text)) for one, text in zip((chat, rival), words, strict=True)]
+    # Either both summarise, or the lock lets one of them answer without.
+    twice = asyncio.create_task(asyncio.to_thread(SUMMARISED_TWICE.wait, 120))
+    await asyncio.wait([*replies, twice], return_when=asyncio.FIRST_COMPLETED)
     MAY_SUMMARISE.set()
-    for reply in await both:
-        print("reply", str(reply)[:70], flush=True)
+    SUMMARISED_TWICE.set()
+    for reply in replies:
+        print("reply", str(await reply)[:70], flush=True)
 
 
 async def main():
@@ -255,10 +265,13 @@ async def main():
     elif SCENARIO == "race":
         await race(chat, lambda: Chat(GatewayRunner(load_gateway_config())))
     elif SCENARIO == "turn":
-        print("turn", str(await chat.say("A new message about a giraffe."))[:60], flush=True)
+        print("turn", str(await chat.say("A new message about a giraffe."))[:120], flush=True)
     elif SCENARIO == "compress":
         print("command", str(await chat.say("/compress"))[:80], flush=True)
-        print("turn", str(await chat.say("A message about a heron."))[:60], flush=True)
+        print("turn", str(await chat.say("A message about a heron."))[:120], flush=True)
+        from hermes_state import SessionDB
+
+        print("found", len(SessionDB().search_messages("heron")), flush=True)
     print("session", chat.session, flush=True)
 
 
