@@ -25,6 +25,7 @@ from holdfast.audit.action import (
 )
 from holdfast.audit.action_sql import list_actions, note_settings, read_last_action, record_action, refuse_action
 from holdfast.audit.actor import acting, acting_as
+from holdfast.hermes.importing.import_sql import ImportRun, finish_import
 from holdfast.inbox.accept_sql import accept_message
 from holdfast.inbox.access_sql import ask_pairing, decide_pairing, unpair
 from holdfast.inbox.address import Address
@@ -247,6 +248,11 @@ async def provider_backfilled(driver):
     return "mem", lambda db: db.write(backfill_sessions(FERN, retain(), limit=9, by=acting()))
 
 
+async def history_imported(driver):
+    imported = ImportRun(agent=FERN, fingerprint="f0", sessions=2, messages=9, new=2)
+    return "hermes", lambda db: db.write(finish_import(imported, by=acting()))
+
+
 async def settings_changed(driver):
     await driver.db.write(note_settings("first", by=acting()))
     return "second", lambda db: db.write(note_settings("second", by=acting()))
@@ -280,6 +286,7 @@ ACTS = {
     reply_resent: Act.REPLY_RESENT,
     finalisation_retried: Act.FINALISATION_RETRIED,
     provider_backfilled: Act.PROVIDER_BACKFILLED,
+    history_imported: Act.HISTORY_IMPORTED,
     settings_changed: Act.CONFIG_CHANGED,
 }
 # Nothing in the store changes with these: their row is the whole transaction (`record_action`).

@@ -50,7 +50,7 @@ def test_the_report_names_counts_and_the_digest(run, home):
     home.close()
     before = files_of(home.folder)
     done = run()
-    assert "1 sessions: 1 imported" in done.stdout
+    assert "1 session: 1 imported" in done.stdout
     assert "2 = 2 messages + 0 copies + 0 records" in done.stdout
     assert "imported 2 of 2 rows" in done.stderr
     assert files_of(home.folder) == before
@@ -93,10 +93,30 @@ def test_bots_are_proposed_without_their_secrets(run, home):
     assert "12345" not in done.output
 
 
-def test_the_provider_of_hermes_is_said_to_have_the_turns(run, home):
-    home.configure(memory={"provider": "hindsight"})
-    assert "hindsight has the turns already" in run("--dry-run").stdout
-    assert "hindsight" not in run("--dry-run", "--redeliver").stdout
+def test_one_run_leaves_one_row_of_the_audit_trail(run, home, tmp_path):
+    first = json.loads(run("--json").stdout)
+    run()  # nothing is new
+    home.say("s1", "to a session that goes on here", "Nice.")
+    run()
+    home.session("s2")
+    home.say("s2", "and a dog", "Nice.")
+    run()
+    done = CliRunner().invoke(app, ["audit", "actions", "--json", "--data", str(tmp_path / "data")])
+    rows = [one for one in json.loads(done.stdout)["actions"][::-1] if one["verb"] == "history.imported"]
+    assert [(one["detail"]["sessions"], one["detail"]["messages"], one["detail"]["new"]) for one in rows] == [
+        (1, 2, 1),
+        (2, 6, 1),
+    ]
+    assert rows[0]["detail"]["fingerprint"] == first["digest"]
+    assert (rows[0]["subject"], rows[0]["actor"]["kind"]) == ("hermes", "user")
+    assert not any(word in json.dumps(rows) for word in ("Byron", "Cats", str(home.folder)))
+
+
+def test_an_import_that_finds_nothing_leaves_no_row(run, home, tmp_path):
+    home.db.execute("delete from messages")
+    run()
+    done = CliRunner().invoke(app, ["audit", "actions", "--json", "--data", str(tmp_path / "data")])
+    assert [one["verb"] for one in json.loads(done.stdout)["actions"]] == ["memory.shared", "memory.shared"]
 
 
 # --- bad input

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from holdfast.hermes.home import find_home
+from holdfast.hermes.importing.evidence import DeliveryEvidence, KeptMessages
 from holdfast.hermes.importing.home_reader import HermesReader
 from holdfast.hermes.importing.import_sql import import_turns
 from holdfast.hermes.importing.importer import HermesImport
@@ -39,12 +40,12 @@ def home(tmp_path):
 def bring(driver, tmp_path):
     """Imports a home into the driver's store and returns the report."""
 
-    async def run(home=None, *, target=True, **options):
+    async def run(home=None, *, target=True, evidence=None, **options):
         ports = make_ports(driver.db, clock=driver.clock)
         folder = home.folder if home is not None else tmp_path / "home"
         with HermesReader(find_home(folder, {})) as reader:
             chosen = ImportTarget(ports) if target else None
-            return await HermesImport(reader, FERN, target=chosen, **options).run()
+            return await HermesImport(reader, FERN, target=chosen, **options).run(evidence)
 
     return run
 
@@ -304,14 +305,36 @@ async def test_a_call_without_a_result_and_a_result_without_a_call_are_shown_to_
 # --- providers
 
 
-async def test_a_provider_that_hermes_delivered_to_gets_nothing_again(driver, bring, home):
+async def test_a_provider_gets_the_turns_that_it_lacks(driver, bring, home):
+    home.session("s1", CHAT)
+    for said in ("a", "c", "e"):
+        home.say("s1", said, "ok")
+    evidence = DeliveryEvidence([KeptMessages("hindsight", by_session={"s1": ["a", "e"]})])
+    report = await bring(policies=(LOCAL, HINDSIGHT), evidence=evidence)
+    sent = await driver.rows("select provider, from_turn from delivery order by provider, n")
+    assert sent == [("hindsight", 2), ("local", 1), ("local", 2), ("local", 3)]
+    marks = await driver.rows("select provider, scheduled_seq, settled_seq from cursor order by provider")
+    assert marks == [("hindsight", 6, 2), ("local", 6, 0)]
+    assert (report.offered, report.held) == (3, {"hindsight": 2})
+
+
+async def test_a_provider_that_has_all_turns_gets_a_cursor_behind_them(driver, bring, home):
     home.session("s1", CHAT)
     home.say("s1", "a", "b")
-    home.say("s1", "c", "d")
-    await bring(policies=(LOCAL, HINDSIGHT), delivered=frozenset({"hindsight"}))
-    assert await driver.rows("select provider, from_turn from delivery order by n") == [("local", 1), ("local", 2)]
-    marks = await driver.rows("select provider, scheduled_seq, settled_seq from cursor order by provider")
-    assert marks == [("hindsight", 4, 4), ("local", 4, 0)]
+    evidence = DeliveryEvidence([KeptMessages("hindsight", by_session={"s1": ["a"]})])
+    await bring(policies=(HINDSIGHT,), evidence=evidence)
+    assert await driver.rows("select n from delivery") == []
+    assert await driver.rows("select scheduled_seq, settled_seq from cursor") == [(2, 2)]
+
+
+async def test_turns_that_are_added_later_are_judged_by_what_is_left_of_the_evidence(driver, bring, home):
+    home.session("s1", CHAT)
+    home.say("s1", "yes", "ok")
+    kept = KeptMessages("hindsight", by_session={"s1": ["yes"]})
+    await bring(policies=(HINDSIGHT,), evidence=DeliveryEvidence([kept]))
+    home.say("s1", "yes", "ok")
+    await bring(policies=(HINDSIGHT,), evidence=DeliveryEvidence([kept]))
+    assert await driver.rows("select from_turn from delivery") == [(2,)]
 
 
 async def test_scheduled_and_delegated_runs_are_not_delivered(driver, bring, home):

@@ -19,6 +19,7 @@ from holdfast.cli.commands import app
 from holdfast.cli.running import local_user
 from holdfast.turns.policy import AgentPolicy
 from tests.security.test_actions import MALLORY, furnish, requests
+from tests.support.hermes_home import HermesHome
 
 # Groups and commands that are no privileged act, with the reason.
 NO_ACT = {
@@ -66,7 +67,6 @@ NO_ACT = {
     **dict.fromkeys(("chat", "send"), "speaks"),
     "compress": "loses nothing and decides nothing; it has an operation",
     **dict.fromkeys(("hermes|install", "hermes|uninstall", "hermes|repair"), "changes the home of Hermes, no store"),
-    "hermes|import": "each imported session has an operation",
     "hermes|serve": "serves the store in the home of Hermes",
     "init": "writes a configuration before there is a store",
     "log": "reads",
@@ -107,6 +107,7 @@ def attempts(session, reply):
         "memory|move": (["memory", "move", "Bonn", "--to", "ada"], ["memory.changed", "memory.shared"]),
         "memory|undo": (["memory", "undo", "1", "--about", "ada"], ["memory.changed"]),
         "memory|import": (["memory", "import", "HERMES"], ["memory.shared"]),
+        "hermes|import": (["hermes", "import", "HOME"], ["history.imported"]),
         "memory|remove": (["memory", "remove", "Paris"], ["memory.shared"]),
         "memory|migrate": (["memory", "migrate"], ["provider.migrated"]),
         "forget": (["forget", "--person", "ada", "--yes"], ["person.forgotten"]),
@@ -148,10 +149,15 @@ def test_every_privileged_command_leaves_its_rows_and_names_the_user(command, fo
     session, reply = furnish(folder / "holdfast.db")
     (tmp_path / "hermes").mkdir()
     (tmp_path / "hermes" / "MEMORY.md").write_text("Paris is far.", encoding="utf-8")
+    home = HermesHome(tmp_path / "home")
+    home.session("s1")
+    home.say("s1", "hello", "hi")
+    home.close()
     token = ""
     before = len(read(command))
     for name, (words, verbs) in attempts(session, reply).items():
-        filled = [{"HERMES": str(tmp_path / "hermes"), "TOKEN": token}.get(word, word) for word in words]
+        folders = {"HERMES": str(tmp_path / "hermes"), "HOME": str(tmp_path / "home")}
+        filled = [{**folders, "TOKEN": token}.get(word, word) for word in words]
         output = command(*filled)
         token = token or re.findall(r"tok_\w+", output)[0]
         rows = read(command)[before:]

@@ -88,6 +88,7 @@ class Act(Enum):
     PROVIDER_BACKFILLED = ("provider.backfilled", "a provider was sent what was said before it was configured")
     PROVIDER_REBUILT = ("provider.rebuilt", "a provider's index was filled again from the journal")
     PROVIDER_MIGRATED = ("provider.migrated", "memory files were handed to a provider")
+    HISTORY_IMPORTED = ("history.imported", "the history of another program was imported")
     DATA_ENCRYPTED = ("data.encrypted", "the data folder was encrypted")
     DATA_REKEYED = ("data.rekeyed", "the data folder was encrypted with another key")
     DATA_DECRYPTED = ("data.decrypted", "the data folder was written without encryption")

@@ -15,8 +15,9 @@ from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, fac
 
 if TYPE_CHECKING:
     from holdfast.hermes.home import HermesHome
+    from holdfast.hermes.importing.evidence import DeliveryEvidence
     from holdfast.hermes.importing.home_reader import HermesReader
-    from holdfast.hermes.importing.importer import ImportReport
+    from holdfast.hermes.importing.importer import HermesImport, ImportReport
     from holdfast.runtime.runtime import Runtime
 
 LINES = 20  # of progress, without a terminal
@@ -28,7 +29,7 @@ Home = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read everything and report, but write nothing.")]
 Redeliver = Annotated[
-    bool, typer.Option("--redeliver", help="Deliver to every memory provider what Hermes may have delivered already.")
+    bool, typer.Option("--redeliver", help="Deliver every turn to every memory provider, without asking what it has.")
 ]
 About = Annotated[
     str, typer.Option("--about", help="The owner of the notes in MEMORY.md and USER.md.", show_default="shared")
@@ -51,8 +52,9 @@ async def import_(
     Hermes left it. Repeating the command continues an interrupted import, adds what is new, and imports nothing twice.
     Stop Hermes before the last import: one bot cannot be answered by two programs.
 
-    Turns are delivered to the memory providers of the agent, except to the provider that Hermes' config.yaml names:
-    that one has them. With --redeliver it gets them too. Exit code 1 if a session or a note could not be imported.
+    Turns are delivered to the memory providers of the agent. Hindsight and Honcho are asked first which turns they
+    have, and get only the others; with --redeliver they get all. Exit code 1 if a session or a note could not be
+    imported.
 
     \b
     Examples:
@@ -60,30 +62,27 @@ async def import_(
       holdfast hermes import ~/.hermes --agent main
       holdfast hermes import --json > import.json
     """
-    from holdfast.hermes.config_yaml import provider_of
     from holdfast.hermes.home import find_home
     from holdfast.hermes.importing.home_reader import HermesReader
-    from holdfast.hermes.importing.settings import delivered_by_hermes
     from holdfast.kernel.hardening import variables
 
     found = find_home(home, variables())
     with HermesReader(found) as reader:
         reader.check_pages()
         name = agent or _default_agent(invocation)
-        delivered = frozenset() if redeliver else delivered_by_hermes(provider_of(found))
         if dry_run:
-            report = await _run(reader, name, None, delivered)
+            report = await _run(invocation, reader, name, None, redeliver=redeliver)
             reader.check_unchanged()
-            return _output(found, report, name, (), delivered)
-        async with invocation.visiting(make=True) as runtime:
-            report = await _run(reader, runtime.named(agent), runtime, delivered)
+            return _output(found, report, name, ())
+        async with invocation.visiting(make=True, act="history.imported", on="hermes") as runtime:
+            report = await _run(invocation, reader, runtime.named(agent), runtime, redeliver=redeliver)
             reader.check_unchanged()
             notes = await _notes(found, runtime, name, about)
-            return _output(found, report, name, notes, delivered)
+            return _output(found, report, name, notes)
 
 
 async def _run(
-    reader: "HermesReader", agent: str, runtime: "Runtime | None", delivered: frozenset[str]
+    invocation: Invocation, reader: "HermesReader", agent: str, runtime: "Runtime | None", *, redeliver: bool
 ) -> "ImportReport":
     from holdfast.hermes.importing.importer import HermesImport
     from holdfast.hermes.importing.target import ImportTarget
@@ -91,14 +90,30 @@ async def _run(
 
     name = agent_name(agent)
     with _progress(reader.count_rows()) as advance:
-        return await HermesImport(
+        importing = HermesImport(
             reader,
             name,
             target=ImportTarget(runtime.ports) if runtime is not None else None,
             policies=runtime.policies(name) if runtime is not None else (),
-            delivered=delivered,
             progressed=advance,
-        ).run()
+        )
+        evidence = None if redeliver else await _evidence(invocation, reader, importing)
+        return await importing.run(evidence)
+
+
+async def _evidence(invocation: Invocation, reader: "HermesReader", importing: "HermesImport") -> "DeliveryEvidence":
+    """What the agent's providers have of the home."""
+    from holdfast.hermes.config_yaml import provider_of
+    from holdfast.hermes.importing.evidence import DeliveryEvidence
+    from holdfast.hermes.importing.provider_evidence import ask_providers
+    from holdfast.hermes.importing.settings import assumed_delivered
+    from holdfast.kernel.hardening import variables
+    from holdfast.runtime.app import make_agents
+
+    agents = make_agents(listed=invocation.settings.agents, lenient=True)
+    tables = agents.policy(importing.agent).memory or {}
+    kept = await ask_providers(tables, variables(), importing.asked_sessions())
+    return DeliveryEvidence(kept, assumed=assumed_delivered(tables, provider_of(reader.home)))
 
 
 async def _notes(home: "HermesHome", runtime: "Runtime", agent: str, about: str) -> tuple[ImportedEntry, ...]:
@@ -143,7 +158,6 @@ def _output(
     report: "ImportReport",
     agent: str,
     notes: tuple[ImportedEntry, ...],
-    delivered: frozenset[str],
 ) -> Output:
     from holdfast.hermes.importing.settings import channels_of, holdfast_toml
     from holdfast.hermes.provider_config import read_env
@@ -162,14 +176,14 @@ def _output(
         "sessions": report.sessions,
         "notes": notes,
         "digest": report.digest,
-        "delivered_by_hermes": sorted(delivered),
+        "offered_turns": report.offered,
+        "held_turns": dict(report.held),
         "scopes_left_out": report.scopes_left_out,
         "skipped": report.skipped,
         "holdfast_toml": toml,
     }
     text: list[Part] = [Heading(_headline(report)), facts(_counts(report, notes))]
-    has_them = "has the turns already: Hermes delivered them. --redeliver delivers them again."
-    text += [f"{provider} {has_them}" for provider in sorted(delivered)]
+    text += [f"{provider} has {count} of {report.offered} turns already." for provider, count in report.held.items()]
     if odd or refused:
         rows = [(one.hermes, one.state, one.title) for one in odd[:LISTED_MAX]]
         rows += [(one.file, one.state, one.reason or "") for one in refused[:LISTED_MAX]]
@@ -184,7 +198,8 @@ def _output(
 def _headline(report: "ImportReport") -> str:
     states = ("imported", "resumed", "extended", "there already", "goes on here", "differs", "would be imported")
     counted = ", ".join(f"{report.count(state)} {state}" for state in states if report.count(state))
-    return f"{len(report.sessions)} sessions: {counted or 'nothing to import'}"
+    number = len(report.sessions)
+    return f"{number} session{'' if number == 1 else 's'}: {counted or 'nothing to import'}"
 
 
 def _counts(report: "ImportReport", notes: tuple[ImportedEntry, ...]) -> dict[str, object]:

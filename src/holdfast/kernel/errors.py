@@ -417,6 +417,12 @@ class HermesRunning(HoldfastError, remedy=Remedy.REPAIR):
     hint = "Stop Hermes (`hermes gateway stop`, and close its terminals), then repeat the command."
 
 
+class HermesEvidenceMissing(HoldfastError, remedy=Remedy.REPAIR):
+    """A memory provider could not be asked which turns of Hermes it has; nothing was imported."""
+
+    hint = "Start the provider and repeat the import, or add --redeliver to deliver every turn without asking."
+
+
 class HermesHomeReadOnly(HoldfastError, remedy=Remedy.REPAIR):
     """The home of Hermes cannot be written, so it cannot be repaired in place."""
 

@@ -76,6 +76,7 @@ LEFT_OUT: dict[str, str] = {
     "outbox.drafter.DraftWriter.retract": STRAY,
     "store.import_turns": IMPORTED,
     "store.end_import": IMPORTED,
+    "store.finish_import": IMPORTED,
     # The audit trail.
     "store.list_actions": READ_BESIDE,
     "store.read_last_action": READ_BESIDE,

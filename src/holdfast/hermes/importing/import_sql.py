@@ -5,7 +5,8 @@ Rule 1: a page of turns is one transaction. A page whose turns are there already
 Rule 2: an imported session is closed until its last page was read back and compared: nobody extracts from half of it,
         and no chat continues it.
 Rule 3: the imported history is one epoch, which is over; a chat that goes on with the session begins its next one.
-Rule 4: providers that were sent a turn by Hermes get a cursor behind it; the others get a delivery of it.
+Rule 4: a provider that has a turn already gets a cursor behind it; the others get a delivery of it.
+Rule 5: the last transaction of an import records the run, with its row of the audit trail.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from holdfast.hermes.importing.turns import ImportedTurn
+from holdfast.audit.action import PROGRAM, Act, By
+from holdfast.audit.action_sql import finish_operation, record, start_operation
+from holdfast.hermes.importing.turns import SOURCE, ImportedTurn
 from holdfast.inbox.accept_sql import hold_mailbox
 from holdfast.inbox.address import Address
 from holdfast.kernel.errors import SessionLive, SessionMoved, SessionNotFound
@@ -83,7 +86,19 @@ class ImportedSession:
     title: str | None = None
     directory: str = ""
     policies: tuple[DeliveryPolicy, ...] = ()
-    delivered: frozenset[str] = frozenset()  # providers that Hermes delivered to
+
+    @property
+    def inputs(self) -> NamingInputs:
+        """What providers name the session's place by."""
+        return NamingInputs(
+            agent=self.agent,
+            session=self.id,
+            principal=self.principal,
+            address=self.place,
+            parent=self.parent,
+            title=self.title,
+            directory=self.directory,
+        )
 
     @property
     def taking(self) -> tuple[DeliveryPolicy, ...]:
@@ -107,6 +122,17 @@ class ImportEnding:
     detail: dict[str, object]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportRun:
+    """A home that was imported whole. The fingerprint is the digest of its history."""
+
+    agent: AgentName
+    fingerprint: str
+    sessions: int
+    messages: int
+    new: int  # sessions that this run wrote
+
+
 @verb
 def import_turns(session: ImportedSession, turns: Sequence[ImportedTurn]) -> Script[int]:
     """Append a page of turns; the number that was new.
@@ -127,7 +153,7 @@ def import_turns(session: ImportedSession, turns: Sequence[ImportedTurn]) -> Scr
         raise SessionLive(f"{session.id} has gone on here since it was imported", session=session.id)
     if (fresh[0].n, fresh[0].first_seq) != (known + 1, last_seq + 1):
         raise SessionMoved(f"{session.id} has {known} turns and {last_seq} entries", session=session.id)
-    places = {policy.provider: policy.naming.place(_inputs(session)) for policy in session.taking}
+    places = {policy.provider: policy.naming.place(session.inputs) for policy in session.taking}
     yield from many(NEW_ENTRY, list(_entries(session.id, fresh)))
     yield from many(NEW_TURN, [_turn_row(session, turn, places) for turn in fresh])
     end = {"session": session.id, "last_seq": fresh[-1].end_seq}
@@ -187,25 +213,11 @@ def _turn_row(session: ImportedSession, turn: ImportedTurn, places: dict[Provide
     }
 
 
-def _inputs(session: ImportedSession) -> NamingInputs:
-    return NamingInputs(
-        agent=session.agent,
-        session=session.id,
-        principal=session.principal,
-        address=session.place,
-        parent=session.parent,
-        title=session.title,
-        directory=session.directory,
-    )
-
-
 def _deliver(
     session: ImportedSession, policy: DeliveryPolicy, turns: Sequence[ImportedTurn], place: str, start: int
 ) -> Script[None]:
     """Schedule the turns that the provider lacks, and move its cursor past the page."""
-    lacking = [
-        turn for turn in turns if turn.delivered and not turn.undone and policy.provider not in session.delivered
-    ]
+    lacking = [turn for turn in turns if turn.delivered and not turn.undone and policy.provider not in turn.held_by]
     size = max(policy.every_turns, 1)
     spans = [
         TurnSpan(turn.n, turn.first_seq, turn.last_seq, place, session.principal, session.title) for turn in lacking
@@ -256,3 +268,16 @@ def end_import(ending: ImportEnding) -> Script[bool]:
         yield from run(GO_LIVE, session=ending.session, mailbox=box.id)
     yield from run(RECORD, **record)
     return goes_on
+
+
+@verb
+def finish_import(run: ImportRun, *, by: By = PROGRAM) -> Script[bool]:
+    """Record that a home was imported; whether this history was new. The same history is recorded once."""
+    operation = OperationId(f"{IMPORT}:{run.agent}:{run.fingerprint}")
+    if (yield from start_operation(operation, IMPORT, by.id)) is not None:
+        return False
+    counts = {"sessions": run.sessions, "messages": run.messages, "new": run.new}
+    detail = {"agent": run.agent, "fingerprint": run.fingerprint, **counts}
+    yield from finish_operation(operation, detail)
+    yield from record(Act.HISTORY_IMPORTED, by, SOURCE, **detail)
+    return True

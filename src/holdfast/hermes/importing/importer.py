@@ -4,27 +4,31 @@ Rule 1: sessions are imported one after another, parents first. An import that w
         the last one that is stored; one that is repeated finds every session complete and changes nothing.
 Rule 2: a session is complete when its entries were read back and have the digest that Hermes' rows give. Only then it
         gets its title and its chat.
-Rule 3: a session that goes on in Holdfast is never appended to; what Hermes added to it since is reported.
+Rule 3: a provider that has a turn is not sent it again; the evidence is what the provider itself lists.
+Rule 4: a session that goes on in Holdfast is never appended to; what Hermes added to it since is reported.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from holdfast.hermes.importing.compaction import RowFate, RowFates, RowMark, answered, judge_rows
+from holdfast.hermes.importing.evidence import DeliveryEvidence, EvidenceOrigin
 from holdfast.hermes.importing.home_reader import HermesReader
-from holdfast.hermes.importing.import_sql import ImportedSession, ImportEnding
+from holdfast.hermes.importing.import_sql import ImportedSession, ImportEnding, ImportRun
+from holdfast.hermes.importing.provider_evidence import PREFIX, AskedSession, place_of_key
 from holdfast.hermes.importing.routing import HermesLineage, HermesSession, SessionPlace, choose_scope
 from holdfast.hermes.importing.target import NOTHING_STORED, ImportTarget, StoredSession
 from holdfast.hermes.importing.turns import ImportedTurn, JournalDigest, TurnMaker
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, OperationId, SessionId
 from holdfast.memory.delivery import DeliveryPolicy
+from holdfast.sessions.session import Purpose
 
 PAGE_ENTRIES = 500
-PREFIX = "hermes-"  # of an imported session's id
 WRITTEN = frozenset({"imported", "resumed", "extended"})
+LEFT_ALONE = frozenset({"goes on here", "differs"})
 
 
 class ImportState(msgspec.Struct, frozen=True):
@@ -56,20 +60,32 @@ class ImportReport:
     scopes_left_out: tuple[str, ...]
     skipped: list[str]
     sessions: list[ImportState] = field(default_factory=list)
+    stored: dict[str, str] = field(default_factory=dict)  # the digest of each session as it is imported
     empty: int = 0
+    offered: int = 0  # turns that providers may get
+    held: Mapping[str, int] = field(default_factory=dict)  # of these, the turns that a provider has already
     has_members: bool = False  # whether members of a group have sessions of their own
 
     @property
     def digest(self) -> str:
         """SHA-256 over the digests of all sessions, independent of their order."""
-        lines = sorted(f"{one.session} {one.digest}\n" for one in self.sessions)
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        return _digest_of({one.session: one.digest for one in self.sessions})
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the history that is imported, without what Hermes added to sessions that go on here."""
+        return _digest_of(self.stored)
 
     def total(self, name: str) -> int:
         return sum(getattr(one, name) for one in self.sessions)
 
     def count(self, state: str) -> int:
         return sum(one.state == state for one in self.sessions)
+
+
+def _digest_of(digests: Mapping[str, str]) -> str:
+    lines = sorted(f"{session} {digest}\n" for session, digest in digests.items())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 class HermesImport:
@@ -82,15 +98,14 @@ class HermesImport:
         *,
         target: ImportTarget | None = None,
         policies: Sequence[DeliveryPolicy] = (),
-        delivered: frozenset[str] = frozenset(),
         progressed: Callable[[int], None] = lambda _rows: None,
     ) -> None:
         self._reader = reader
-        self._agent = agent
+        self.agent = agent
         self._target = target
         self._policies = tuple(policies)
-        self._delivered = delivered
         self._progressed = progressed
+        self._evidence = DeliveryEvidence()
         routes, left_out = choose_scope(reader.routes(), reader.scope)
         self.lineage = HermesLineage(reader.sessions(), routes, agent, empty=reader.empty_sessions())
         self.report = ImportReport(
@@ -101,7 +116,9 @@ class HermesImport:
             skipped=reader.skipped,
         )
 
-    async def run(self) -> ImportReport:
+    async def run(self, evidence: DeliveryEvidence | None = None) -> ImportReport:
+        """Import every session, then record the run. Without evidence every turn is delivered."""
+        self._evidence = evidence or DeliveryEvidence()
         self.report.empty = len(self.lineage.empty)
         self.report.has_members = any(
             one.origin is not None and one.origin.is_per_user for one in self.lineage.sessions.values()
@@ -112,16 +129,27 @@ class HermesImport:
                 self.report.sessions.append(await self._session(session, judged))
             else:
                 self.report.empty += 1
+        self.report.held = self._evidence.found
+        if self._target is not None and self.report.sessions:
+            await self._target.finish(self._finished_run())
         return self.report
+
+    def _finished_run(self) -> ImportRun:
+        return ImportRun(
+            agent=self.agent,
+            fingerprint=self.report.fingerprint,
+            sessions=len(self.report.sessions),
+            messages=self.report.total("kept"),
+            new=sum(one.state in WRITTEN for one in self.report.sessions),
+        )
 
     # --- one session
 
-    async def _session(self, session: HermesSession, judged: RowFates) -> ImportState:
-        place = self.lineage.where(session)
-        parent = self.lineage.parent_of(session)
-        shared = ImportedSession(
+    def _shared(self, session: HermesSession) -> ImportedSession:
+        place, parent = self.lineage.where(session), self.lineage.parent_of(session)
+        return ImportedSession(
             id=SessionId(f"{PREFIX}{session.id}"),
-            agent=self._agent,
+            agent=self.agent,
             principal=place.principal,
             place=place.place,
             opened_at=Instant(session.started_ms),
@@ -130,11 +158,23 @@ class HermesImport:
             title=session.title or None,
             directory=session.directory,
             policies=self._policies,
-            delivered=self._delivered,
         )
+
+    def asked_sessions(self) -> list[AskedSession]:
+        """The sessions that providers are asked for."""
+        asked = []
+        for session in self.lineage.in_order():
+            if session.purpose is Purpose.CONVERSATION:
+                named = tuple(self._shared(one).inputs for one in (session, self.lineage.root_of(session)))
+                asked.append(AskedSession(id=session.id, inputs=named))
+        return asked
+
+    async def _session(self, session: HermesSession, judged: RowFates) -> ImportState:
+        place, shared = self.lineage.where(session), self._shared(session)
         maker = TurnMaker(principal=place.principal, model=session.model)
         stored = NOTHING_STORED if self._target is None else await self._target.stored(shared.id)
         digest, state = await self._write(session, shared, judged, maker, stored)
+        self.report.stored[shared.id] = stored.digest if state in LEFT_ALONE else digest
         goes_on = place.goes_on and self._target is None
         if state in WRITTEN and self._target is not None:
             await self._target.verify(shared.id, entries=maker.last_seq, digest=digest)
@@ -179,12 +219,14 @@ class HermesImport:
     ) -> tuple[str, str]:
         """Write the turns that are not stored yet; the digest of all of them, and the state of the session."""
         digest, same, told, page = JournalDigest(), True, 0, list[ImportedTurn]()
+        origin = EvidenceOrigin(session.id, place_of_key(self.lineage.key_of(session), self.agent))
         for turn in maker.make(self._reader.messages(session.id), judged):
             digest.add_turn(turn)
             if turn.n == stored.complete:
                 same = digest.hex() == stored.digest
+            held_by = self._held_by(shared, origin, turn)
             if turn.n > stored.turns and same and not stored.went_on:
-                page.append(turn)
+                page.append(replace(turn, held_by=held_by))
             if sum(len(one.entries) for one in page) >= PAGE_ENTRIES:
                 page = await self._flush(shared, page)
                 self._progressed(maker.rows - told)
@@ -192,6 +234,13 @@ class HermesImport:
         await self._flush(shared, page)
         self._progressed(maker.rows - told)
         return digest.hex(), self._state(stored, maker, same=same)
+
+    def _held_by(self, shared: ImportedSession, origin: EvidenceOrigin, turn: ImportedTurn) -> frozenset[str]:
+        """The providers that have the turn; asked for stored turns too, because each stored message proves one turn."""
+        if shared.purpose is not Purpose.CONVERSATION or not turn.delivered or turn.undone:
+            return frozenset()
+        self.report.offered += 1
+        return self._evidence.holders(origin, turn)
 
     def _state(self, stored: StoredSession, maker: TurnMaker, *, same: bool) -> str:
         if self._target is None:

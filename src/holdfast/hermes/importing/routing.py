@@ -181,10 +181,22 @@ class HermesLineage:
             line = line[: line.index(oldest) + 1]
         return line
 
+    def key_of(self, session: HermesSession) -> str:
+        """The session key of the chat; empty for a terminal, and for an old session without a routing entry."""
+        origin = self._origin_of(session)
+        return origin.key if origin is not None else ""
+
+    def root_of(self, session: HermesSession) -> HermesSession:
+        """The session that the conversation began with."""
+        return self._ancestry(session)[-1]
+
+    def _origin_of(self, session: HermesSession) -> HermesOrigin | None:
+        route = self._routes.get(session.id)
+        return route.origin if route is not None else self._origin(session)
+
     def where(self, session: HermesSession) -> SessionPlace:
         """The sender, the address and the chat of a session."""
-        route = self._routes.get(session.id)
-        origin = route.origin if route is not None else self._origin(session)
+        route, origin = self._routes.get(session.id), self._origin_of(session)
         if origin is None or origin.platform in {"", "cli", "local"}:
             return self._terminal()
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.inbox.access import PLATFORMS
 
-PLUGIN = "holdfast"  # the provider that `holdfast hermes install` sets
+HOSTED = "hermes"  # the provider of Holdfast that hosts a provider of Hermes
 # The secrets of a bot: Holdfast's key, and Hermes' variable.
 SECRETS: Mapping[str, Mapping[str, str]] = {
     "telegram": {"token_env": "TELEGRAM_BOT_TOKEN"},
@@ -26,11 +26,9 @@ class ChannelProposal:
     allow: tuple[str, ...] = ()
 
 
-def delivered_by_hermes(provider: str) -> frozenset[str]:
-    """The memory providers that Hermes delivered its turns to. Its plugin of Holdfast delivers to both services."""
-    if provider == PLUGIN:
-        return frozenset({"hindsight", "honcho"})
-    return frozenset({provider} - {""})
+def assumed_delivered(tables: Mapping[str, Mapping[str, object]], provider: str) -> frozenset[str]:
+    """The agent's providers that cannot be asked: a provider of Hermes that the agent hosts has Hermes' turns."""
+    return frozenset(name for name, table in tables.items() if name == HOSTED and table.get("provider") == provider)
 
 
 def channels_of(variables: Mapping[str, str]) -> tuple[ChannelProposal, ...]:

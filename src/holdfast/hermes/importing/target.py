@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.hermes.importing.import_sql import IMPORT, ImportedSession, ImportEnding, end_import, import_turns
+from holdfast.audit.actor import acting
+from holdfast.hermes.importing.import_sql import (
+    IMPORT,
+    ImportedSession,
+    ImportEnding,
+    ImportRun,
+    end_import,
+    finish_import,
+    import_turns,
+)
 from holdfast.hermes.importing.turns import ImportedSummary, ImportedTurn, JournalDigest
 from holdfast.kernel.errors import HermesImportMismatch, SessionNotFound
 from holdfast.kernel.ids import MailboxId, NodeId, OperationId, SessionId
@@ -90,6 +99,10 @@ class ImportTarget:
     async def end(self, ending: ImportEnding) -> bool:
         """Complete the import of a session; whether its chat goes on with it."""
         return await self._db.write(end_import(ending))
+
+    async def finish(self, run: ImportRun) -> None:
+        """Record the run in the audit trail, in the name of the actor."""
+        await self._db.write(finish_import(run, by=acting()))
 
     def new_mailbox(self) -> MailboxId:
         return MailboxId(self._ports.new_id("box"))

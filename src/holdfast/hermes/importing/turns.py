@@ -46,6 +46,7 @@ class ImportedTurn:
     entries: tuple[TimedBody, ...]
     undone: bool = False  # an undo entry follows the turn
     delivered: bool = True  # whether providers may get it: somebody spoke in it, and it is no copy
+    held_by: frozenset[str] = frozenset()  # providers that have it already
 
     @property
     def last_seq(self) -> int:

@@ -121,12 +121,29 @@ class HonchoClient:
             page = await Session(place, self._honcho).aio.messages(filters=filters, size=1)
             return int(page.total)
 
+    async def places(self) -> list[str]:
+        """The names of all sessions; none if the workspace does not exist. Creates nothing."""
+        path = routes.sessions_list(self._honcho.workspace_id)
+        found: list[str] = []
+        with self._calling(missing_ok=True):
+            client = self._honcho._async_http_client  # noqa: SLF001 - every public call creates the workspace
+            for number in range(1, PAGES_MAX + 1):
+                page = await client.post(path, body=None, query={"page": number, "size": PAGE})
+                found += [str(row["id"]) for row in page["items"]]
+                if number >= int(page["pages"]):
+                    return found
+            raise HonchoCallFailed(Unreachable(f"the workspace has more than {PAGES_MAX * PAGE} sessions"))
+        return []
+
+    async def messages(self, place: str) -> list[Message]:
+        """All messages of a session, oldest first; none for a session that does not exist."""
+        with self._calling(missing_ok=True):
+            return await _all_rows(await Session(place, self._honcho).aio.messages(size=PAGE))
+        return []
+
     async def texts(self, place: str) -> list[str]:
         """The words of all messages of a session; none for a session that does not exist."""
-        with self._calling(missing_ok=True):
-            page = await Session(place, self._honcho).aio.messages(size=PAGE)
-            return [str(row.content) for row in await _all_rows(page)]
-        return []
+        return [str(row.content) for row in await self.messages(place)]
 
     async def search(self, place: str, text: str, metadata: Mapping[str, object] | None, limit: int) -> list[Message]:
         """Empty for a session that does not exist yet."""

@@ -1,0 +1,149 @@
+"""Asking Hindsight and Honcho what they have of the sessions that are imported. Only reads.
+
+Rule 1: the agent's own providers are asked, at the places where they would get the turns: what Hermes stored on another
+        server, in another bank or in another workspace is not there, and is delivered.
+Rule 2: a provider that cannot be asked stops the import before it begins. A guess would lose turns or double them.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.hermes.importing.evidence import CONTINUED, KeptMessages, joined_parts, messages_of_document
+from holdfast.kernel.errors import ConfigInvalid, HermesEvidenceMissing
+from holdfast.kernel.ids import AgentName, Principal, SessionId
+from holdfast.kernel.machine import SystemClock
+from holdfast.kernel.settings_table import read_key, read_table
+from holdfast.memory.delivery import NamingInputs
+from holdfast.providers.hindsight.document import tag
+from holdfast.providers.hindsight.factory import HindsightSettings
+from holdfast.providers.hindsight.naming import BankTemplate
+from holdfast.providers.honcho.factory import HonchoSettings
+from holdfast.providers.honcho.naming import HonchoNames
+
+if TYPE_CHECKING:
+    from honcho.message import Message  # type: ignore[import-untyped]
+
+    from holdfast.providers.hindsight.client import HindsightClient
+    from holdfast.providers.honcho.client import HonchoClient
+
+PREFIX = "hermes-"  # of an imported session's id
+MAIN = AgentName("main")
+ASSISTANT = "hermes"  # the peer of Hermes' answers, if honcho.json names no other one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedSession:
+    """A session that is asked for: its id in Hermes, and what a provider names its place by.
+
+    The second inputs are those of the conversation's first session: Hermes does not rename a bank at a rotation.
+    """
+
+    id: str
+    inputs: tuple[NamingInputs, ...]
+
+
+def place_of_key(key: str, agent: AgentName) -> str:
+    """The name of Hermes' session at Honcho for a chat's key."""
+    named = NamingInputs(agent=agent, session=SessionId(""), principal=Principal(""), address=key)
+    return HonchoNames(compat=True).place(named) if key else ""
+
+
+async def ask_providers(
+    tables: Mapping[str, Mapping[str, object]], variables: Mapping[str, str], sessions: Sequence[AskedSession]
+) -> list[KeptMessages]:
+    """What the agent's Hindsight and Honcho have. Raises `HermesEvidenceMissing` and `ConfigInvalid`."""
+    asking = {"hindsight": _ask_hindsight, "honcho": _ask_honcho}
+    found = []
+    for name, ask in asking.items():
+        if name not in tables:
+            continue
+        try:
+            found.append(await ask(tables[name], variables, sessions))
+        except ModuleNotFoundError as error:
+            what = f"the client library is not installed ({error.name}); install holdfast[{name}]"
+            raise ConfigInvalid(f"{name}: {what}", key=name) from error
+    return found
+
+
+async def _ask_hindsight(
+    table: Mapping[str, object], variables: Mapping[str, str], sessions: Sequence[AskedSession]
+) -> KeptMessages:
+    from holdfast.providers.hindsight.client import HindsightClient  # noqa: PLC0415 - seconds of imports
+    from holdfast.providers.hindsight.transport import HindsightCallFailed  # noqa: PLC0415
+
+    settings = read_table("hindsight", table, HindsightSettings)
+    plain_http = settings.send_key_over_plain_http
+    key = read_key("hindsight", settings.url, settings.api_key_env, variables, plain_http=plain_http)
+    naming = BankTemplate(settings.bank)
+    client = HindsightClient(settings, key, SystemClock())
+    kept: dict[str, list[str]] = {}
+    try:
+        await client.ready()
+        for session in sessions:
+            for bank in dict.fromkeys(naming.bank(inputs) for inputs in session.inputs):
+                kept.setdefault(session.id, []).extend(await _messages_in_bank(client, bank, session.id))
+    except HindsightCallFailed as failure:
+        raise _silent("hindsight", failure.problem.reason) from failure
+    finally:
+        await client.close()
+    return KeptMessages("hindsight", by_session=kept)
+
+
+async def _messages_in_bank(client: "HindsightClient", bank: str, session: str) -> list[str]:
+    """The users' messages of a session: those that Hermes delivered, and those of an earlier import."""
+    found: list[str] = []
+    for name in (session, f"{PREFIX}{session}"):
+        for one in await client.tagged(bank, [tag("session", name)]):
+            document = await client.document(bank, one)
+            found += messages_of_document(str(document.original_text or "")) if document is not None else []
+    return found
+
+
+async def _ask_honcho(
+    table: Mapping[str, object],
+    variables: Mapping[str, str],
+    sessions: Sequence[AskedSession],  # noqa: ARG001 - a workspace is read whole
+) -> KeptMessages:
+    from holdfast.providers.honcho.client import HonchoClient  # noqa: PLC0415 - seconds of imports
+    from holdfast.providers.honcho.faults import HonchoCallFailed  # noqa: PLC0415
+
+    settings = read_table("honcho", table, HonchoSettings)
+    plain_http = settings.send_key_over_plain_http
+    key = read_key("honcho", settings.url, settings.api_key_env, variables, plain_http=plain_http)
+    client = HonchoClient(settings, key)
+    try:
+        return await _messages_of_workspace(client, {ASSISTANT, settings.names().agent_peer(MAIN)})
+    except HonchoCallFailed as failure:
+        raise _silent("honcho", failure.outcome.reason) from failure
+    finally:
+        await client.close()
+
+
+async def _messages_of_workspace(client: "HonchoClient", assistants: Set[str]) -> KeptMessages:
+    by_session: dict[str, list[str]] = {}
+    by_place: dict[str, list[str]] = {}
+    for place in await client.places():
+        rows = await client.messages(place)
+        of_hermes = [row for row in rows if "session" not in (row.metadata or {}) and row.peer_id not in assistants]
+        by_place[place] = joined_parts((str(row.content), str(row.content).startswith(CONTINUED)) for row in of_hermes)
+        for session, said in _by_session(rows).items():
+            by_session.setdefault(session, []).extend(said)
+    return KeptMessages("honcho", by_session=by_session, by_place=by_place)
+
+
+def _by_session(rows: Sequence["Message"]) -> dict[str, list[str]]:
+    """The users' messages that Holdfast delivered, by session of Hermes."""
+    from holdfast.providers.honcho.messages import decode_text  # noqa: PLC0415 - an extra
+
+    parts: dict[str, list[tuple[str, bool]]] = {}
+    for row in rows:
+        about = row.metadata or {}
+        if "session" in about and about.get("role") == "user":
+            session = decode_text(str(about["session"])).removeprefix(PREFIX)
+            parts.setdefault(session, []).append((decode_text(str(row.content)), int(about.get("part", 1)) > 1))
+    return {session: joined_parts(said) for session, said in parts.items()}
+
+
+def _silent(provider: str, reason: str) -> HermesEvidenceMissing:
+    return HermesEvidenceMissing(f"{provider} does not say which turns it has: {reason}", provider=provider)
