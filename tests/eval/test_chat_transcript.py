@@ -48,6 +48,12 @@ def test_content_may_be_a_list_of_parts(transcript):
     assert read_transcript(transcript({"messages": [said]})) == [DialogueTurn(user="hello", assistant="")]
 
 
+def test_calls_without_text_and_records_of_hermes_are_read(transcript):
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": {"name": "look"}}]}
+    said = [{"role": "session_meta"}, {"role": "user", "content": "a"}, call, {"role": "tool", "content": "b"}]
+    assert read_transcript(transcript({"messages": said})) == [DialogueTurn(user="a", assistant="b")]
+
+
 def test_a_detail_is_said_once_and_its_question_does_not_say_it():
     turns = [
         DialogueTurn(user="Meet on 6 November 2037 with Tarquin at 10450 euros.", assistant="Yes, 10450 it is."),
@@ -65,6 +71,10 @@ def test_a_detail_is_said_once_and_its_question_does_not_say_it():
         ("{", "is not JSON"),
         ("[]", 'not an object with a list "messages"'),
         ({"messages": [{"content": "a"}]}, r"messages\[0\] has no role"),
+        ({"messages": ["hello"]}, r"messages\[0\] has no role"),
+        ({"messages": [{"role": "wizard", "content": "a"}]}, r"messages\[0\] has the role 'wizard'; it must be one of"),
+        ({"messages": [{"role": "user", "content": {"a": 1}}]}, r"messages\[0\] has a content that is neither"),
+        ({"messages": []}, "has 0 turns"),
         ({"messages": messages(3)}, "has 3 turns; 6 compressions need"),
     ],
 )

@@ -36,6 +36,8 @@ _DETAILS = (
     (FactKind.NUMBER, re.compile(r"(?<![\w.,/-])\d[\d.,:]*\d(?![\w/-])")),
     (FactKind.NAME, re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{3,}\b")),
 )
+# The roles of the chat format, and that of a record which Hermes keeps among its messages.
+ROLES = ("user", "assistant", "tool", "function", "system", "developer", "session_meta")
 DIGITS_MIN = 3
 CHARS_MIN = 4
 
@@ -54,9 +56,21 @@ def read_transcript(file: Path) -> list[DialogueTurn]:
     if not isinstance(messages, list):
         raise InvalidInput(f'{file} is not an object with a list "messages"', file=str(file))
     for n, message in enumerate(messages):
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise InvalidInput(f"{file}: messages[{n}] has no role", file=str(file))
+        fault = _fault(message)
+        if fault:
+            raise InvalidInput(f"{file}: messages[{n}] {fault}", file=str(file))
     return list(_turns(messages))
+
+
+def _fault(message: object) -> str:
+    """What is wrong with a message; empty if nothing is."""
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        return "has no role"
+    if message["role"] not in ROLES:
+        return f"has the role {message['role'][:40]!r}; it must be one of {', '.join(ROLES)}"
+    if not isinstance(message.get("content"), str | list | None):
+        return "has a content that is neither a text nor a list of parts"
+    return ""
 
 
 def _turns(messages: Iterable[Mapping[str, object]]) -> Iterator[DialogueTurn]:
@@ -68,7 +82,7 @@ def _turns(messages: Iterable[Mapping[str, object]]) -> Iterator[DialogueTurn]:
             if current is not None:
                 yield current
             current = DialogueTurn(user=text, assistant="")
-        elif role in {"user", "assistant", "tool"} and text:
+        elif role in {"user", "assistant", "tool", "function"} and text:
             current = current or DialogueTurn(user="", assistant="")
             side = "user" if role == "user" else "assistant"
             setattr(current, side, "\n".join(filter(None, (getattr(current, side), text))))
