@@ -1,4 +1,10 @@
-"""The promise: a home that a real Hermes made, compressed in place or rotating, is imported with every message once."""
+"""The promise: a home that a real Hermes made, compressed in place or rotating, is imported with every message once.
+
+Afterwards its chat goes on in the same session, with the history.
+
+`HOLDFAST_HERMES_PYTHON_OLD` names the interpreter of Hermes 0.14.0, which leaves JSON transcripts, and
+`HOLDFAST_HERMES_PYTHON_0_15` that of 0.15.2; a release without an interpreter is not tried.
+"""
 
 import os
 import re
@@ -33,15 +39,19 @@ def made_by_hermes(python: Path, home: Path, *options: str) -> Path:
     return home
 
 
-@pytest.mark.parametrize("options", [[], ["in_place=false"]], ids=["in place", "rotating"])
-async def test_every_message_of_a_real_home_is_imported_and_delivered_once(driver, hermes_python, tmp_path, options):
-    home = made_by_hermes(hermes_python, tmp_path / "home", *options)
+def old(variable: str) -> Path:
+    """The interpreter of an old release."""
+    if not os.environ.get(variable):
+        pytest.skip(f"{variable} names no interpreter")
+    return Path(os.environ[variable])
+
+
+async def imported(driver, home):
+    """Import the home and check that every message was kept and is delivered once; the session that goes on."""
     local = DeliveryPolicy(provider=Provider("local"), naming=PerAddress())
     with HermesReader(find_home(home, {})) as reader:
         target = ImportTarget(make_ports(driver.db, clock=driver.clock))
         report = await HermesImport(reader, AgentName("fern"), target=target, policies=[local]).run()
-    assert report.total("rows") == report.rows
-    assert [one.goes_on for one in report.sessions].count(True) == 1
     turns = await driver.rows("select stream, from_turn from delivery where op = 'retain'")
     delivered = {(stream, turn) for stream, turn in turns}
     said: Counter[str] = Counter()
@@ -52,6 +62,42 @@ async def test_every_message_of_a_real_home_is_imported_and_delivered_once(drive
                 said[number[1]] += 1
     assert said == Counter({str(n): 1 for n in range(TURNS)})
     (live,) = [one.session for one in report.sessions if one.goes_on]
-    context = await driver.db.read(read_context(SessionId(live)))
+    return report, SessionId(live)
+
+
+async def check_goes_on(driver, live):
+    """A message to the same chat is answered in the session, with the summary and the last messages in view."""
+    turn = await driver.talk("And now?", chat="4242", who="telegram:4242", channel="telegram", type="dm")
+    assert turn.session == live
+    context = await driver.db.read(read_context(live))
     assert context.summary is not None
-    assert LAST in [message.content for message in render(context)]
+    assert [one.content for one in render(context) if one.content in {LAST, "And now?"}] == [LAST, "And now?"]
+
+
+@pytest.mark.parametrize("options", [[], ["in_place=false"]], ids=["in place", "rotating"])
+async def test_every_message_of_a_real_home_is_imported_and_delivered_once(driver, hermes_python, tmp_path, options):
+    report, live = await imported(driver, made_by_hermes(hermes_python, tmp_path / "home", *options))
+    assert report.total("rows") == report.rows
+    await check_goes_on(driver, live)
+
+
+@pytest.mark.parametrize("variable", ["HOLDFAST_HERMES_PYTHON_OLD", "HOLDFAST_HERMES_PYTHON_0_15"])
+async def test_a_home_of_an_old_release_is_imported_and_goes_on(driver, tmp_path, variable):
+    home = made_by_hermes(old(variable), tmp_path / "home")
+    assert bool(list((home / "sessions").glob("*.jsonl"))) is (variable == "HOLDFAST_HERMES_PYTHON_OLD")
+    _, live = await imported(driver, home)
+    await check_goes_on(driver, live)
+
+
+async def test_an_old_home_that_lost_its_database_is_imported_from_its_transcripts(driver, tmp_path):
+    home = made_by_hermes(old("HOLDFAST_HERMES_PYTHON_OLD"), tmp_path / "home")
+    for file in home.glob("state.db*"):
+        file.unlink()
+    with HermesReader(find_home(home, {})) as reader:
+        target = ImportTarget(make_ports(driver.db, clock=driver.clock))
+        report = await HermesImport(reader, AgentName("fern"), target=target).run()
+    said = set()
+    for one in report.sessions:
+        for view in await driver.db.read(list_entries(SessionId(one.session), limit=10_000)):
+            said |= set(re.findall(r"Message number (\d+)\.", view.entry.text))
+    assert said == {str(n) for n in range(TURNS)}
