@@ -74,7 +74,8 @@ async def install(
 async def uninstall(invocation: Invocation, home: Home = None) -> Output:  # noqa: ARG001
     """Remove the plugin and restore the memory provider that Hermes had.
 
-    Turns that wait in the spool stay there, and the store is kept: `holdfast hermes serve` still delivers them.
+    Turns that wait in the spool stay there, and the store is kept: `holdfast hermes serve` still delivers them. A
+    process that serves the home is not ended.
 
     \b
     Examples:
@@ -82,14 +83,18 @@ async def uninstall(invocation: Invocation, home: Home = None) -> Output:  # noq
     """
     from holdfast.hermes.home import find_home
     from holdfast.hermes.install import uninstall_plugin
+    from holdfast.hermes.status import read_process
     from holdfast.kernel.hardening import variables
 
     found = find_home(home, variables())
+    process = read_process(found)
     provider, waiting = uninstall_plugin(found)
     text = [f"Removed. The memory provider of Hermes is {provider or 'the built-in one'} again."]
     if waiting:
         text.append(f"{waiting} turns wait in {found.spool}; `holdfast hermes serve` delivers them.")
-    return Output({"home": str(found.path), "provider": provider, "waiting": waiting}, *text)
+    if process is not None:
+        text.append(f"Process {process} still serves {found.path}; end it with `kill {process}`.")
+    return Output({"home": str(found.path), "provider": provider, "waiting": waiting, "process": process}, *text)
 
 
 @hermes_app.command()

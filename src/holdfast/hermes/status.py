@@ -6,6 +6,7 @@ from holdfast.hermes.install import installed_version
 from holdfast.hermes.plugin.client import ask
 from holdfast.hermes.plugin.provider import NAME
 from holdfast.hermes.spool_reader import SpoolReader
+from holdfast.store.sqlite.owner import OwnerLock
 
 BUDGET_S = 5.0
 INCOMPLETE = "incomplete; run `holdfast hermes install`"
@@ -26,3 +27,8 @@ def read_status(home: HermesHome) -> dict[str, str]:
         return view | {name: str(value) for name, value in answer.items() if name != "ok"}
     reader = SpoolReader(home.spool)
     return view | {"waiting_in_spool": str(len(reader.waiting())), "damaged_lines": str(len(reader.damaged))}
+
+
+def read_process(home: HermesHome) -> int | None:
+    """The number of the process that serves the home; None if none does."""
+    return OwnerLock(home.folder).pid() if ask(home.path, {"op": "ping"}, BUDGET_S) is not None else None
