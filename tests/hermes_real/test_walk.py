@@ -96,7 +96,8 @@ def furnish(folder: Path, hermes_python: Path) -> dict[str, str]:
     command.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "HOLDFAST_"))}
     path = os.pathsep.join([str(folder / "holdfast" / "bin"), str(folder / "hermes" / "bin"), os.environ["PATH"]])
-    return {**kept, "PATH": path, "HERMES_HOME": str(folder / "home"), "HOME": str(folder), "COLUMNS": "200"}
+    own = {"HERMES_HOME": str(folder / "home"), "HERMES_DISABLE_LAZY_INSTALLS": "1", "HOME": str(folder)}
+    return {**kept, **own, "PATH": path, "COLUMNS": "200"}
 
 
 async def run(text: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
