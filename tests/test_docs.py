@@ -190,7 +190,8 @@ def test_every_file_that_a_page_or_a_comment_names_exists():
         for path in [*kept, *SOURCES]
         for found in NAMED_FILE.findall(read(path))
         if not any(
-            (folder / found).exists() for folder in (ROOT, ROOT / "src" / "holdfast", ROOT / "tests", path.parent)
+            (folder / found.removeprefix("checkout/")).exists()
+            for folder in (ROOT, ROOT / "src" / "holdfast", ROOT / "tests", path.parent)
         )
     }
     assert named == set()

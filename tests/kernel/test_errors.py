@@ -14,6 +14,7 @@ CODES = {
     "address_not_found": Remedy.CORRECT,
     "address_taken": Remedy.CORRECT,
     "hermes_database_corrupt": Remedy.REPAIR,
+    "hermes_evidence_missing": Remedy.REPAIR,
     "hermes_database_missing": Remedy.CORRECT,
     "hermes_home_read_only": Remedy.REPAIR,
     "hermes_running": Remedy.REPAIR,

@@ -14,9 +14,9 @@ from holdfast.memory.delivery import CallerDirectory
 from holdfast.sessions.history_sql import read_session
 from holdfast.sessions.session import SessionState
 from holdfast.turns.context_sql import read_context
-from holdfast.turns.record_sql import record_turn
+from holdfast.turns.record_sql import record_turn, undo_recorded
 from tests.support.counting import CountingDatabase
-from tests.support.driver import record
+from tests.support.driver import record, retain
 
 EVERYTHING = "select session, seq, turn from entry order by session, seq"
 
@@ -203,3 +203,39 @@ async def test_an_ended_session_goes_on_with_the_recorded_turn(driver):
     await driver.command("/new")
     await recorded_and_read(driver, "k1", known, session=session)
     assert (await driver.db.read(read_session(session))).state is SessionState.OPEN
+
+
+# --- undo --------------------------------------------------------------------------------------------
+
+
+async def test_the_last_recorded_turns_are_undone_once(driver):
+    for n in range(1, 4):
+        done = await driver.db.write(record_turn(record(f"k{n}", text=f"turn {n}")))
+    assert await driver.db.write(undo_recorded(done.session, [2, 3], by="hermes")) == 2
+    assert await driver.db.write(undo_recorded(done.session, [2, 3], by="hermes")) == 0
+    assert await driver.texts(done.session) == ["turn 1", "re: turn 1"]
+
+
+@pytest.mark.parametrize("turns", [[1], [1, 2], [7], []])
+async def test_turns_that_are_not_the_last_ones_stay(driver, turns):
+    for n in range(1, 4):
+        done = await driver.db.write(record_turn(record(f"k{n}", text=f"turn {n}")))
+    assert await driver.db.write(undo_recorded(done.session, turns, by="hermes")) == 0
+    assert len(await driver.texts(done.session)) == 6
+
+
+async def test_a_recorded_turn_that_is_undone_before_it_was_sent_is_not_delivered(driver):
+    driver.policies = (retain(),)
+    done = await driver.db.write(record_turn(replace(record("k1"), policies=driver.policies)))
+    assert await driver.db.write(undo_recorded(done.session, [1], by="hermes")) == 1
+    assert await driver.rows("select state from delivery") == [("dropped",)]
+
+
+async def test_nothing_is_undone_in_a_session_that_a_chat_goes_on_with(driver):
+    session = await driver.chat("hello")
+    assert await driver.db.write(undo_recorded(session, [1], by="hermes")) == 0
+    assert await driver.texts(session) == ["hello", "re: hello"]
+
+
+async def test_nothing_is_undone_in_an_unknown_session(driver):
+    assert await driver.db.write(undo_recorded(SessionId("ses_none"), [1], by="hermes")) == 0

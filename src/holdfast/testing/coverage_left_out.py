@@ -15,6 +15,7 @@ PROBE = "a provider's recall must fail, and be asked for again half a minute lat
 READ_BESIDE = "the checkers read the trail by a connection of their own"
 COMPOSED = "workers run it as a part of claim_work, take_step or end_turn; the contract suite runs it alone"
 IMPORTED = "a history of Hermes is imported by a command beside the loops; tests/hermes imports into both engines"
+UNDONE = "no simulated writer undoes the turns that it recorded; tests/turns and tests/hermes do"
 NO_MOVES = "no operator of a history moves notes between scopes or providers"
 
 LEFT_OUT: dict[str, str] = {
@@ -77,6 +78,8 @@ LEFT_OUT: dict[str, str] = {
     "store.import_turns": IMPORTED,
     "store.end_import": IMPORTED,
     "store.finish_import": IMPORTED,
+    "store.list_stored_turns": UNDONE,
+    "store.undo_recorded": UNDONE,
     # The audit trail.
     "store.list_actions": READ_BESIDE,
     "store.read_last_action": READ_BESIDE,

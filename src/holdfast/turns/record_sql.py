@@ -12,7 +12,8 @@ from holdfast.memory.delivery import NamingInputs
 from holdfast.sessions.finalisation_sql import reopen
 from holdfast.sessions.session import Purpose, SessionState
 from holdfast.sessions.session_sql import pick_turns, undo_turns
-from holdfast.store.script import Query, Script, run, together, verb
+from holdfast.store.agent_lock_sql import share_agent
+from holdfast.store.script import Query, Script, one, run, together, verb
 from holdfast.turns.context import Context, calibrate
 from holdfast.turns.context_sql import CONTEXT, context_after, read_context
 from holdfast.turns.journal import Entry, body_tokens
@@ -20,6 +21,8 @@ from holdfast.turns.journal_sql import append
 from holdfast.turns.turn import Recorded, TurnRecord
 
 LOCK = "select id from session where id = :session /*lock*/"
+AGENT_OF = "select agent from session where id = :session"
+LIVE_IN = "select id from mailbox where session_id = :session"
 NEW_SESSION = """
 insert into session (id, agent, mailbox, principal, purpose, parent_id, state, last_seq, committed_seq, turns,
                      summaries, opened_at, active_at, idle_from)
@@ -85,8 +88,17 @@ def record_turn(record: TurnRecord, *, reads: bool = False, known: Context | Non
 
 @verb
 def undo_recorded(session: SessionId, turns: Sequence[int], *, by: str) -> Script[int]:
-    """Undo recorded turns if they are the last effective ones of the session; the number of turns that were undone."""
+    """Undo recorded turns if they are the last effective ones of the session; the number of turns that were undone.
+
+    In a session that is live in a mailbox nothing is undone: its chat has gone on with it.
+    """
+    row = yield from one(AGENT_OF, session=session)
+    if row is None:
+        return 0
+    yield from share_agent(AgentName(row[0]))
     yield from lock_session(session)
+    if (yield from one(LIVE_IN, session=session)) is not None:
+        return 0
     found = yield from pick_turns(session, len(turns))
     if found.picked != tuple(sorted(turns, reverse=True)):
         return 0  # another undo came first
