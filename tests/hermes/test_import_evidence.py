@@ -6,15 +6,14 @@ has the forms that Hermes' own plugins write, and those that Holdfast writes.
 
 import asyncio
 import json
-import os
-import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
+from typer.testing import CliRunner
 
 import holdfast
+from holdfast.cli.commands import app
 from holdfast.hermes.importing.evidence import (
     DeliveryEvidence,
     EvidenceOrigin,
@@ -32,7 +31,6 @@ from holdfast.turns.policy import AgentPolicy
 from tests.support.hermes_home import HermesChat, HermesHome
 from tests.support.hermes_service import memory_servers
 
-ROOT = Path(__file__).parents[2]
 CHAT = HermesChat()
 PLACE = "agent-main-telegram-dm-4242"  # the name that Hermes' plugin gives the chat at Honcho
 LINES = """\
@@ -146,15 +144,9 @@ async def bring(home, servers, tmp_path, *options, code=0):
     ]
     config.write_text("\n".join(lines))
     command = ["hermes", "import", home.folder, "--data", tmp_path / "data", "--config", config, "--json", *options]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", *map(str, command)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )
-    told, complaint = await process.communicate()
-    assert process.returncode == code, complaint.decode()
-    return json.loads(told) if code == 0 else complaint.decode()
+    done = await asyncio.to_thread(CliRunner().invoke, app, list(map(str, command)))
+    assert done.exit_code == code, done.stderr
+    return json.loads(done.stdout) if code == 0 else done.stderr
 
 
 async def deliver(servers, tmp_path):

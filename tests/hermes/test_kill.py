@@ -27,7 +27,7 @@ async def run(tmp_path, seed, rounds):
 
 @pytest.mark.timeout(600)
 async def test_nothing_acknowledged_is_lost_or_doubled(tmp_path):
-    await run(tmp_path, seed=14, rounds=3)
+    await run(tmp_path, seed=14, rounds=2)
 
 
 @pytest.mark.soak
