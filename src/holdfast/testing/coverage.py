@@ -3,7 +3,7 @@
 A simulator proves only what its histories do, so the campaign measures the first `MEASURED_MAX` histories and reports
 what none of them reached.
 
-Verbs: every verb of the store that a node called at least once.
+Verbs: every verb of the store that a node called at least once, alone or as a part of another one (`PARTS`).
 Loops: every line inside a function of the modules in `LOOPS`, which act instead of deciding or storing. The
 list of what is missing names functions, since line numbers move with every edit; the percentage counts lines, since a
 function may be entered and hardly used.
@@ -67,6 +67,9 @@ LOOPS = (  # the modules that act
     "turns.worker",
 )
 
+# Verbs that workers run only as a part of another verb, whose statements and crash points include theirs.
+PARTS = {"claim_work": "claim_mailboxes", "take_step": "append_step", "end_turn": "commit_turn"}
+
 Lines = dict[str, set[int]]  # of each function of the loops, by its name
 
 
@@ -90,7 +93,8 @@ class Reached:
         """Count one history: the verbs among the points that its nodes passed, and those at which a fault struck."""
         known = set(known_verbs())
         self.histories += 1
-        self.verbs |= {point.verb for point in passed if isinstance(point, CrashPoint)} & known
+        verbs = {point.verb for point in passed if isinstance(point, CrashPoint)} & known
+        self.verbs |= verbs | {part for whole, part in PARTS.items() if whole in verbs}
         self.struck |= {point.verb for point in struck} & known
 
 

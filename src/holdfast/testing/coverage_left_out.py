@@ -13,7 +13,6 @@ AT_THE_STORE = "principals of histories have no platform in their names, so the 
 STRAY = "a draft is deleted only when its reply ended without words while it stood"
 PROBE = "a provider's recall must fail, and be asked for again half a minute later; few short histories last that long"
 READ_BESIDE = "the checkers read the trail by a connection of their own"
-COMPOSED = "workers run it as a part of claim_work, take_step or end_turn; the contract suite runs it alone"
 IMPORTED = "a history of Hermes is imported by a command beside the loops; tests/hermes imports into both engines"
 UNDONE = "no simulated writer undoes the turns that it recorded; tests/turns and tests/hermes do"
 NO_MOVES = "no operator of a history moves notes between scopes or providers"
@@ -21,9 +20,6 @@ NO_MOVES = "no operator of a history moves notes between scopes or providers"
 LEFT_OUT: dict[str, str] = {
     "memory.recaller.Recaller._probing": PROBE,
     "store.claim_mailbox": "workers claim several mailboxes at a time; the contract suite claims one",
-    "store.claim_mailboxes": COMPOSED,
-    "store.append_step": COMPOSED,
-    "store.commit_turn": COMPOSED,
     "store.retry_finalisation": "extractions hardly ever fail often enough to be given up; the contract suite does it",
     "turns.agents.Agents.first": "every message names its agent",
     "memory.delivery_call.ProviderDelivery.give_back": ONLY_A_BUG,
