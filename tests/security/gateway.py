@@ -62,6 +62,13 @@ async def reply_of(client: httpx.AsyncClient, message: str) -> str:
     return str((await client.get(f"/v1/messages/{message}")).json()["reply"]["text"])
 
 
+async def remembered(client: httpx.AsyncClient) -> None:
+    """Wait until memory has every turn so far: the next turn of a person may recall them."""
+    unsent = ("scheduled", "sending")
+    while any([(await client.get("/v1/deliveries", params={"state": one})).json()["deliveries"] for one in unsent]):
+        pass
+
+
 async def session_of(client: httpx.AsyncClient, chat: str, agent: str = "main") -> str:
     sessions = (await client.get("/v1/sessions", params={"agent": agent, "chat": chat})).json()["sessions"]
     return str(next(one["id"] for one in sessions if one["live"]))

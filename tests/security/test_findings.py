@@ -19,7 +19,7 @@ from websockets.asyncio.client import connect
 
 from tests.platforms.telegram import Bot, Chat, FakeTelegram, User
 from tests.security.browsers import Browser
-from tests.security.gateway import context_of, new_token, outcome, post, refused_command, said, session_of
+from tests.security.gateway import context_of, new_token, outcome, post, refused_command, remembered, said, session_of
 from tests.security.test_webhooks import NO_PROXY
 from tests.support.processes import TOKEN, Up
 
@@ -139,6 +139,7 @@ async def test_finding_2_the_note_of_a_group_is_never_system_text(world):
 
 async def test_finding_2_recalled_words_are_data_of_the_turn(world):
     await said(world.client, "alice/pets", "My parrot is called Prospero.", headers=world.alice)
+    await remembered(world.client)
     await said(world.client, "alice/pets", "/new", headers=world.alice)
     assert "Prospero" in await said(world.client, "alice/pets", "What is my parrot called?", headers=world.alice)
     assert "Prospero" not in texts(await context_of(world.client, "alice/pets"), "system")
