@@ -172,16 +172,31 @@ async def test_the_links_of_a_limited_number_of_people_are_kept(monkeypatch):
     world.recaller.close()
 
 
-@pytest.mark.parametrize(("summary", "shows"), [(None, True), ("what was said before", False)])
-def test_a_query_says_whether_the_context_shows_the_whole_session(summary, shows):
+HERE, ANCESTOR = SessionId("s"), SessionId("ancestor")
+
+
+@pytest.mark.parametrize(
+    ("summary", "entries", "shown_from"),
+    [
+        (None, [(HERE, 1)], 0),
+        ("what was said before", [(HERE, 0), (HERE, 3), (HERE, 4)], 3),
+        ("what was said before", [], 5),
+        ("what was said before", [(ANCESTOR, 2), (HERE, 3)], 0),
+    ],
+    ids=["whole", "after a summary", "only a summary", "a branch shows its own turns"],
+)
+def test_a_query_says_from_which_turn_on_the_context_shows_the_session(summary, entries, shown_from):
     turn: Any = SimpleNamespace(
+        n=5,
         first_seq=4,
-        session=SessionId("s"),
+        session=HERE,
         epoch=1,
         principal=Principal("ada"),
         shared=False,
         where=CallerDirectory(),
     )
     claim: Any = SimpleNamespace(agent=FERN, address="agent:fern:http:dm:ada")
-    context: Any = SimpleNamespace(summary=summary)
-    assert query_of(claim, turn, POLICY, [], context).shows_session is shows
+    context: Any = SimpleNamespace(
+        summary=summary, entries=[SimpleNamespace(session=session, turn=n) for session, n in entries]
+    )
+    assert query_of(claim, turn, POLICY, [], context).shown_from == shown_from

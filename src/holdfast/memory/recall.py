@@ -36,7 +36,9 @@ class RecallQuery:
     shares_all: bool = False  # the operator shares the agent's whole memory with every private conversation
     limit: int = 8
     kin: tuple[Principal, ...] = ()  # other principals of the same person
-    shows_session: bool = False  # the context shows every turn of the session, so a provider may leave them out
+    # The context shows the question and the session's turns from this number on (0: all of them), so a provider leaves
+    # these out: they would take the places of others. None outside a turn.
+    shown_from: int | None = None
     agent: AgentName = field(init=False)
     askers: tuple[Principal, ...] = field(init=False)  # all principals of the asker; none for an agent
     audience: Audience = field(init=False)  # of the results
@@ -96,7 +98,7 @@ def make_query(
     address: str,
     where: CallerDirectory,
     group: bool = False,
-    shows_session: bool = False,
+    shown_from: int | None = None,
 ) -> RecallQuery:
     """The query of a turn, or of a person at an address, within the operator's policy."""
     naming = NamingInputs(
@@ -115,7 +117,7 @@ def make_query(
         private_in_groups=policy.private_in_groups,
         shares_all=policy.shares_all,
         limit=policy.limit,
-        shows_session=shows_session,
+        shown_from=shown_from,
     )
 
 

@@ -255,8 +255,18 @@ def query_of(
         address=claim.address,
         where=turn.where,
         group=turn.shared or is_group(claim.address),  # several people read or write in the chat
-        shows_session=context.summary is None,
+        shown_from=_shown_from(context, turn),
     )
+
+
+def _shown_from(context: Context, turn: Turn) -> int:
+    """The first turn of the session that the context shows; 0 if it shows every one."""
+    if context.summary is None:
+        return 0
+    first = next((entry for entry in context.entries if entry.turn), None)
+    if first is None:
+        return turn.n
+    return first.turn if first.session == turn.session else 0  # a branch shows all of its own turns
 
 
 def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Context | None) -> Recalled | None:

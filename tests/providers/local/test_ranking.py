@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.kernel.ids import AgentName, Instant, Principal
-from holdfast.providers.local import ranking
 from holdfast.providers.local.ranking import (
     POSITION_BITS,
     POSITION_MASK,
@@ -264,13 +263,12 @@ def test_of_equally_strong_lines_the_newer_are_taken():
     assert set(strongest(scores, 9)) == set(scores)
 
 
-def test_a_line_is_likely_for_its_scene_too(monkeypatch):
-    monkeypatch.setattr(ranking, "LIKELY_MAX", 1)
+def test_a_line_is_likely_for_its_scene_too():
     alone, among = at(9, 1), at(1, 1)
     kiln = TermMatches(1.0, [alone, among], 2)
     glaze = TermMatches(1.0, [at(1, 2), at(1, 3)], 2)
-    assert likely_lines([kiln, glaze], 1_000)[1] == [at(1, 3)]
-    assert among not in likely_lines([kiln], 1_000)[1], "without its scene the newer one is"
+    assert likely_lines([kiln, glaze], 1_000)[1] == [at(1, 3), at(1, 2), among, alone]
+    assert likely_lines([kiln], 1_000)[1] == [alone, among], "without its scene the newer one is first"
 
 
 @given(st.integers(1, 2**25 - 1), st.integers(1, SCENE_LINES_MAX))

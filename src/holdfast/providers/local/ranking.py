@@ -35,7 +35,7 @@ FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
 NAME_CHARS_MIN = 3
 MATCHED_MAX = 500  # lines that are compared by their scenes
-LIKELY_MAX = 100  # lines that are read, and whose score spreads to their neighbours
+LIKELY_MAX = 100  # lines that are read at once, and whose score spreads to their neighbours
 SCENE_LINES = 20  # approximate lines of a scene, to estimate how rare a word is among scenes
 
 
@@ -159,12 +159,12 @@ class TermMatches:
 
 
 def likely_lines(matches: Sequence[TermMatches], total: int) -> tuple[dict[int, float], list[int]]:
-    """The lines most likely to score high, judged by their numbers alone, and the scores of their scenes."""
+    """The scores of scenes, and the lines most likely to score high, best first, judged by their numbers alone."""
     scores = first_scores(matches, total)
     matched = strongest(scores, MATCHED_MAX)
     scenes = scene_scores(matches, total // SCENE_LINES, {line >> POSITION_BITS for line in matched})
     likely = with_scenes({line: scores[line] for line in matched}, scenes)
-    return scenes, best_of(likely, LIKELY_MAX)
+    return scenes, best_of(likely, MATCHED_MAX)
 
 
 def best_of(scores: Mapping[int, float], most: int) -> list[int]:

@@ -5,6 +5,8 @@ Rule 1: every statement that reads lines holds the boundaries of memory/recall.p
 Rule 2: a query reads a limited number of postings and lines, however many there are.
 Rule 3: a person who has said nothing elsewhere is answered from the context, which shows their session: nothing is
         searched.
+Rule 4: lines that the context shows, and copies of a line, take no place of others: neither among the candidates nor
+        among the results. A question that is asked every day finds its answers, and not itself.
 
 Visible lines: those of the same agent in the same session or chat; the asker's private turns, anywhere but in a group
 (or there too, if the operator allows it); in private also the asker's own turns in groups with their answers, and no
@@ -15,6 +17,7 @@ question in meaning, weighted like a term, among the lines of the same scopes.
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +27,7 @@ import apsw
 
 from holdfast.kernel.ids import Instant, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.memory.recall import RecallQuery, Recollection
+from holdfast.memory.recall import RecallQuery, Recollection, plain_words
 from holdfast.providers.local import postings, ranking
 from holdfast.providers.local.postings import IndexScope
 
@@ -32,6 +35,8 @@ READ_MAX = 3_000  # postings that one question reads, those of rare terms first
 VOICES_MAX = 200  # speakers whose names are compared with the question
 CHATS_MAX = 64  # chats of the asker that these are taken from
 JUDGED_MAX = 100  # lines that are scored in full
+SHOWN_MAX = 1_000  # lines of the session that the context shows, newest first, that are left out
+ALIKE_MAX = 3  # candidates with the same stems; which of them are copies is known when their texts are read
 
 _COLUMNS = ", ".join(f"line.{field}" for field in ranking.IndexedLine._fields)
 _VISIBLE = """
@@ -54,6 +59,7 @@ select 1 from fresh cross join line on line.id = fresh.id where line.session != 
 _SEEN = f"""
 select line.id from json_each(:ids) as wanted cross join line on line.id = wanted.value where {_VISIBLE}
 """  # noqa: S608
+_SHOWN = "select id from line where session = ? and turn >= ? and kind = 'said' order by id desc limit ?"
 _CHATS = "select address from voice indexed by voice_by_speaker where agent = ? and speaker = ? limit ?"
 _SPEAKERS = "select speaker from voice where agent = ? and address = ? limit ?"
 _SPEAKS = "select speaker from voice where agent = ? and address = ? and speaker = ?"
@@ -134,14 +140,23 @@ class IndexSearch:
 
     def best(self, name: ProviderName, limit: int) -> list[Recollection]:
         """The best lines with their text, best first."""
-        scores = {line: score for score, line in self.ranked()[:limit]}
-        found = self.db.execute(_BODIES, (json.dumps(list(scores)),))
-        return [_recollection(name, scores[line], row) for line, *row in found]
+        ranked, found = self.ranked(), list[Recollection]()
+        seen = set() if self.query.shown_from is None else {plain_words(self.query.text)}
+        for start in range(0, len(ranked), limit):
+            scores = {line: score for score, line in ranked[start : start + limit]}
+            for line, *row in self.db.execute(_BODIES, (json.dumps(list(scores)),)):
+                one = _recollection(name, scores[line], row)
+                if (text := plain_words(one.text)) not in seen:
+                    seen.add(text)
+                    found.append(one)
+            if len(found) >= limit:
+                break
+        return found[:limit]
 
     def ranked(self) -> list[tuple[float, int]]:
         """Score and id of the lines with a score, best first."""
         scopes = asked_scopes(self.db, self.query)
-        if self.query.shows_session and scopes.total <= scopes.here:
+        if self.query.shown_from == 0 and scopes.total <= scopes.here:
             fresh_elsewhere = self.db.execute(_FRESH_ELSEWHERE, self._scope).fetchone()
             if fresh_elsewhere is None:
                 return []  # every visible line is in the context already
@@ -150,11 +165,11 @@ class IndexSearch:
         total = scopes.total + len(fresh)
         matches = self._matches(question, scopes, fresh)
         scenes, candidates = ranking.likely_lines(list(matches.values()), total)
-        lines = {line.id: line for line in self._read(_LINES, ids=json.dumps(candidates))}
+        lines = self._distinct(candidates)
         found = {term: match.found for term, match in matches.items()}
         spread = ranking.spread_scores(lines.values(), ranking.line_scores(lines.values(), question, found, total))
         scores = ranking.with_scenes(spread, scenes)
-        promising = ranking.best_of(scores, JUDGED_MAX)
+        promising = ranking.best_of({line: scores[line] for line in scores.keys() - self._shown}, JUDGED_MAX)
         more = [line for line in promising if line not in lines]
         lines |= {line.id: line for line in self._read(_LINES, ids=json.dumps(more))} if more else {}
         judged = [lines[line] for line in promising if line in lines]
@@ -179,9 +194,23 @@ class IndexSearch:
                 lines[term].add(line.id)
                 lengths[term] += 1
         return {
-            term: ranking.TermMatches(weight, lines[term], max(lengths[term], len(lines[term])))
+            term: ranking.TermMatches(weight, lines[term] - self._shown, max(lengths[term], len(lines[term])))
             for term, weight in question.terms.items()
         }
+
+    def _distinct(self, candidates: Sequence[int]) -> dict[int, ranking.IndexedLine]:
+        """The first candidates, with few of those that are alike. If most are alike, the next ones are read too."""
+        found: dict[int, ranking.IndexedLine] = {}
+        alike: Counter[tuple[str, bool, str]] = Counter()
+        for start in range(0, len(candidates), ranking.LIKELY_MAX):
+            wanted = json.dumps(candidates[start : start + ranking.LIKELY_MAX])
+            for line in self._read(_LINES, ids=wanted):
+                alike[kind := (line.stems, line.asks, line.speaker)] += 1
+                if alike[kind] <= ALIKE_MAX:
+                    found[line.id] = line
+            if len(found) > ranking.LIKELY_MAX // 2:
+                break
+        return found
 
     def _postings(self, terms: Collection[str], scopes: AskedScopes) -> tuple[dict[str, int], dict[str, set[int]]]:
         """The number of each term's lines, and the lines of the rarest terms within `READ_MAX`."""
@@ -233,6 +262,14 @@ class IndexSearch:
 
     def _read(self, sql: str, **values: str | int) -> Iterator[ranking.IndexedLine]:
         return map(ranking.IndexedLine._make, self.db.execute(sql, {**self._scope, **values}))
+
+    @cached_property
+    def _shown(self) -> frozenset[int]:
+        """The lines of the session that the context shows."""
+        if self.query.shown_from is None:
+            return frozenset()
+        of = self.query.key.session, self.query.shown_from, SHOWN_MAX
+        return frozenset(row[0] for row in self.db.execute(_SHOWN, of))
 
     @cached_property
     def _scope(self) -> dict[str, str | int]:
