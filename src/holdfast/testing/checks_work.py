@@ -95,13 +95,16 @@ def decisions_stand(evidence: Evidence) -> Found:
 
 
 def recorded_once(evidence: Evidence) -> Found:
-    """I2: recorded turns exist once per key, in the order of the calls."""
+    """I2: recorded turns exist once per key, in the order of the calls; those that were to be undone are."""
     turns = evidence.rows.by("turn", "session")
     for session in {turn.session for turn in evidence.recorded}:
         keys = [turn.key for turn in evidence.recorded if turn.session == session and turn.turn is not None]
         kept = [row["key"] for row in turns.get(session, [])]
         if kept != keys:
             yield f"{session} has the turns {kept}; recorded were {keys}"
+        undone = {turn.turn for turn in evidence.recorded if turn.session == session and turn.undone}
+        if undone_turns(evidence, session) != undone:
+            yield f"{session} has undone {undone_turns(evidence, session)}; asked for was {undone}"
     for turn in evidence.recorded:
         yield from turn.wrong
 

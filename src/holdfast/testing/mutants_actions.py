@@ -16,7 +16,7 @@ LATER_S = 0.4
 Late = tuple[Act, By, str, dict[str, object]]
 
 
-@mutant("I32", budget=BUDGET, first=3)
+@mutant("I32", budget=BUDGET, first=6)
 def act_without_row() -> Sequence[Patch]:
     """A decision about an approval has no row of the audit trail."""
     honest = action_sql.record

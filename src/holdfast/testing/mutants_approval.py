@@ -13,7 +13,7 @@ from holdfast.turns.turn import OpenCall, Phase
 from holdfast.turns.turn_run import Interruption, TurnRun
 
 
-@mutant("I19", budget=20, first=3)
+@mutant("I19", budget=20, first=4)
 def approval_ignored() -> Sequence[Patch]:
     """A dangerous call is run without an approval."""
 

@@ -232,7 +232,7 @@ def agent_message_with_new_ids() -> Sequence[Patch]:
 # --- people --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I26", budget=120, area=LINKS, first=1061)
+@mutant("I26", budget=120, area=LINKS, first=85)
 def prefetch_outlives_the_link() -> Sequence[Patch]:
     """Recollections prefetched for two linked people are shown to one of them after the unlink."""
     honest = recaller._found  # noqa: SLF001 - what is broken

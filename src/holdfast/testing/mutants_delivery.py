@@ -17,11 +17,12 @@ from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
 from holdfast.memory.recall import RecallOutcome, RecallPolicy, RecallQuery
 from holdfast.memory.recaller import Recaller
-from holdfast.sessions import command_sql
+from holdfast.sessions import command_sql, session_sql
 from holdfast.sessions.extraction import Proposals, parse_answer
 from holdfast.sessions.finalisation import FinishEvent
 from holdfast.sessions.finalisation_sql import record_finalisation
 from holdfast.sessions.session import Purpose
+from holdfast.sessions.session_sql import PickedTurns
 from holdfast.store.script import Call, Params, Script, one, run
 from holdfast.testing.mutant import Patch, arguments, mutant
 from holdfast.testing.watched import NodeDatabase
@@ -70,10 +71,31 @@ def retract_lost() -> Sequence[Patch]:
     return [(cursor_sql, "add_deliveries", broken)]
 
 
+@mutant("I2", budget=40, first=2)
+def repeated_undo() -> Sequence[Patch]:
+    """A program's undo that is asked for again undoes the turns before those it named."""
+    honest = session_sql.pick_turns
+
+    def broken(session: SessionId, count: int) -> Script[PickedTurns]:
+        found = yield from honest(session, count)
+        return replace(found, picked=AnyTurns(found.picked)) if found.picked else found
+
+    return [(record_sql, "pick_turns", broken)]
+
+
+class AnyTurns(tuple[int, ...]):
+    """Turns that equal all others."""
+
+    __slots__ = ()
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
 # --- lanes ---------------------------------------------------------------------------------------------------------
 
 
-@mutant("I7", budget=10, first=3)
+@mutant("I7", budget=10, first=4)
 def mark_on_enqueue() -> Sequence[Patch]:
     """A delivery counts as delivered when a dispatcher claims it."""
     honest = lane_sql.claim_lanes.script
@@ -168,7 +190,7 @@ def _with_naming(moved: Any) -> Sequence[Patch]:  # noqa: ANN401
     return [(lane_sql, "parcel_of", broken)]
 
 
-@mutant("I7", budget=40, first=29)
+@mutant("I7", budget=40, first=21)
 def quiet_ignored() -> Sequence[Patch]:
     """A delivery that has not landed yet is resent although it may still arrive."""
     honest = after_asking

@@ -48,13 +48,13 @@ def forget_skips_summaries() -> Sequence[Patch]:
     return [(forget_person_sql, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
 
 
-@mutant("I16", budget=30, forgets=True, first=51)
+@mutant("I16", budget=60, forgets=True, first=48)
 def forget_lets_models_finish() -> Sequence[Patch]:
     """A summary of the words that is in progress is committed."""
     return [(forget_person_sql, "VOID_CONTEXTS", "select 1 where :session = :first")]
 
 
-@mutant("I16", budget=40, forgets=True, first=17)
+@mutant("I16", budget=40, forgets=True, first=21)
 def forget_lets_turns_run() -> Sequence[Patch]:
     """An open turn of the person continues, and its answer is journaled."""
 
@@ -115,7 +115,7 @@ def forget_is_done_too_early() -> Sequence[Patch]:
     return [(Forgetting, "done", property(lambda found: found.scrubbed_at is not None))]
 
 
-@mutant("I16", budget=40, forgets=True, first=5)
+@mutant("I16", budget=40, forgets=True, first=8)
 def forget_follows_no_message() -> Sequence[Patch]:
     """Words that an agent passed on to another agent stay there, and are repeated."""
 
@@ -126,7 +126,7 @@ def forget_follows_no_message() -> Sequence[Patch]:
     return [(provenance_sql, "_arrived", broken)]
 
 
-@mutant("I16", budget=40, forgets=True, first=3)
+@mutant("I16", budget=40, forgets=True, first=4)
 def forget_keeps_quotations() -> Sequence[Patch]:
     """An answer to another person that repeats the words stays."""
 

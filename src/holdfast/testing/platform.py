@@ -27,6 +27,8 @@ from holdfast.turns.turn import Recorded, TurnRecord
 WAIT_S = 2.0
 AGAIN_S_MAX = 1.5
 ATTEMPTS_MAX = 200
+ENTRIES = 2  # of a recorded turn
+UNDOES = 0.25
 
 Live: TypeAlias = Callable[[], Sequence[tuple[SimNode, Runtime]]]
 
@@ -52,6 +54,8 @@ class RecordedTurn:
     session: str
     mark: str
     turn: int | None = None
+    entries: tuple[int, ...] = ()  # their numbers
+    undone: bool = False
     wrong: list[str] = field(default_factory=list)
 
 
@@ -168,8 +172,11 @@ class Platform:
     # --- a writer without a mailbox
 
     async def record(self, session: str, *, purpose: str, agent: str, policies: tuple[DeliveryPolicy, ...]) -> None:
-        """Record turns one after the other; repeat each until it is confirmed, sometimes once more (D8)."""
-        rng = random.Random(f"{self._seed}/recorder")
+        """Record turns one after the other; repeat each until it is confirmed, sometimes once more (D8).
+
+        Sometimes the last ones are undone before the next is recorded, as Hermes does after its own undo.
+        """
+        rng, undoing = random.Random(f"{self._seed}/recorder"), random.Random(f"{self._seed}/undoing")
         for n in range(RECORDED_TURNS):
             await asyncio.sleep(rng.random() * 2)
             turn = RecordedTurn(key=f"k{n}", session=session, mark=mark_of(900 + n))
@@ -186,6 +193,28 @@ class Platform:
             )
             for _ in range(1 if rng.random() < 0.7 else 2):
                 await self._record_once(turn, record, rng)
+            if undoing.random() < UNDOES:
+                await self._undo(session, 1 if undoing.random() < 0.7 else 2, undoing)
+
+    async def _undo(self, session: str, count: int, rng: random.Random) -> None:
+        """Undo the last recorded turns; repeat that until it is confirmed. A repetition undoes nothing more."""
+        known = [turn for turn in self.recorded if turn.turn is not None and not turn.undone][-count:]
+        numbers = [turn.turn for turn in known if turn.turn is not None]
+        for _ in range(ATTEMPTS_MAX if known else 0):
+            found = self._pick(rng)
+            if found is not None and await self._was_undone(*found, SessionId(session), numbers):
+                for turn in known:
+                    turn.undone = True
+                return
+            await asyncio.sleep(rng.random() * AGAIN_S_MAX)
+
+    async def _was_undone(self, node: SimNode, runtime: Runtime, session: SessionId, turns: Sequence[int]) -> bool:
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await node.call(runtime.undo_recorded(session, turns, by="recorder"), name=f"undo {turns}")
+        except (NodeDown, TimeoutError, StoreUnavailable):
+            return False
+        return True
 
     async def _record_once(self, turn: RecordedTurn, record: TurnRecord, rng: random.Random) -> None:
         for _ in range(ATTEMPTS_MAX):
@@ -194,6 +223,7 @@ class Platform:
                 if turn.turn not in (None, outcome.turn):
                     turn.wrong.append(f"{turn.key} is turn {turn.turn} and turn {outcome.turn}")
                 turn.turn = outcome.turn
+                turn.entries = tuple(range(outcome.last_seq - ENTRIES + 1, outcome.last_seq + 1))
                 return
             if outcome is not None and not isinstance(outcome, StoreUnavailable):
                 turn.wrong.append(f"{turn.key} was refused with {outcome!r}")
@@ -215,7 +245,7 @@ class Platform:
                 recorded, context = await runtime.record_and_read(record)
             except HoldfastError as error:
                 return error
-            turn.wrong.extend(_gaps(context))
+            turn.wrong.extend(self._gaps(context, recorded))
             return recorded
 
         try:
@@ -223,6 +253,15 @@ class Platform:
                 return await node.call(write(), name=f"record {record.key}")
         except (NodeDown, TimeoutError):
             return None
+
+    def _gaps(self, context: Context, recorded: Recorded) -> Iterator[str]:
+        """What is wrong with the context of the session after a turn was recorded."""
+        before = [seq for turn in self.recorded if not turn.undone for seq in turn.entries]
+        said = {*before, *range(recorded.last_seq - ENTRIES + 1, recorded.last_seq + 1)}
+        expected = sorted(seq for seq in said if seq > context.covers_through)
+        found = [entry.seq for entry in context.entries]
+        if found != expected:
+            yield f"the context of {context.session} has the entries {found}; recorded were {expected}"
 
     # --- an operator
 
@@ -243,10 +282,3 @@ class Platform:
         except (NodeDown, TimeoutError, StoreUnavailable):
             return False
         return True
-
-
-def _gaps(context: Context) -> Iterator[str]:
-    """What is wrong with the context of a recorder's session, in which nothing is ever undone."""
-    found, upto = [entry.seq for entry in context.entries], context.last_seq
-    if found != list(range(context.covers_through + 1, upto + 1)):
-        yield f"the context of {context.session} has the entries {found}, and the session {upto}"

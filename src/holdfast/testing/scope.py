@@ -21,7 +21,7 @@ STRUCK = (
     *("commit_summary", "end_operation", "apply_memory", "undo_memory", "begin_forgetting", "sweep_forgotten"),
     *("mark_scrubbed", "list_open_agents", "find_expired_sessions", "begin_finalisation", "claim_finalisation"),
     *("read_excerpt", "record_finalisation", "apply_finalisation", "retry_finalisation", "add_token"),
-    *("revoke_token", "prove_write", "prune_messages", "changed", "close"),
+    *("revoke_token", "prove_write", "prune_messages", "changed", "close", "undo_recorded"),
 )
 NODES = 2
 LEASE_MS = 3_000
