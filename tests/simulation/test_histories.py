@@ -17,7 +17,7 @@ from tests.simulation.short import FIRST, OTHERS, short
 CHUNK = 40
 # Of the chunks, one in so many runs before every push and the others in the soak. The hardest mutant needs at most 240
 # histories of any kind to be killed (test_mutants.py), and `make sim` runs 2,000 whole ones with other seeds.
-STRIDE = 5
+STRIDE = 9
 CORPUS = json.loads((Path(__file__).parent / "seeds.json").read_text(encoding="utf-8"))
 
 

@@ -103,7 +103,7 @@ def depth_drift() -> Sequence[Patch]:
 # --- claims --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I4", budget=30, first=3)
+@mutant("I4", budget=30, first=6)
 def no_fence() -> Sequence[Patch]:
     """A worker whose lease expired may still write."""
 
@@ -214,7 +214,7 @@ def _after_summary(more: Callable[[Operation, Summary], Script[None]]) -> Sequen
     return [(summary_sql, "commit_summary", broken)]
 
 
-@mutant("I2", "I9", budget=20)
+@mutant("I2", "I9", budget=20, first=2)
 def compress_drops_arrivals() -> Sequence[Patch]:
     """Messages that arrive during compression are discarded with the old context."""
 

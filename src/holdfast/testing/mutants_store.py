@@ -27,7 +27,7 @@ FIRST_PAGE = 1
 # --- expiry --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I9", budget=150, area=Area.EXPIRY, first=2068)
+@mutant("I9", budget=150, area=Area.EXPIRY, first=251)
 def expiry_closes_over_mail() -> Sequence[Patch]:
     """A message accepted before the session was closed does not reopen it."""
     honest = finalisation_sql._leave_session  # noqa: SLF001

@@ -82,14 +82,14 @@ def shared_chat_taken_for_private() -> Sequence[Patch]:
     return [(open_turn_sql, "ATTENDED", open_turn_sql.ATTENDED.replace("then 1", "then 0"))]
 
 
-@mutant("I6", budget=60, area=ChannelArea.LINKS, first=141)
+@mutant("I6", budget=60, area=ChannelArea.LINKS, first=362)
 def linked_speakers_forgotten() -> Sequence[Patch]:
     """A person who spoke in a chat while linked to its first speaker is not counted after the unlink."""
     forgotten = "delete from linked_speaker where mailbox = :mailbox and principal = :person"
     return [(open_turn_sql, "LINKED_SPEAKER", forgotten)]
 
 
-@mutant("I6", budget=150, area=ChannelArea.LINKS, first=166)
+@mutant("I6", budget=150, area=ChannelArea.LINKS, first=362)
 def asked_ahead_for_fewer_readers() -> Sequence[Patch]:
     """Recollections prefetched in private are shown in a chat that counts as a group since an unlink."""
     return [(recaller._Asked, "is_like", lambda asked, other: asked.kin == other.kin)]  # noqa: SLF001

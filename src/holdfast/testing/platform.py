@@ -197,15 +197,18 @@ class Platform:
                 await self._undo(session, 1 if undoing.random() < 0.7 else 2, undoing)
 
     async def _undo(self, session: str, count: int, rng: random.Random) -> None:
-        """Undo the last recorded turns; repeat that until it is confirmed. A repetition undoes nothing more."""
+        """Undo the last recorded turns; repeat that until it is confirmed, sometimes once more."""
         known = [turn for turn in self.recorded if turn.turn is not None and not turn.undone][-count:]
         numbers = [turn.turn for turn in known if turn.turn is not None]
+        confirmations = 0
         for _ in range(ATTEMPTS_MAX if known else 0):
             found = self._pick(rng)
             if found is not None and await self._was_undone(*found, SessionId(session), numbers):
+                confirmations += 1
                 for turn in known:
                     turn.undone = True
-                return
+                if confirmations == 2 or rng.random() < 0.7:
+                    return
             await asyncio.sleep(rng.random() * AGAIN_S_MAX)
 
     async def _was_undone(self, node: SimNode, runtime: Runtime, session: SessionId, turns: Sequence[int]) -> bool:
@@ -238,21 +241,25 @@ class Platform:
             return None
         node, runtime = found
 
-        async def write() -> Recorded | HoldfastError:
+        async def write() -> tuple[Recorded, Context | None] | HoldfastError:
             try:
                 if self._seed % 2:
-                    return await runtime.record_turn(record)
-                recorded, context = await runtime.record_and_read(record)
+                    return await runtime.record_turn(record), None
+                return await runtime.record_and_read(record)
             except HoldfastError as error:
                 return error
-            turn.wrong.extend(self._gaps(context, recorded))
-            return recorded
 
         try:
             async with asyncio.timeout(WAIT_S):
-                return await node.call(write(), name=f"record {record.key}")
+                answer = await node.call(write(), name=f"record {record.key}")
         except (NodeDown, TimeoutError):
             return None
+        if isinstance(answer, HoldfastError):
+            return answer
+        recorded, context = answer
+        if context is not None:  # a call that nobody waits for any more may see what was undone since
+            turn.wrong.extend(self._gaps(context, recorded))
+        return recorded
 
     def _gaps(self, context: Context, recorded: Recorded) -> Iterator[str]:
         """What is wrong with the context of the session after a turn was recorded."""
