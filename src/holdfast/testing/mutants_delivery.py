@@ -190,7 +190,7 @@ def _with_naming(moved: Any) -> Sequence[Patch]:  # noqa: ANN401
     return [(lane_sql, "parcel_of", broken)]
 
 
-@mutant("I7", budget=40, first=21)
+@mutant("I7", budget=120, first=70)
 def quiet_ignored() -> Sequence[Patch]:
     """A delivery that has not landed yet is resent although it may still arrive."""
     honest = after_asking
