@@ -134,10 +134,10 @@ $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Holdfast needs Python 3.11 or newer; none was found."; exit 1; }
 	$(MAKE_VENV)
 
-# The package goes in last, without dependencies of its own choosing and without a download.
+# A lock is the whole of its packages, so nothing has to be resolved. The package goes in last, without a download.
 define install_locked
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || test -n "$(UV)" || $(BIN)/python -m ensurepip >/dev/null
-	$(PIP_INSTALL) --require-hashes -r $(1)
+	$(PIP_INSTALL) --no-deps --require-hashes -r $(1)
 	$(PIP_INSTALL) --no-build-isolation --no-deps -e .
 endef
 

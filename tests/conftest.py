@@ -6,6 +6,8 @@ users; tests/support/engines.py says which tests run on the simulator's engine a
 of the store must agree with each other.
 """
 
+import gc
+
 import pytest
 from hypothesis import settings
 
@@ -22,6 +24,17 @@ __all__ = ["postgres_server", "pytest_timeout_cancel_timer", "pytest_timeout_set
 
 settings.register_profile("holdfast", deadline=None, print_blob=True)
 settings.load_profile("holdfast")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What collection makes stays until the end. If it were not frozen, every full garbage collection would read it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture
