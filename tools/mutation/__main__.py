@@ -120,7 +120,7 @@ class Copy:
 
 
 def _simulated(chunks: int) -> list[list[str]]:
-    return [[f"{SIMULATED}::test_no_history_breaks_an_invariant[{10_240 + 200 * n}]"] for n in range(chunks)]
+    return [[f"{SIMULATED}::test_no_history_breaks_an_invariant[{10_240 + 360 * n}]"] for n in range(chunks)]
 
 
 def record(folder: Path) -> int:

@@ -216,17 +216,26 @@ class Archive:
     def _spoken(self) -> dict[tuple[str, int], list[str]]:
         """By turn: the senders of the words that it answers. A repeated turn stays its first speaker's."""
         found: dict[tuple[str, int], list[str]] = {}
-        senders = {mark: sent.say.sender for sent in self._evidence.sent for mark in marks_in(sent.say.text)}
+        said = {mark: sent for sent in self._evidence.sent for mark in marks_in(sent.say.text)}
         for entry in self._evidence.rows["entry"]:
             body = body_of(entry) if entry["kind"] == "user" else None
-            marks = marks_in(body.text) if isinstance(body, UserSaid) else []
-            found.setdefault((entry["session"], entry["turn"]), []).extend(senders[m] for m in marks if m in senders)
+            if isinstance(body, UserSaid):
+                speakers = [self._speaker(body, said[mark]) for mark in marks_in(body.text) if mark in said]
+                found.setdefault((entry["session"], entry["turn"]), []).extend(speakers)
         for row in self._evidence.rows["inbound"]:  # the words of a turn may have been deleted
             sent = self._senders.get(row["event_id"])
             is_own = sent is not None and marks_in(sent.say.text)  # not a /retry of another person's words
             if sent is not None and is_own and row["turn"] and not found.get((row["session"], row["turn"])):
                 found[row["session"], row["turn"]] = [sent.say.sender]
         return found
+
+    def _speaker(self, body: UserSaid, sent: SentMessage) -> str:
+        """The sender. Repeated words stay those of the person for whom the sender spoke, also after an unlink."""
+        sender = sent.say.sender
+        if body.event_id == sent.say.event_id:
+            return sender
+        until = sent.first_at if sent.acked_at is None else sent.acked_at
+        return body.principal if body.principal in self.people(sender, sent.first_at, until) else sender
 
     def reader(self, session: str, n: int, until_ms: int) -> Reader | None:
         """The speaker of a turn; None if unknown."""

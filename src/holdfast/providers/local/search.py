@@ -5,8 +5,8 @@ Rule 1: every statement that reads lines holds the boundaries of memory/recall.p
 Rule 2: a query reads a limited number of postings and lines, however many there are.
 Rule 3: a person who has said nothing elsewhere is answered from the context, which shows their session: nothing is
         searched.
-Rule 4: lines that the context shows, and copies of a line, take no place of others: neither among the candidates nor
-        among the results. A question that is asked every day finds its answers, and not itself.
+Rule 4: in a turn, lines that the context shows and copies of a line take no place of others: neither among the
+        candidates nor among the results. A question that is asked every day finds its answers, and not itself.
 
 Visible lines: those of the same agent in the same session or chat; the asker's private turns, anywhere but in a group
 (or there too, if the operator allows it); in private also the asker's own turns in groups with their answers, and no
@@ -139,14 +139,15 @@ class IndexSearch:
     now: Instant
 
     def best(self, name: ProviderName, limit: int) -> list[Recollection]:
-        """The best lines with their text, best first."""
+        """The best lines with their text, best first. Outside a turn all copies are listed: one too many is seen."""
         ranked, found = self.ranked(), list[Recollection]()
-        seen = set() if self.query.shown_from is None else {plain_words(self.query.text)}
+        is_turn, seen = self.query.shown_from is not None, {plain_words(self.query.text)}
         for start in range(0, len(ranked), limit):
             scores = {line: score for score, line in ranked[start : start + limit]}
             for line, *row in self.db.execute(_BODIES, (json.dumps(list(scores)),)):
                 one = _recollection(name, scores[line], row)
-                if (text := plain_words(one.text)) not in seen:
+                text = plain_words(one.text)
+                if not (is_turn and text in seen):
                     seen.add(text)
                     found.append(one)
             if len(found) >= limit:
