@@ -41,7 +41,7 @@ from holdfast.store.sqlite.checkpointer import WAL_BYTES_MAX
 from holdfast.store.sqlite.connection import APPLICATION_ID, pragma, refuse_unsafe_engine
 from holdfast.store.sqlite.migrate import in_sqlite_words, load_migrations
 from holdfast.store.sqlite.path import file_system
-from holdfast.store.sqlite.writer import GAP_S
+from holdfast.store.sqlite.writer import GAP_S, WriterWorker
 from holdfast.testing.inline_database import InlineDatabase
 
 GATE_S = 120  # as long as a test may take; then a thread of a failed test goes on, and the process can end
@@ -462,6 +462,46 @@ def test_a_transaction_that_sqlite_ended_fails_the_whole_batch(path):
     assert [type(outcome.error) for outcome in outcomes] == [StoreUnavailable] * 3
     assert ran == []
     assert db.execute("select count(*) from thing").fetchall() == [(0,)]
+    db.close()
+
+
+def reads_damage() -> Script[None]:
+    yield from run("insert into thing values (77, 'undone', 0)")
+    raise apsw.CorruptError("database disk image is malformed")
+
+
+def test_damaged_pages_fail_only_the_script_that_reads_them(path):
+    make(path, things=0)
+    db = open_connection(path)
+    before, damaged, after = run_batch(db, [Call("a", add(1)), Call("b", reads_damage), Call("c", add(2))], Clock())
+    assert (before.value, type(damaged.error), after.value) == (1, StoreCorrupt, 2)
+    assert db.execute("select n from thing order by n").fetchall() == [(1,), (2,)]
+    db.close()
+
+
+def test_a_commit_that_fails_beside_damaged_pages_ends_the_batch(path):
+    """The calls before it are answered, those after it do not run, and the engine is broken."""
+    make(path, things=0)
+    db, ran = open_connection(path), []
+    broken: list[StoreBroken] = []
+
+    def fails_to_commit() -> Script[None]:
+        yield from run("pragma defer_foreign_keys = on")
+        yield from run("insert into child values (99)")
+
+    def late() -> Script[None]:
+        ran.append("late")
+        yield from run("select 1")
+
+    db.execute("create table child (n integer references thing (n)) strict")
+    db.execute("pragma foreign_keys = on")
+    writer = WriterWorker(db, Clock(), Mock(), Mock(), shared=False, on_broken=broken.append)
+    calls = [Call("a", add(1)), Call("b", fails_to_commit), Call("c", late), Call("d", reads_damage)]
+    outcomes = writer.serve(calls)
+    assert [type(outcome.error) for outcome in outcomes] == [type(None), *[StoreBroken] * 3]
+    assert ran == ["late"]  # in the transaction that met the damage, and not again
+    assert broken == [writer.broken]
+    assert db.execute("select n from thing").fetchall() == [(1,)]
     db.close()
 
 

@@ -55,6 +55,15 @@ async def test_the_pieces_of_a_stream_add_up_to_the_durable_reply(tmp_path):
         assert trace.state is MessageState.ANSWERED
 
 
+async def test_a_stream_that_is_read_after_the_answer_has_its_pieces_all_the_same(tmp_path):
+    """A busy process may end the turn before the reader of the stream runs for the first time."""
+    async with await Process.start(tmp_path, agents(ScriptedModel(says("one two three")))) as runtime:
+        feed = runtime.events()
+        message = await runtime.send("c", "hello", id="1")
+        await settled(runtime, message)
+        assert [delta.text async for delta in runtime.follow(message, feed)] == ["one", " two", " three"]
+
+
 async def test_a_stream_starts_again_when_the_model_breaks_off_and_is_asked_again(tmp_path):
     model = ScriptedModel(emits(TextDelta("the answer is")), says("the answer is 42"))
     async with await Process.start(tmp_path, agents(model)) as runtime:

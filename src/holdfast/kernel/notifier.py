@@ -202,6 +202,11 @@ class Feed(AsyncIterator[Event]):
             self._events.append(event)
         self._news.set()
 
+    @property
+    def has_more(self) -> bool:
+        """Whether an event waits to be read."""
+        return bool(self._events)
+
     async def __anext__(self) -> Event:
         while not self._events:
             if self._closed:

@@ -293,8 +293,8 @@ class Runtime:
                     heard = ""
                     yield Delta("", restarted=True)
                 continue
-            if event is not None and message not in event.messages:
-                continue
+            if event is not None and (message not in event.messages or feed.has_more):
+                continue  # the pieces that wait in the feed come before the outcome
             trace = await self.db.read(trace_message(message))
             if trace.state not in UNFINISHED:
                 final = trace.reply.text if trace.reply else ""

@@ -140,11 +140,11 @@ class InlineDatabase:
 
     def _run(self, calls: list[Call[Any]]) -> list[Any]:
         outcomes = run_batch(self._db, calls, self._clock, self._probe)
-        first = outcomes[0].error
-        if isinstance(first, StoreBroken):
-            self.broken = first
+        last = outcomes[-1].error
+        if isinstance(last, StoreBroken):
+            self.broken = last
             if self._on_broken:
-                self._on_broken(first)
+                self._on_broken(last)
         return outcomes
 
     def _read(self, calls: list[Pending]) -> None:

@@ -4,6 +4,7 @@ Rule 1: no outcome is returned before COMMIT has returned.
 Rule 2: a script that raises changes nothing and does not affect other scripts of the batch.
 Rule 3: after any error the transaction must still be open. A fault of the disk or the lock, or a
         transaction that SQLite rolled back, fails the whole batch, and the remaining scripts do not run.
+        Damaged pages fail only the scripts that read them: each script then runs in its own transaction.
 Rule 4: a COMMIT that fails on a full disk is rolled back and reported; any other failed COMMIT leaves the
         outcome unknown, and every call gets `StoreBroken`.
 
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import apsw
 
-from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.errors import HoldfastError, StoreBroken, StoreCorrupt
 from holdfast.kernel.ports import Clock
 from holdfast.store.script import Call, Group, Many, Query, Row
 from holdfast.store.sqlite.faults import STORAGE_FAULTS, broken_by, translate
@@ -50,7 +51,9 @@ def run_batch(
     try:
         outcomes = _run_all(db, calls, clock, probe)
     except BatchFailed as failed:
-        return _undone(db, calls, failed.cause)
+        undone = _undone(db, calls, failed.cause)
+        is_damaged = isinstance(undone[0].error, StoreCorrupt)
+        return _run_apart(db, calls, clock, probe) if is_damaged and len(calls) > 1 else undone
     if not db.in_transaction:  # a single script was refused: there is nothing to commit
         return outcomes
     if probe:
@@ -84,6 +87,17 @@ def _run_all(db: apsw.Connection, calls: Sequence[Call[Any]], clock: Clock, prob
     except apsw.Error as error:
         raise BatchFailed(error) from error
     return [_run_guarded(db, call, clock, probe) for call in calls]
+
+
+def _run_apart(db: apsw.Connection, calls: Sequence[Call[Any]], clock: Clock, probe: Probe | None) -> list[Outcome]:
+    """Run each call in its own transaction, until a commit has an unknown outcome; the rest fail with it."""
+    outcomes = list[Outcome]()
+    for call in calls:
+        outcomes += run_batch(db, [call], clock, probe)
+        if isinstance(outcomes[-1].error, StoreBroken):
+            rest = calls[len(outcomes) :]
+            return outcomes + [Outcome(error=StoreBroken(str(outcomes[-1].error))) for _ in rest]
+    return outcomes
 
 
 def run_read(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | None = None) -> Outcome:

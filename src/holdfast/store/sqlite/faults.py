@@ -1,6 +1,7 @@
 """Translates SQLite's errors. No other module interprets them.
 
-A fault of the disk or of the lock fails its whole batch, since SQLite may have rolled back the transaction.
+A fault of the disk or of the lock fails its whole batch, since SQLite may have rolled back the transaction. Damaged
+pages fail the scripts that read them.
 Any other error is a bug of the script (a constraint it should have checked, invalid SQL) and fails that
 script alone.
 

@@ -173,11 +173,11 @@ class WriterWorker(PoolWorker):
             raise
         if not self.file_identity.holds():
             outcomes = refuse(calls, StoreBroken("the database was moved, replaced or deleted while in use"))
-        first = outcomes[0].error
-        if isinstance(first, StoreBroken):  # it always concerns the whole engine
-            self.broken = first
+        last = outcomes[-1].error
+        if isinstance(last, StoreBroken):  # the calls after it in the batch have failed with it
+            self.broken = last
             if self._on_broken:
-                self._on_broken(first)
+                self._on_broken(last)
         self._checkpointer.committed()
         return outcomes
 
