@@ -1,8 +1,8 @@
 # Daily commands. Each makes or refreshes .venv by itself: all it needs is Python 3.11 or newer.
 #
 # A stamp in .venv carries the checksum of what was installed, so a ready .venv costs nothing and needs no
-# network. Packages come from the hash-locked files in requirements/; uv installs them when it is on PATH,
-# pip otherwise. On Windows, or without make: see CONTRIBUTING.md.
+# network. Packages come from the hash-locked files in requirements/. uv installs them, in seconds: the one on PATH, or
+# one that pip puts into .venv. Where uv cannot, pip does. On Windows, or without make: see CONTRIBUTING.md.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,13 +20,11 @@ HERMES := .venv-hermes/.ready-$(call sum,requirements/hermes.txt)
 BENCH_HERMES := .venv-bench-hermes/.ready-$(call sum,requirements/bench-hermes.txt)
 DEV := $(VENV)/.dev-$(call sum,requirements/dev.txt requirements/encryption.txt)
 
-ifneq ($(UV),)
-PIP_INSTALL = $(UV) pip install --quiet --python $(BIN)/python
-MAKE_VENV = $(UV) venv --quiet --python "$(PYTHON)" $(VENV)
-else
-PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-MAKE_VENV = "$(PYTHON)" -m venv $(VENV)
-endif
+INSTALLER := $(or $(UV),$(BIN)/uv)
+PIP = -m pip --quiet --disable-pip-version-check
+# install(environment, options): uv first. A package index that only pip is set up for is a reason to ask pip.
+install = { test -x "$(INSTALLER)" && $(INSTALLER) pip install --quiet --python $(1)/bin/python $(2); } \
+	|| $(1)/bin/python $(PIP) install --no-compile $(2)
 # Tests start the program a hundred times. Where byte code may not be kept, each start would compile all of it.
 export PYTHONDONTWRITEBYTECODE :=
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -45,7 +43,7 @@ up: $(BASE) ## run Holdfast here (ARGS="--port 7421" and the like)
 
 encryption: $(BASE) ## let SQLite encrypt: apsw-sqlite3mc takes the place of apsw in .venv (docs/howto/encrypt.md)
 	$(if $(UV),$(UV) pip uninstall --quiet --python $(BIN)/python,$(BIN)/python -m pip uninstall --quiet --yes) apsw
-	$(PIP_INSTALL) --no-deps --require-hashes -r requirements/encryption.txt
+	$(call install,$(VENV),--no-deps --require-hashes -r requirements/encryption.txt)
 	$(BIN)/holdfast version
 
 test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
@@ -120,6 +118,7 @@ lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv on PATH: pip install uv"; exit 1; }
 	$(LOCK) --upgrade --group dev --all-extras --output-file requirements/dev.txt
 	$(LOCK) --upgrade --extra models --constraint requirements/dev.txt --output-file requirements/base.txt
+	$(COMPILE) --upgrade --group pyproject.toml:installer --output-file requirements/installer.txt
 	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements/audit.txt
 	$(COMPILE) --upgrade --group pyproject.toml:bench --output-file requirements/bench.txt
 	$(COMPILE) --upgrade --group pyproject.toml:hermes --output-file requirements/hermes.txt
@@ -132,13 +131,18 @@ clean: ## remove .venv, caches and built files
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Holdfast needs Python 3.11 or newer; none was found."; exit 1; }
-	$(MAKE_VENV)
+ifneq ($(UV),)
+	$(UV) venv --quiet --python "$(PYTHON)" $(VENV)
+else
+	"$(PYTHON)" -m venv $(VENV)
+	-$(BIN)/python $(PIP) install --no-compile --no-deps --require-hashes -r requirements/installer.txt
+endif
 
 # A lock is the whole of its packages, so nothing has to be resolved. The package goes in last, without a download.
 define install_locked
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || test -n "$(UV)" || $(BIN)/python -m ensurepip >/dev/null
-	$(PIP_INSTALL) --no-deps --require-hashes -r $(1)
-	$(PIP_INSTALL) --no-build-isolation --no-deps -e .
+	@test -x "$(INSTALLER)" || $(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
+	$(call install,$(VENV),--no-deps --require-hashes -r $(1))
+	$(call install,$(VENV),--no-build-isolation --no-deps -e .)
 endef
 
 $(BASE): | $(BIN)/python
@@ -149,21 +153,19 @@ $(DEV): | $(BIN)/python
 	$(call install_locked,requirements/dev.txt)
 	@# Beside apsw and not over it: the tests of encryption name this folder first.
 	rm -rf $(VENV)/encryption
-	$(PIP_INSTALL) --no-deps --require-hashes --target $(VENV)/encryption -r requirements/encryption.txt
+	$(call install,$(VENV),--no-deps --require-hashes --target $(VENV)/encryption -r requirements/encryption.txt)
 	@rm -f $(VENV)/.base-* $(VENV)/.dev-* && touch $(BASE) $@
 
 # The server has an environment of its own: its packages are many, and not ours. The lock is the whole of them, and
 # without --no-deps pip takes a locked package for unpinned where another asks for it with extras.
 $(HINDSIGHT): $(DEV)
 	rm -rf .venv-hindsight && $(BIN)/python -m venv .venv-hindsight
-	.venv-hindsight/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
-		-r requirements/hindsight-server.txt
+	$(call install,.venv-hindsight,--no-deps --require-hashes -r requirements/hindsight-server.txt)
 	@touch $@
 
 # Peers have environments of their own. One that cannot be made is missing in the benchmark, which says so.
 define make_peers
-	@rm -rf $(1) && $(BIN)/python -m venv $(1) && $(if $(UV),$(UV) pip install --quiet --python $(1)/bin/python,\
-		$(1)/bin/python -m pip install --quiet --disable-pip-version-check) --no-deps --require-hashes -r $(2) \
+	@rm -rf $(1) && $(BIN)/python -m venv $(1) && { $(call install,$(1),--no-deps --require-hashes -r $(2)); } \
 		&& touch $(3) || { rm -rf $(1); echo "$(1) could not be made: its peers are not measured"; }
 endef
 
@@ -179,5 +181,5 @@ $(BENCH_HERMES): | $(DEV)
 # The auditor is not audited together with what it looks at.
 $(AUDIT): | $(BIN)/python
 	rm -rf .venv-audit && $(BIN)/python -m venv .venv-audit
-	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
+	$(call install,.venv-audit,--require-hashes -r requirements/audit.txt)
 	@touch $@

@@ -21,6 +21,7 @@ AUDIT = ROOT / "requirements" / "audit.txt"
 BENCH = ROOT / "requirements" / "bench.txt"
 BENCH_HERMES = ROOT / "requirements" / "bench-hermes.txt"
 ENCRYPTION = ROOT / "requirements" / "encryption.txt"
+INSTALLER = ROOT / "requirements" / "installer.txt"
 LINE = re.compile(r"[a-z0-9.-]+==[\w.]+( ; [\w\s.'<>=!()]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
 
 # Queues, schedulers and lock services: work is claimed in the database.
@@ -53,7 +54,7 @@ def project():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("lock", [BASE, DEV, AUDIT, BENCH, BENCH_HERMES, ENCRYPTION], ids=lambda lock: lock.stem)
+@pytest.mark.parametrize("lock", [BASE, DEV, AUDIT, BENCH, BENCH_HERMES, ENCRYPTION, INSTALLER], ids=lambda lock: lock.stem)
 def test_a_lock_holds_names_versions_and_hashes_and_nothing_else(lock):
     odd = [line for line in lock.read_text(encoding="utf-8").splitlines() if not LINE.fullmatch(line)]
     assert odd == []
@@ -74,6 +75,10 @@ def test_the_dev_lock_holds_the_tools_and_every_extra(project):
 
 def test_the_audit_lock_holds_the_auditor(project):
     assert names(project["dependency-groups"]["audit"]) <= set(pins(AUDIT))
+
+
+def test_the_installer_lock_holds_uv_alone():
+    assert set(pins(INSTALLER)) == {"uv"}
 
 
 def test_the_bench_locks_hold_the_peers(project):
