@@ -17,9 +17,9 @@ NUMBERS = itertools.count()
 async def command(*words: str | Path, environment: dict[str, str] | None = None) -> tuple[int, Any]:
     """A command with `--json`: its exit code and what it printed."""
     process = await start(*map(str, words), "--json", environment=environment, stderr=asyncio.subprocess.DEVNULL)
-    assert process.stdout is not None
-    said = await process.stdout.read()
-    return await process.wait(), json.loads(said) if said.strip() else None
+    said, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, json.loads(said) if said.strip() else None
 
 
 async def refused_command(*words: str | Path, environment: dict[str, str] | None = None) -> str:

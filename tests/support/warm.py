@@ -23,9 +23,8 @@ from pathlib import Path
 from tests.support.warm_server import LENGTH, STATUS
 
 SERVER = Path(__file__).with_name("warm_server.py")
-INHERITED = (
-    (signal.SIGHUP, signal.SIGINT) if hasattr(signal, "SIGHUP") else ()
-)  # a process that is told to ignore them does
+# The signals that a process ignores if the process that starts it does.
+INHERITED = (signal.SIGHUP, signal.SIGINT) if hasattr(signal, "SIGHUP") else ()
 # To preload where processes talk to the platforms, to memory services, or to a model of a vendor.
 PLATFORMS = ("holdfast.channels.discord", "holdfast.channels.slack", "holdfast.channels.telegram")
 SERVICES = ("holdfast.providers.hindsight.provider", "holdfast.providers.honcho.provider")
@@ -135,6 +134,12 @@ class WarmProcess:
         await asyncio.shield(self._ending)
         assert self.returncode is not None
         return self.returncode
+
+    async def communicate(self) -> tuple[bytes, None]:
+        """What it wrote until its end."""
+        said = await self.stdout.read()
+        await self.wait()
+        return said, None
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
