@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -37,6 +37,7 @@ PLACE = re.compile(r"in ([a-z]+\d)\b")
 SMALL = Thresholds(context_tokens=1_500, soft=0.3, hard=0.9, keep=0.1)
 LONG = "The harbour is calm today. " * 80  # enough to have a session compressed
 SETTLE_S = 60
+LOOK_EVERY_MS = 100  # at the latest
 
 
 @dataclass(frozen=True)
@@ -248,11 +249,13 @@ def agents_of(world: World, model: Gossip) -> Agents:
 async def settled(runtime) -> None:
     """Until every ended epoch was extracted and every delivery has arrived."""
     async with within(SETTLE_S):
-        while True:
-            ends = await runtime.db.read(list_finalisations(limit=100))
-            sent = await runtime.deliveries(limit=100)
-            if all(one.ended for one in ends) and all(one.state == "delivered" for one in sent):
-                return
+        with closing(runtime.events()) as feed:
+            while True:
+                ends = await runtime.db.read(list_finalisations(limit=100))
+                sent = await runtime.deliveries(limit=100)
+                if all(one.ended for one in ends) and all(one.state == "delivered" for one in sent):
+                    return
+                await feed.next_within(LOOK_EVERY_MS)
 
 
 def spoken(world: World) -> Iterable[tuple[Place, int]]:
@@ -310,8 +313,9 @@ async def forgotten(runtime, world: World, data: Path) -> None:
     person = 3
     asked = await runtime.forget(person=f"telegram:{world.tg_users[person].id}")
     async with within(SETTLE_S):
-        while not (await runtime.forget_status(asked.id)).done:
-            pass  # each look reads the store, while the others go on
+        with closing(runtime.events()) as feed:
+            while not (await runtime.forget_status(asked.id)).done:
+                await feed.next_within(LOOK_EVERY_MS)
     kept = bytes_under(data)
     spoken_by = [place for place in world.places.values() if place.platform == "telegram" and person in place.members]
     assert [place.name for place in spoken_by] == [f"telegramdm{person}", f"telegramgroup{person % GROUPS}"]

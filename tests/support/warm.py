@@ -17,9 +17,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
+from tests.support.patience import HANGS_S
 from tests.support.warm_server import LENGTH, STATUS
 
 SERVER = Path(__file__).with_name("warm_server.py")
@@ -86,6 +90,11 @@ class Status:
         assert found, "the server of warm processes ended"
         return int(STATUS.unpack(found)[0])
 
+    def wait(self, timeout_s: float) -> int:
+        self._told.settimeout(timeout_s)
+        with self._told:
+            return self._read()
+
     async def exit_code(self) -> int:
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -150,3 +159,70 @@ class WarmProcess:
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
+
+
+def start_blocking(*arguments: str, environment: Mapping[str, str]) -> "BlockingProcess":
+    """`holdfast` with these arguments and pipes of text for tests without an event loop."""
+    if not is_fresh(environment):
+        return BlockingWarmProcess(*arguments, environment=environment)
+    command, pipe = (sys.executable, "-m", "holdfast", *arguments), subprocess.PIPE
+    return subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, encoding="utf-8", env=dict(environment)
+    )
+
+
+class BlockingWarmProcess:
+    """A process of a warm server, with the part of `subprocess.Popen` that tests use. Its streams are text."""
+
+    def __init__(self, *arguments: str, environment: Mapping[str, str]) -> None:
+        (stdin, writes), (reads, stdout), (reads_errors, stderr) = (os.pipe() for _ in range(3))
+        self._status = warm_server().start(arguments, environment, (stdin, stdout, stderr), ())
+        for one in (stdin, stdout, stderr):
+            os.close(one)
+        self.pid = self._status.pid
+        self.returncode: int | None = None
+        self.stdin = os.fdopen(writes, "w", encoding="utf-8")
+        self.stdout = os.fdopen(reads, encoding="utf-8")
+        self.stderr = os.fdopen(reads_errors, encoding="utf-8")
+
+    def communicate(self, input: str = "", *, timeout: float) -> tuple[str, str]:
+        """Give it its whole input. What it wrote on stdout and stderr until its end."""
+        with ThreadPoolExecutor(2) as threads:
+            giving = threads.submit(self._give, input)
+            errors = threads.submit(self.stderr.read)
+            said = self.stdout.read()
+            giving.result()
+            self.wait(timeout=timeout)
+            return said, errors.result()
+
+    def _give(self, text: str) -> None:
+        with suppress(BrokenPipeError), self.stdin:  # it may end before it has read everything
+            self.stdin.write(text)
+
+    def wait(self, *, timeout: float) -> int:
+        if self.returncode is None:
+            self.returncode = self._status.wait(timeout)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def __enter__(self) -> "BlockingWarmProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the streams and wait for its end, as `Popen` does."""
+        for stream in (self.stdin, self.stdout, self.stderr):
+            with suppress(BrokenPipeError):
+                stream.close()
+        self.wait(timeout=HANGS_S)
+
+
+BlockingProcess: TypeAlias = "subprocess.Popen[str] | BlockingWarmProcess"
