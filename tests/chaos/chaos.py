@@ -22,6 +22,7 @@ from tests.chaos.fleet import Fleet
 from tests.chaos.weather import Weather
 from tests.support.patience import within
 from tests.support.processes import Up, spawn
+from tests.support.warm import PLATFORMS
 
 WARM_S = 60.0
 STILL_S = 420  # longer than any pause before a reply is tried again
@@ -69,7 +70,7 @@ class Chaos:
     async def started(self) -> AsyncIterator[Up]:
         """A process that is ready. It is killed at an arbitrary moment."""
         began = time.monotonic()
-        up = await Up.start(self.data, *self._arguments, environment=self._environment)
+        up = await Up.start(self.data, *self._arguments, environment=self._environment, preload=PLATFORMS)
         self.ready_s.append(time.monotonic() - began)
         try:
             yield up
@@ -126,7 +127,7 @@ class Chaos:
 
     async def _die_young(self) -> None:
         """Killed while it starts, or soon after."""
-        process = await spawn(self.data, *self._arguments, environment=self._environment)
+        process = await spawn(self.data, *self._arguments, environment=self._environment, preload=PLATFORMS)
         await at(asyncio.get_running_loop().time() + self._chance.uniform(*YOUNG_S))
         process.kill()
         await process.wait()

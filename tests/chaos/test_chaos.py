@@ -1,8 +1,6 @@
 """Thirteen agents, 104 chats, three platforms, one process that keeps dying: every message that a platform handed over
 is answered once or shown as uncertain, in the order of its chat, and no chat hears a word of another."""
 
-import asyncio
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from tests.chaos.chaos import Chaos
 from tests.chaos.fleet import Fleet
 from tests.chaos.proof import prove
+from tests.support.processes import start
 
 
 async def survive(folder, capsys, *, duration_s: float, messages_per_s: float, seed: int) -> None:
@@ -27,7 +26,7 @@ async def survive(folder, capsys, *, duration_s: float, messages_per_s: float, s
 
 
 async def audit(data: Path) -> int:
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "holdfast", "audit", "--data", str(data))
+    process = await start("audit", "--data", str(data))
     return await process.wait()
 
 

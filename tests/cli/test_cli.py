@@ -34,6 +34,7 @@ from holdfast.models.choose import LazyModel
 from holdfast.runtime.app import make_agents, open_runtime
 from tests.support.live import GatedModel
 from tests.support.patience import HANGS_S
+from tests.support.warm import BlockingProcess, start_blocking
 
 TOKEN = "a-token-that-only-tests-know-and-nobody-guesses"
 POSIX = sys.platform != "win32"
@@ -61,6 +62,13 @@ class Done:
 
 def holdfast(*arguments: str | Path, stdin: str = "", **env: str) -> Done:
     """A command in a process of its own."""
+    with start_blocking(*map(str, arguments), environment=environment(**env)) as process:
+        said, errors = process.communicate(stdin, timeout=HANGS_S)
+        return Done(process.wait(timeout=HANGS_S), said, errors)
+
+
+def fresh(*arguments: str | Path, stdin: str = "", **env: str) -> Done:
+    """The same command in an interpreter of its own, as people start it."""
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", *map(str, arguments)],
         capture_output=True,
@@ -96,26 +104,17 @@ def refused(done: Done, code: str, exit_code: int = 1) -> None:
 
 
 @contextmanager
-def running(data: Path, *more: str, **env: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, object]]]:
+def running(data: Path, *more: str, **env: str) -> Iterator[tuple[BlockingProcess, dict[str, object]]]:
     """`holdfast up` on a free port, from its ready line on."""
-    arguments = [sys.executable, "-m", "holdfast", "up", "--data", str(data), "--port", "0", "--json", *more]
-    with subprocess.Popen(
-        arguments,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        env=environment(**env),
-    ) as process:
+    arguments = ("up", "--data", str(data), "--port", "0", "--json", *more)
+    with start_blocking(*arguments, environment=environment(**env)) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line, process.stderr.read() if process.stderr else ""
             yield process, json.loads(line)
         finally:
-            if process.poll() is None:
-                process.terminate()
-            process.communicate(timeout=HANGS_S)
+            process.terminate()
 
 
 @pytest.fixture
@@ -142,7 +141,7 @@ COMMANDS += ["version", "channels"]
 
 
 def test_help_lists_every_command_in_one_panel():
-    done = holdfast("--help")
+    done = fresh("--help")
     assert done.returncode == 0
     listed: dict[str, list[str]] = {}
     for heading, command in re.findall(r"^(?:([A-Z][a-z]+):|  ([a-z][a-z-]*)  +\S.*)$", done.stdout, re.MULTILINE):
@@ -270,13 +269,13 @@ def test_control_characters_of_a_message_do_not_reach_the_terminal(data):
 
 
 def test_without_a_server_a_message_waits_and_that_is_said(data):
-    done = holdfast("send", "hello", "--data", data)
+    done = fresh("send", "hello", "--data", data)
     assert done.returncode == 0
     assert "waits until `holdfast up` runs" in done.stdout
     message = done.stdout.split()[1]
     trace = asked("trace", message, "--data", data)
     assert (trace["state"], trace["session"], trace["reply"]) == ("waiting", None, None)
-    assert "waiting" in holdfast("trace", message, "--data", data).stdout
+    assert "waiting" in fresh("trace", message, "--data", data).stdout
 
 
 def test_a_repeated_id_is_a_duplicate_and_another_text_a_conflict(data):

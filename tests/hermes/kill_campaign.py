@@ -10,7 +10,6 @@ import json
 import os
 import random
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +18,8 @@ from typing import Any, TypeVar
 from holdfast.hermes.home import HermesHome
 from holdfast.hermes.plugin import client
 from tests.support.hermes_service import MemoryServers, make_home
+from tests.support.processes import start
+from tests.support.warm import SERVICES
 
 SESSIONS = ("S0", "S1", "S2")
 VICTIMS = ("hermes", "ours", "both")
@@ -103,8 +104,7 @@ class Campaign:
             )
 
     async def _start_ours(self) -> None:
-        command = (sys.executable, "-m", "holdfast", "hermes", "serve", str(self.home.path), "--json")
-        self.ours = await asyncio.create_subprocess_exec(*command, stdout=PIPE, env=dict(os.environ))
+        self.ours = await start("hermes", "serve", str(self.home.path), "--json", preload=SERVICES)
         assert await self.ours.stdout.readline(), "the process beside Hermes did not start"
 
     async def _say(self, count: int, *, heard: float = 1.0) -> None:

@@ -9,6 +9,7 @@ Rules: R39.
 import asyncio
 import random
 from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
@@ -38,7 +39,8 @@ class Harness:
         self.kills = 0
         self._left = dict.fromkeys(CHATS, 0)  # messages that each may still send in this life
         self._moved = asyncio.Condition()
-        self._up: Up | None = None  # where messages may be sent
+        self._client: httpx.AsyncClient | None = None  # where messages may be sent
+        self._clients = AsyncExitStack()  # closed at the end, when no sender waits for an answer of a dead process
         self._newest: Up | None = None
         self._done = False
 
@@ -49,59 +51,61 @@ class Harness:
                     senders.create_task(self._send(chat))
                 await self._die(kills)
                 self._done = True
-                up = await self._start()
+                up, _ = await self._start()
             assert await up.stop() == 0
         finally:
+            await self._clients.aclose()
             if self._newest is not None and self._newest.process.returncode is None:
                 await self._newest.kill()
 
-    async def _start(self) -> Up:
+    async def _start(self) -> tuple[Up, httpx.AsyncClient]:
+        """A process, and the client of all senders while it lives."""
         self._newest = await Up.start(self.data)
         self._left = dict.fromkeys(CHATS, MESSAGES_PER_LIFE)
-        await self._set_up(self._newest)
-        return self._newest
+        client = await self._clients.enter_async_context(self._newest.client())
+        await self._send_to(client)
+        return self._newest, client
 
     async def _die(self, kills: int) -> None:
         for _ in range(kills):
-            up = await self._start()
+            up, client = await self._start()
             await self._until(self.acknowledgements + self.chance.randrange(1, MESSAGES_PER_LIFE * len(CHATS) - 7))
             is_long = self.kills % LONG_LIFE_EVERY == LONG_LIFE_EVERY - 1
             if not is_long and self.chance.random() < 0.8:
-                await self._answered(up, self.chance.choice(CHATS))
-            await self._set_up(None)
+                await self._answered(client, self.chance.choice(CHATS))
+            await self._send_to(None)
             for chat in CHATS if is_long else ():
-                await self._answered(up, chat, whole=True)
+                await self._answered(client, chat, whole=True)
             await up.kill()
             self.kills += 1
 
-    async def _set_up(self, up: Up | None) -> None:
+    async def _send_to(self, client: httpx.AsyncClient | None) -> None:
         async with self._moved:
-            self._up = up
+            self._client = client
             self._moved.notify_all()
 
     async def _until(self, acknowledgements: int) -> None:
         async with self._moved:
             await self._moved.wait_for(lambda: self.acknowledgements >= acknowledgements)
 
-    async def _answered(self, up: Up, chat: str, *, whole: bool = False) -> None:
+    async def _answered(self, client: httpx.AsyncClient, chat: str, *, whole: bool = False) -> None:
         """Until the chat's oldest unanswered message is answered, or all of them: a turn that outlives every process
         fails."""
-        async with up.client() as client:
-            for message in self.acknowledged[chat][self.answered[chat] :]:
-                known = await client.get(f"/v1/messages/{message}")
-                assert known.status_code == 200, known.text
-                if known.json()["reply"] is None:
-                    heard = await client.get(f"/v1/messages/{message}/stream")
-                    assert heard.status_code == 200, heard.text
-                    if not whole:
-                        return
-                self.answered[chat] += 1
+        for message in self.acknowledged[chat][self.answered[chat] :]:
+            known = await client.get(f"/v1/messages/{message}")
+            assert known.status_code == 200, known.text
+            if known.json()["reply"] is None:
+                heard = await client.get(f"/v1/messages/{message}/stream")
+                assert heard.status_code == 200, heard.text
+                if not whole:
+                    return
+            self.answered[chat] += 1
 
-    async def _current(self) -> Up:
+    async def _current(self) -> httpx.AsyncClient:
         async with self._moved:
-            await self._moved.wait_for(lambda: self._up is not None)
-        assert self._up is not None
-        return self._up
+            await self._moved.wait_for(lambda: self._client is not None)
+        assert self._client is not None
+        return self._client
 
     async def _send(self, chat: str) -> None:
         number = 0
@@ -117,10 +121,9 @@ class Harness:
     async def _deliver(self, chat: str, number: int) -> None:
         body = {"chat": chat, "sender": chat, "id": str(number), "text": f"{chat} says {number}"}
         while True:
-            up = await self._current()
+            client = await self._current()
             try:
-                async with up.client() as client:
-                    answer = await client.post("/v1/messages", json=body)
+                answer = await client.post("/v1/messages", json=body)
             except httpx.TransportError:
                 continue
             assert answer.status_code in {200, 202}, answer.text

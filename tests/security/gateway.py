@@ -3,27 +3,20 @@
 import asyncio
 import itertools
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tests.support.live import code_of
+from tests.support.processes import start
 
 NUMBERS = itertools.count()
 
 
 async def command(*words: str | Path, environment: dict[str, str] | None = None) -> tuple[int, Any]:
     """A command with `--json`: its exit code and what it printed."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", *map(str, words), "--json"),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, **(environment or {})},
-    )
+    process = await start(*map(str, words), "--json", environment=environment, stderr=asyncio.subprocess.DEVNULL)
     said, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, json.loads(said) if said.strip() else None

@@ -5,17 +5,19 @@ answer and every summary, and extracts all of them. So a text that once enters a
 there, stored there and posted there. Nothing is configured but open doors.
 """
 
+import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from holdfast.inbox.channel_status import ConnectionState
 from holdfast.kernel.ids import AgentName
 from holdfast.runtime.app import open_runtime
 from holdfast.sessions.compression import Thresholds
@@ -37,6 +39,7 @@ PLACE = re.compile(r"in ([a-z]+\d)\b")
 SMALL = Thresholds(context_tokens=1_500, soft=0.3, hard=0.9, keep=0.1)
 LONG = "The harbour is calm today. " * 80  # enough to have a session compressed
 SETTLE_S = 60
+LOOK_EVERY_MS = 100  # at the latest
 
 
 @dataclass(frozen=True)
@@ -245,18 +248,53 @@ def agents_of(world: World, model: Gossip) -> Agents:
     return Agents(None, {AgentName("moss"): Agent(policy=chosen, model=model, summariser=model, tools=ToolBox())})
 
 
+async def connected(runtime) -> None:
+    """Until every platform hands over what is said: in a chat that it does not know yet, a bot cannot catch up."""
+    async with within(SETTLE_S):
+        with closing(runtime.events()) as feed:
+            while any(one.state is not ConnectionState.UP for one in runtime.channel_registry.statuses()):
+                await feed.next_within(LOOK_EVERY_MS)
+
+
 async def settled(runtime) -> None:
     """Until every ended epoch was extracted and every delivery has arrived."""
     async with within(SETTLE_S):
-        while True:
-            ends = await runtime.db.read(list_finalisations(limit=100))
-            sent = await runtime.deliveries(limit=100)
-            if all(one.ended for one in ends) and all(one.state == "delivered" for one in sent):
-                return
+        with closing(runtime.events()) as feed:
+            while True:
+                ends = await runtime.db.read(list_finalisations(limit=100))
+                sent = await runtime.deliveries(limit=100)
+                if all(one.ended for one in ends) and all(one.state == "delivered" for one in sent):
+                    return
+                await feed.next_within(LOOK_EVERY_MS)
 
 
-def spoken(world: World) -> Iterable[tuple[Place, int]]:
-    return chain.from_iterable(((place, person) for person in place.members) for place in world.places.values())
+async def everywhere(world: World, act: Callable[[Place], Coroutine[Any, Any, None]]) -> None:
+    """Do something in every chat. The chats go on at the same time; within a chat one thing follows the other."""
+    async with asyncio.TaskGroup() as chats:
+        for place in world.places.values():
+            chats.create_task(act(place))
+
+
+async def remember(place: Place) -> None:
+    for person in place.members:
+        await place.say(person, f"Remember zq{place.name}x{person} in {place.name}")
+
+
+async def fill(place: Place) -> None:
+    if place.is_group or place.members == (0,):
+        await place.say(place.members[0], f"{LONG} That was said in {place.name}.")
+        told = await place.say(place.members[-1], f"What is known in {place.name}?")
+        assert f"zq{place.name}x{place.members[-1]}" in told, "one's own is in the context, or in its summary"
+
+
+async def begin_anew(place: Place) -> None:
+    await place.say(place.members[0], "/new")
+
+
+async def ask_back(place: Place) -> None:
+    for person in place.members:
+        told = await place.say(person, f"What do you know of zq and of what is noted in {place.name}?")
+        assert f"zq{place.name}x{person}" in told, "one's own is found again"
 
 
 def file_leaks(world: World, folder: Path) -> list[str]:
@@ -279,18 +317,12 @@ async def test_no_canary_is_ever_seen_by_anybody_else(world, tmp_path):
     model = Gossip()
     runtime = await open_runtime(tmp_path / "data", agents=agents_of(world, model), connect=tmp_path)
     async with runtime:
-        for place, person in spoken(world):
-            await place.say(person, f"Remember zq{place.name}x{person} in {place.name}")
-        for place in [one for one in world.places.values() if one.is_group or one.members == (0,)]:
-            await place.say(place.members[0], f"{LONG} That was said in {place.name}.")
-            told = await place.say(place.members[-1], f"What is known in {place.name}?")
-            assert f"zq{place.name}x{place.members[-1]}" in told, "one's own is in the context, or in its summary"
-        for place in world.places.values():
-            await place.say(place.members[0], "/new")
+        await connected(runtime)
+        await everywhere(world, remember)
+        await everywhere(world, fill)
+        await everywhere(world, begin_anew)
         await settled(runtime)
-        for place, person in spoken(world):
-            told = await place.say(person, f"What do you know of zq and of what is noted in {place.name}?")
-            assert f"zq{place.name}x{person}" in told, "one's own is found again"
+        await everywhere(world, ask_back)
         await settled(runtime)
         tasks = Counter(request.task for request in model.asked)
         assert tasks[ModelTask.SUMMARY] >= GROUPS
@@ -310,8 +342,9 @@ async def forgotten(runtime, world: World, data: Path) -> None:
     person = 3
     asked = await runtime.forget(person=f"telegram:{world.tg_users[person].id}")
     async with within(SETTLE_S):
-        while not (await runtime.forget_status(asked.id)).done:
-            pass  # each look reads the store, while the others go on
+        with closing(runtime.events()) as feed:
+            while not (await runtime.forget_status(asked.id)).done:
+                await feed.next_within(LOOK_EVERY_MS)
     kept = bytes_under(data)
     spoken_by = [place for place in world.places.values() if place.platform == "telegram" and person in place.members]
     assert [place.name for place in spoken_by] == [f"telegramdm{person}", f"telegramgroup{person % GROUPS}"]

@@ -30,6 +30,7 @@ from tests.security.gateway import command, context_of, new_token, outcome, post
 from tests.security.test_damage import damage
 from tests.security.test_webhooks import HOOK, NO_PROXY, SIGNING, signed
 from tests.support.processes import TOKEN, Up
+from tests.support.warm import VENDORS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ROOT = Path(__file__).parents[2]
@@ -107,7 +108,7 @@ async def world(tmp_path_factory):
         file.write_text(CONFIG.format(silent=nobody, slack=slack.api_url, telegram=telegram.url))
         secrets = {"SLACK": slack_bot.token, "SIGNING": SIGNING, "TELEGRAM": telegram_bot.token, "HOOK": HOOK}
         environment = {**secrets, "SLOW_KEY": "sk-slow", **NO_PROXY}
-        up = await Up.start(folder / "data", "--config", str(file), environment=environment)
+        up = await Up.start(folder / "data", "--config", str(file), environment=environment, preload=VENDORS)
         try:
             async with up.client() as client:
                 yield World(up, client, folder / "data", file, slack, slack_bot, telegram, telegram_bot)

@@ -56,7 +56,21 @@ class CountingDatabase:
     def __init__(self, inner: Database) -> None:
         self.inner = inner
         self.counted = Counted()
-        self.under_way = 0
+        self.is_idle = asyncio.Event()
+        self.is_idle.set()
+        self._under_way = 0
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Work of the runtime: `is_idle` is set while there is none."""
+        self._under_way += 1
+        self.is_idle.clear()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self.is_idle.set()
 
     @contextmanager
     def measured(self) -> Iterator[Counted]:
@@ -76,11 +90,8 @@ class CountingDatabase:
     async def _run(self, run: Any, call: Call[R]) -> R:
         counted = self.counted
         counted.transactions[call.verb] += 1
-        self.under_way += 1
-        try:
+        with self.working():
             value: R = await run(Call(call.verb, partial(self._counting, counted, call), call.lock))
-        finally:
-            self.under_way -= 1
         return value
 
     def _counting(self, counted: Counted, call: Call[R]) -> Script[R]:
@@ -118,11 +129,8 @@ class CountedTasks(AsyncTasks):
         self._db = db
 
     async def in_thread(self, call: Callable[[], T]) -> T:
-        self._db.under_way += 1
-        try:
+        with self._db.working():
             return await super().in_thread(call)
-        finally:
-            self._db.under_way -= 1
 
 
 class Time:
@@ -147,5 +155,4 @@ class Time:
         """Wait until no script runs and none is about to be started."""
         for _ in range(TURNS_OF_THE_LOOP):
             await asyncio.sleep(0)
-            while self._db.under_way:  # noqa: ASYNC110 - what is waited for has no event of its own
-                await asyncio.sleep(0)
+            await self._db.is_idle.wait()

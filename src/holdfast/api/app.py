@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -24,7 +24,7 @@ from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.api.metrics import Metrics
 from holdfast.api.request import check_content_type, decode, read_body, read_query
 from holdfast.api.routes.table import ENDPOINTS
-from holdfast.api.shapes.shapes import error_view
+from holdfast.api.shapes.error_report import error_view
 from holdfast.api.streams.event_stream import EventStream
 from holdfast.api.streams.websocket import Sockets
 from holdfast.audit.action import FOR_PROGRAMS, short
@@ -53,6 +53,11 @@ class Setup:
     wal_bytes: Callable[[], int | None] = lambda: None
 
 
+@cache
+def _document(version: str) -> bytes:
+    return msgspec.json.encode(openapi.document(ENDPOINTS, version))
+
+
 def make_app(runtime: Runtime, setup: Setup) -> "HttpApp":
     """Build the ASGI application of a runtime."""
     clock = setup.clock or runtime.clock
@@ -66,7 +71,7 @@ def make_app(runtime: Runtime, setup: Setup) -> "HttpApp":
         metrics=metrics,
         logins=logins,
         hooks=setup.hooks or runtime.channel_registry,
-        document=msgspec.json.encode(openapi.document(ENDPOINTS, setup.version)),
+        document=partial(_document, setup.version),
         admission=Admission(setup.limits, clock, body_bytes_max=setup.body_bytes_max),
     )
     connections = Connections(setup.limits, guard.is_trusted, metrics.dropped)

@@ -45,7 +45,7 @@ class Settings:
     logins: Logins
     hooks: Webhooks
     admission: Admission
-    document: bytes  # the OpenAPI document
+    document: Callable[[], bytes]  # makes the OpenAPI document with its first use
     request_lock: KeyedLock = field(default_factory=KeyedLock)
 
 

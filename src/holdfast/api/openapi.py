@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import ANY, JSON, NAME, NAMES, PART, Endpoint, HttpCall, Param, route
-from holdfast.api.shapes.shapes import ErrorReport
+from holdfast.api.shapes.error_report import ErrorReport
 
 REFERENCE = "#/components/schemas/{name}"
 PATH = "/openapi.json"
@@ -35,7 +35,7 @@ ERRORS = {
 @route(f"GET {PATH}", ANY, any_query=True)
 async def get_document(call: HttpCall) -> Response:
     """This document."""
-    return Response(call.settings.document, media_type=JSON)
+    return Response(call.settings.document(), media_type=JSON)
 
 
 def document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:

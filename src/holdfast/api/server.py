@@ -27,7 +27,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from holdfast.api.app import HttpApp
 from holdfast.api.errors import InvalidHttp, PortInUse, PublicBindRefused
 from holdfast.api.limits.connections import Connections, OpenConnection
-from holdfast.api.shapes.shapes import error_view
+from holdfast.api.shapes.error_report import error_view
 from holdfast.kernel.ports import Clock
 
 BACKLOG = 2_048  # connections that the operating system queues until they are accepted

@@ -1,6 +1,7 @@
 """The command line. `main` loads the table of commands; a command is imported when it is used."""
 
 import errno
+import gc
 import io
 import os
 import sys
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
+    gc.disable()  # imports leave no garbage; `outcome` enables it when they are done
     from holdfast.kernel.hardening import harden
 
     harden()

@@ -30,7 +30,7 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "encrypt": Listed("encryption:encrypt", "Encrypt the data folder."),
         "rekey": Listed("encryption:rekey", "Encrypt the data folder with another key."),
         "decrypt": Listed("encryption:decrypt", "Remove the encryption of the data folder."),
-        "version": Listed("status:version", "Show the versions of Holdfast and its libraries."),
+        "version": Listed("version:version", "Show the versions of Holdfast and its libraries."),
     },
     "Talk": {
         "chat": Listed("chat:chat", "Talk with an agent in the terminal."),
@@ -159,7 +159,7 @@ class CommandGroup(TyperGroup):
             return super().invoke(ctx)
         except USAGE_ERROR as error:
             if "--json" in ctx.meta.get(ARGUMENTS, ()):
-                from holdfast.api.shapes.shapes import error_view
+                from holdfast.api.shapes.error_report import error_view
                 from holdfast.cli.output import print_json
 
                 print_json(error_view(InvalidUsage(cast("Any", error).format_message())))

@@ -14,7 +14,7 @@ import typer
 from holdfast.api.auth.access_token import unconfirmed_text
 from holdfast.api.auth.access_token_sql import list_tokens
 from holdfast.api.auth.operator_token import VARIABLE, check_token
-from holdfast.api.shapes.shapes import error_view
+from holdfast.api.shapes.error_report import error_view
 from holdfast.cli.command import Config, Data, Invocation, Json, command, command_group
 from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, print_error, print_json
 from holdfast.config import FILE

@@ -12,13 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.api.shapes.shapes import Delivery, error_view
+from holdfast.api.shapes.error_report import error_view
 from holdfast.kernel.errors import HoldfastError, InvalidInput
 from holdfast.kernel.files import is_out_of_space, unwritable
 from holdfast.kernel.ids import Instant
+
+if TYPE_CHECKING:
+    from holdfast.api.shapes.shapes import Delivery
 
 UTF_8 = frozenset({"utf-8", "utf8"})
 OK, WRONG, USAGE, CONTRADICTION, AWAITING, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130  # exit codes
@@ -153,7 +157,7 @@ def when(instant: Instant | int | None) -> str:
     return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def what_delivered_means(deliveries: Iterable[Delivery]) -> list[str]:
+def what_delivered_means(deliveries: "Iterable[Delivery]") -> list[str]:
     """A line for each provider with a delivered item in the list."""
     meanings = {one.provider: one.means for one in deliveries if one.means}
     return [f"delivered at {provider}: {means}." for provider, means in sorted(meanings.items())]

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import os
 import sys
 import traceback
@@ -35,6 +36,9 @@ def refuse_argument(argument: str, *, as_json: bool) -> NoReturn:
 
 def outcome(work: Work, *, as_json: bool) -> int:
     """Run a command to its end. Returns its exit code."""
+    if not gc.isenabled():  # modules stay until the end, so no collection needs to visit them
+        gc.freeze()
+        gc.enable()
     try:
         factory = loop_factory(variables().get(EVENT_LOOP, ""))
         with acting_as(local_user()), asyncio.Runner(loop_factory=factory) as runner:

@@ -1,4 +1,4 @@
-"""`holdfast health`, `channels`, `tools`, `spend` and `version`: the state of the running process, and what it costs.
+"""`holdfast health`, `channels`, `tools` and `spend`: the state of the running process, and what it costs.
 
 `holdfast up` shows the status of its channels and MCP servers on its terminal, and keeps it in a file for the commands.
 
@@ -11,25 +11,21 @@ Rule 3: at most two lines per channel are printed: its first result, and that it
 
 import asyncio
 import os
-import platform
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import apsw
 import msgspec
 import typer
 
-import holdfast
 from holdfast.api.shapes.monitoring import spending_view
 from holdfast.api.shapes.shapes import health_view
-from holdfast.cli.command import Invocation, Json, OnlyAgent, Runtime, command, visitor
-from holdfast.cli.output import OK, WRONG, Output, Part, TextTable, facts, print_json, visible, when
+from holdfast.cli.command import Invocation, OnlyAgent, Runtime, command, visitor
+from holdfast.cli.output import OK, WRONG, Output, Part, TextTable, print_json, visible, when
 from holdfast.inbox.address import agent_name
 from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
-from holdfast.store.encryption.databases import library_in_use
 from holdfast.turns.spend_sql import dollars, sum_spend_by_model
 
 FILE = "channels.json"
@@ -247,20 +243,3 @@ async def spend(
     )
     headings = ("agent", "model", "task", "answers", "tokens in", "tokens out", "cost")
     return Output(view, TextTable(headings, rows), f"total {view.total}")
-
-
-def version(as_json: Json = False) -> None:
-    """Show the versions of Holdfast and its libraries.
-
-    \b
-    Examples:
-      holdfast version --json
-    """
-    found = {
-        "holdfast": holdfast.__version__,
-        "python": platform.python_version(),
-        "sqlite": apsw.sqlite_lib_version(),
-        "library": library_in_use(),
-        "system": platform.platform(),
-    }
-    Output(found, facts(found)).print(as_json=as_json)

@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import Shape
 from holdfast.inbox.mailbox import MessageTrace
 
 DONE = b"data: [DONE]\n\n"

@@ -16,7 +16,7 @@ from holdfast.api.auth.logins import clear_cookie, set_cookie
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import ANY, OPEN, PRIVATE, HttpCall, answer, route
 from holdfast.api.metrics import MEDIA_TYPE, Present
-from holdfast.api.shapes.shapes import Shape
+from holdfast.api.shapes.view import Shape
 from holdfast.audit.action import Act
 from holdfast.audit.actor import acting, acting_as
 from holdfast.kernel.errors import InvalidInput

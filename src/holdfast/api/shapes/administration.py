@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from holdfast.api.shapes.shapes import Shape
-from holdfast.api.shapes.view import list_of, or_none, page_of, view_of
+from holdfast.api.shapes.view import Shape, list_of, or_none, page_of, view_of
 from holdfast.audit.action import Action, By
 from holdfast.inbox.access import PairingView, spelt
 from holdfast.inbox.address import PART_CHARS_MAX

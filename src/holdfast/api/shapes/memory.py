@@ -5,8 +5,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from holdfast.api.shapes.shapes import Delivery, Shape, delivery_view
-from holdfast.api.shapes.view import each, page_of, view_of
+from holdfast.api.shapes.shapes import Delivery, delivery_view
+from holdfast.api.shapes.view import Shape, each, page_of, view_of
 from holdfast.memory.delivery import OPEN, DeliveryState
 from holdfast.memory.forget import KEPT, KEPT_OF_PERSON, KEPT_OF_SESSION, ErasurePart, ForgetKind, Forgetting
 from holdfast.memory.recall import RecallOutcome

@@ -8,8 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.api.shapes.shapes import Shape
-from holdfast.api.shapes.view import Source, list_of, or_none, page_of, view_of
+from holdfast.api.shapes.view import Shape, Source, list_of, or_none, page_of, view_of
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import PostedReply

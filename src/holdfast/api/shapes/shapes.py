@@ -9,11 +9,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from holdfast.api.shapes.view import each, list_of, optional, or_none, view_of
+from holdfast.api.shapes.view import Shape, each, list_of, optional, or_none, view_of
 from holdfast.inbox.address import parse
 from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import Accepted, AcceptOutcome, Duplicate, refusal
-from holdfast.kernel.errors import HoldfastError
 from holdfast.memory.delivery import OPEN, DeliveryView
 from holdfast.runtime.views import Health, Prompt
 from holdfast.sessions.compression import Operation, Summary, snapshot_name
@@ -28,10 +27,6 @@ Part = Annotated[
     str, Meta(extra_json_schema={"minLength": 1, "maxLength": 512, "pattern": "^[^\\u0000-\\u001f\\u007f]*$"})
 ]
 Name = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"})]
-
-
-class Shape(Struct, frozen=True, kw_only=True):
-    """Base of the answers."""
 
 
 class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -260,16 +255,6 @@ class HealthReport(Shape, frozen=True, kw_only=True, omit_defaults=True):
     wal_bytes: int | None = None
 
 
-class ErrorDetail(Shape, frozen=True, kw_only=True):
-    code: str
-    message: str
-    hint: str
-
-
-class ErrorReport(Shape, frozen=True, kw_only=True):
-    error: ErrorDetail
-
-
 # --- conversions -------------------------------------------------------------------------------------
 
 
@@ -344,7 +329,3 @@ entries_view = list_of(Entries, entry_view)
 def snapshot_view(summary: Summary, covered: Sequence[EntryView]) -> Snapshot:
     name, entries = snapshot_name(summary.session, summary.n), [entry_view(one) for one in covered]
     return view_of(Snapshot, snapshot=lambda _: name, entries=lambda _: entries)(summary)
-
-
-def error_view(error: HoldfastError) -> ErrorReport:
-    return ErrorReport(error=ErrorDetail(code=error.code, message=str(error), hint=error.hint))

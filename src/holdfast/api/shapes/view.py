@@ -16,6 +16,10 @@ T = TypeVar("T")
 Source: TypeAlias = str | Callable[[Any], object]  # an attribute, such as `by.label`, or a function of the value
 
 
+class Shape(Struct, frozen=True, kw_only=True):
+    """Base of the answers."""
+
+
 def view_of(shape: type[S], /, **sources: Source) -> Callable[[Any], S]:
     """The view of one value. `sources` has the fields that are not attributes of the same name."""
     names = [one.name for one in structs.fields(shape)]

@@ -16,7 +16,7 @@ from holdfast.api.auth.caller import Caller
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import Settings
 from holdfast.api.request import Hop, decode, origin_by
-from holdfast.api.shapes.shapes import error_view
+from holdfast.api.shapes.error_report import error_view
 from holdfast.api.streams.frames import LOOK_EVERY_MS, Failed, Frame, State, live_frames, question_of, reply_of
 from holdfast.inbox.address import Address, check_part
 from holdfast.inbox.mailbox import MailboxView, MessageTrace

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.api.endpoint import EVENTS, PRIVATE
 from holdfast.api.errors import SlowReader
-from holdfast.api.shapes.shapes import error_view
+from holdfast.api.shapes.error_report import error_view
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.ports import Task, Tasks
 

@@ -13,7 +13,8 @@ from contextlib import closing
 from msgspec import Struct, structs
 
 from holdfast.api.auth.viewer import Viewer
-from holdfast.api.shapes.shapes import Awaited, ErrorDetail, awaited_view
+from holdfast.api.shapes.error_report import ErrorDetail
+from holdfast.api.shapes.shapes import Awaited, awaited_view
 from holdfast.api.shapes.view import view_of
 from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import UNFINISHED

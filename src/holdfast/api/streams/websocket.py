@@ -22,7 +22,7 @@ from holdfast.api.auth.guard import Guard
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import Settings, answer
 from holdfast.api.limits.admission import OpenRequest, Requester
-from holdfast.api.shapes.shapes import error_view
+from holdfast.api.shapes.error_report import error_view
 from holdfast.api.streams.conversation import Auth, Ready, SocketConversation, frame_in
 from holdfast.api.streams.frames import Failed, Frame
 from holdfast.audit.actor import acting_as
