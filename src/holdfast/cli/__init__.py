@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+# Allocations between two collections while modules are imported, which leave little garbage. `outcome` sets it back.
+IMPORT_THRESHOLD = 50_000
+
 
 def main() -> None:
-    gc.disable()  # imports leave no garbage; `outcome` enables it when they are done
+    gc.set_threshold(IMPORT_THRESHOLD)
     from holdfast.kernel.hardening import harden
 
     harden()

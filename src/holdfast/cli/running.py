@@ -14,11 +14,13 @@ import typer
 from holdfast.api.errors import InternalError
 from holdfast.audit.action import ActorKind, By
 from holdfast.audit.actor import acting_as
+from holdfast.cli import IMPORT_THRESHOLD
 from holdfast.cli.output import INTERNAL, INTERRUPTED, OK, USAGE, WRONG, print_error
 from holdfast.kernel.errors import ConfigInvalid, HoldfastError, InvalidUnicode, Remedy
 from holdfast.kernel.hardening import variables
 
 EVENT_LOOP = "HOLDFAST_EVENT_LOOP"
+COLLECT_THRESHOLD = 700  # Python's own
 Work = Callable[[], Coroutine[Any, Any, int]]
 
 
@@ -36,9 +38,9 @@ def refuse_argument(argument: str, *, as_json: bool) -> NoReturn:
 
 def outcome(work: Work, *, as_json: bool) -> int:
     """Run a command to its end. Returns its exit code."""
-    if not gc.isenabled():  # modules stay until the end, so no collection needs to visit them
+    if gc.get_threshold()[0] == IMPORT_THRESHOLD:  # modules stay until the end, so no collection needs to visit them
         gc.freeze()
-        gc.enable()
+        gc.set_threshold(COLLECT_THRESHOLD)
     try:
         factory = loop_factory(variables().get(EVENT_LOOP, ""))
         with acting_as(local_user()), asyncio.Runner(loop_factory=factory) as runner:
