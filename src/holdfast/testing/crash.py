@@ -79,15 +79,15 @@ class CrashingDatabase:
         self._reach = reach
 
     async def write(self, call: Call[R]) -> R:
-        value: R = await _guard_call(call.verb, self._inner.write, self._reach)(call)
+        value: R = await _guarded(call.verb, self._reach, self._inner.write, call)
         return value
 
     async def read(self, call: Call[R]) -> R:
-        value: R = await _guard_call(call.verb, self._inner.read, self._reach)(call)
+        value: R = await _guarded(call.verb, self._reach, self._inner.read, call)
         return value
 
     async def changed(self) -> bool:
-        found: bool = await _guard_call("changed", self._inner.changed, self._reach)()
+        found: bool = await _guarded("changed", self._reach, self._inner.changed)
         return found
 
     async def scrub(self) -> str:
@@ -97,7 +97,7 @@ class CrashingDatabase:
         return self._inner.wal_bytes()
 
     async def close(self) -> None:
-        await _guard_call("close", self._inner.close, self._reach)()
+        await _guarded("close", self._reach, self._inner.close)
 
 
 class _Crashing:
@@ -125,21 +125,26 @@ class _Crashing:
 def _guard_call(verb: str, call: Callable[..., Any], reach: Reach) -> Callable[..., Any]:
     @wraps(call)
     async def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        if is_dead():  # a `finally` of a dead node, run when its tasks are closed
-            await NEVER
-        try:
-            reach(verb, "before")
-            if is_dead():
-                await NEVER
-            result = await call(*args, **kwargs)
-            reach(verb, "after")
-        except Crash as crash:
-            await _stand_still(crash)
-        if is_dead():
-            await NEVER
-        return result
+        return await _guarded(verb, reach, call, *args, **kwargs)
 
     return guarded
+
+
+async def _guarded(verb: str, reach: Reach, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    node = NODE.get()
+    if node is not None and not node.alive:  # a `finally` of a dead node, run when its tasks are closed
+        await NEVER
+    try:
+        reach(verb, "before")
+        if node is not None and not node.alive:
+            await NEVER
+        result = await call(*args, **kwargs)
+        reach(verb, "after")
+    except Crash as crash:
+        await _stand_still(crash)
+    if node is not None and not node.alive:
+        await NEVER
+    return result
 
 
 def _guard_items(verb: str, call: Callable[..., Any], reach: Reach) -> Callable[..., Any]:

@@ -3,6 +3,9 @@
 Calls made in one tick of the loop form one batch, so group commits occur as on the writer thread. The probe
 is called for every statement, each "commit" and each "committed"; a `BaseException` that it raises
 simulates the death of the process: the connection is dropped, and no call returns.
+
+A history opens many databases on one file, and a new connection reads the schema and compiles every statement again.
+So the connection of a dead one may be kept as a spare for the next: rolled back, it sees what a new one would see.
 """
 
 import asyncio
@@ -15,7 +18,7 @@ import apsw
 from holdfast.kernel.errors import StoreBroken, StoreUnavailable
 from holdfast.kernel.ports import Clock
 from holdfast.store.script import Call, R
-from holdfast.store.sqlite.batch import Probe, run_batch, run_read
+from holdfast.store.sqlite.batch import Outcome, Probe, roll_back, run_batch, run_read
 from holdfast.store.sqlite.checkpointer import scrub
 from holdfast.store.sqlite.connection import close_untouched
 from holdfast.store.sqlite.faults import translate
@@ -41,7 +44,9 @@ class InlineDatabase:
         synchronous: str = "extra",
         vfs: str | None = None,
         exclusive: bool = False,
+        spares: list[apsw.Connection] | None = None,
     ) -> None:
+        """`spares` are connections of dead databases of the same file, opened in the same way."""
         self._clock = clock
         self._probe = before_statement
         self._on_crash = on_crash
@@ -52,7 +57,11 @@ class InlineDatabase:
         self.broken: StoreBroken | None = None
         self._closed = False
         self.dead = False
-        self._db = open_ready(path, migrations, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
+        self._spares = spares
+        if spares:
+            self._db = spares.pop()
+        else:
+            self._db = open_ready(path, migrations, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
         self._file_identity = FileIdentity(Path(path))
 
     async def write(self, call: Call[R]) -> R:
@@ -98,7 +107,11 @@ class InlineDatabase:
         """Simulate a crash: nothing further is written, and waiting calls never return."""
         if not self.dead and not self._closed:
             self.dead = True
-            close_untouched(self._db)
+            if self._spares is None:
+                close_untouched(self._db)
+            else:
+                roll_back(self._db)
+                self._spares.append(self._db)
 
     def checkpoint(self, *, truncate: bool = False) -> None:
         """Run one checkpoint, in place of the checkpointer."""
@@ -149,7 +162,17 @@ class InlineDatabase:
 
     def _read(self, calls: list[Pending]) -> None:
         # No `pragma query_only` around it: each one would make SQLite recompile every statement of the connection.
-        settle([(one.future, run_read(self._db, one.call, self._clock, self._probe)) for one in calls])
+        settle([(one.future, self._run_read(one.call)) for one in calls])
+
+    def _run_read(self, call: Call[Any]) -> Outcome:
+        """The outcome of a read. A process that died during it has no connection any more, and nobody hears of it."""
+        if not self.dead:
+            try:
+                return run_read(self._db, call, self._clock, self._probe)
+            except BaseException:
+                if not self.dead:
+                    raise
+        return Outcome(error=StoreUnavailable(f"{call.verb}: the process died"))
 
     def _close(self) -> None:
         try:

@@ -29,7 +29,7 @@ from holdfast.memory.provider import Capabilities, Configured, Providers
 from holdfast.runtime.assembly import assemble
 from holdfast.runtime.runtime import Runtime
 from holdfast.store.ports import Ports
-from holdfast.store.sqlite.connection import open_connection
+from holdfast.store.sqlite.connection import close_untouched, open_connection
 from holdfast.store.upkeep_sql import load_secret
 from holdfast.testing.areas import FINISH, PRUNE, Area, configured, cost_micros, late_provider, without
 from holdfast.testing.armed import Armed
@@ -125,6 +125,7 @@ class World(Trouble):
         self._outside = Context()
         self._last_verb = ""
         self._observer: apsw.Connection | None = None
+        self._spares: list[apsw.Connection] = []  # of dead nodes
         self._told = told
         self.slots = [Slot() for _ in range(nodes)]
 
@@ -258,6 +259,7 @@ class World(Trouble):
             on_crash=lambda _crash: node.kill(),
             synchronous="off",
             vfs=VFS,
+            spares=self._spares,
         )
         node.on_death(database.crash)
         node.on_death(lambda: self._fell(number))
@@ -378,6 +380,8 @@ class World(Trouble):
 
     def close(self) -> None:
         self.stop()
+        for spare in self._spares:
+            close_untouched(spare)
         if self._observer is not None:
             self._observer.close(True)
         self.loop.close()

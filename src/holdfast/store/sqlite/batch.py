@@ -122,15 +122,16 @@ def run_read(db: apsw.Connection, call: Call[Any], clock: Clock, probe: Probe | 
 
 def drive(cursor: apsw.Cursor, call: Call[Any], clock: Clock, probe: Probe | None) -> Any:  # noqa: ANN401
     """Send a script the rows of each statement it yields, until it returns."""
-    send = iter(call.script()).send
+    send, verb = iter(call.script()).send, call.verb
     now = clock.now()
     rows: list[Any] | None = None
     try:
         while True:
             statement = send(rows)  # type: ignore[arg-type]  # None starts a generator
-            queries = statement.queries if isinstance(statement, Group) else (statement,)
-            answers = [_answer(cursor, call.verb, query, now, probe) for query in queries]
-            rows = answers if isinstance(statement, Group) else answers[0]
+            if isinstance(statement, Group):
+                rows = [_answer(cursor, verb, query, now, probe) for query in statement.queries]
+            else:
+                rows = _answer(cursor, verb, statement, now, probe)
     except StopIteration as returned:
         return returned.value
 
