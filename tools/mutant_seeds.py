@@ -1,4 +1,4 @@
-"""Print seeds that kill mutants in their first history, for `first=` of the mutants in `holdfast.testing`.
+"""Print seeds whose shortened history kills a mutant, for `short=` of the mutants in `holdfast.testing`.
 
     python -m tools.mutant_seeds                    every mutant that needs more than one history now
     python -m tools.mutant_seeds no_fence order     these mutants
@@ -16,7 +16,7 @@ from holdfast.testing.mutants import MUTANTS
 
 def main(names: list[str]) -> int:
     for name in names or MUTANTS:
-        with closing(mutant_runs(MUTANTS[name])) as runs:
+        with closing(mutant_runs(MUTANTS[name], short=True)) as runs:
             killed = next((run for run in runs if run.seen is not None), None)
         if killed is None or names or killed.histories > 1:
             print(_line(name, killed), flush=True)
@@ -24,10 +24,10 @@ def main(names: list[str]) -> int:
 
 
 def _line(name: str, killed: MutantRun | None) -> str:
-    known = MUTANTS[name].first
+    known = MUTANTS[name].short
     if killed is None:
         return f"{name}: survived {MUTANTS[name].budget} histories"
-    return f"{name}: first={killed.seed} instead of {known}, now killed by history {killed.histories}"
+    return f"{name}: short={killed.seed} instead of {known}, now killed by history {killed.histories}"
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from holdfast.testing.channel_areas import channel_areas_of
 from holdfast.testing.chats import has_chats
 from holdfast.testing.coverage import MEASURED_MAX, Coverage, Reached, coverage_of, described, tracing
 from holdfast.testing.faults import FaultPlan
-from holdfast.testing.forgetting import run_forgetting
-from holdfast.testing.history import Verdict, plan_of, run_history, scratch
+from holdfast.testing.forgetting import plan_to_forget, run_forgetting
+from holdfast.testing.history import Verdict, plan_of, run_history, scratch, shortened
 from holdfast.testing.mutants import MUTANTS, Mutant
 from holdfast.testing.report import Violation
 from holdfast.testing.shrink import shrink
@@ -33,6 +33,7 @@ R = TypeVar("R")
 CHUNK = 20
 SHRUNK_MAX = 3  # failing histories that are shrunk; the others are only listed
 SHRINK_RUNS_MAX = 150
+SHORT_MESSAGES = 6  # of a shortened history, which takes half the time of a whole one and kills most mutants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,23 +224,28 @@ def run_mutant(name: str) -> Fate:
     return Fate(name=name, histories=killed.histories, seen=killed.seen, budget=mutant.budget)
 
 
-def mutant_runs(mutant: Mutant) -> Generator[MutantRun, None, None]:
-    """Histories with the mutant applied, as many as its budget has. The mutant is removed when it is closed."""
-    live = run_forgetting if mutant.forgets else run_history
+def mutant_runs(mutant: Mutant, *, short: bool = False) -> Generator[MutantRun, None, None]:
+    """Histories with the mutant applied, as many as its budget has. The mutant is removed when it is closed.
+
+    Known seeds come first. With `short` every history is shortened, to find a seed that is enough then.
+    """
+    live, plan = (run_forgetting, plan_to_forget) if mutant.forgets else (run_history, plan_of)
     with scratch() as folder, mutant.applied():
-        for histories, seed in enumerate(_seeds_for(mutant), start=1):
-            verdict = live(seed, folder=folder)
+        for histories, (seed, is_short) in enumerate(_tries(mutant, short), start=1):
+            chosen = shortened(plan(seed), SHORT_MESSAGES) if is_short else None
+            verdict = live(seed, folder=folder, plan=chosen)
             if mutant.twice:
-                verdict = _compared(verdict, live(seed, folder=folder))
+                verdict = _compared(verdict, live(seed, folder=folder, plan=chosen))
             seen = next((found for found in verdict.violations if found.invariant in mutant.breaks), None)
             yield MutantRun(histories, seed, seen)
 
 
-def _seeds_for(mutant: Mutant) -> Iterator[int]:
-    """The seeds of the budget, limited to histories in which the mutant can have an effect."""
-    known = [] if mutant.first is None else [mutant.first]
-    seeds = (seed for seed in chain(known, count(1)) if _may_show(mutant, seed))
-    yield from islice(seeds, mutant.budget)
+def _tries(mutant: Mutant, short: bool) -> Iterator[tuple[int, bool]]:
+    """The seeds of the budget, limited to histories in which the mutant can have an effect, and whether to shorten."""
+    known = [(mutant.short, True), (mutant.first, short)]
+    others = ((seed, short) for seed in count(1))
+    tries = ((seed, is_short) for seed, is_short in chain(known, others) if seed is not None)
+    yield from islice((one for one in tries if _may_show(mutant, one[0])), mutant.budget)
 
 
 def _may_show(mutant: Mutant, seed: int) -> bool:

@@ -77,6 +77,11 @@ def plan_of(seed: int) -> FaultPlan:
     return replace(plan, faults=tuple(dict.fromkeys([*plan.faults, *more])))
 
 
+def shortened(plan: FaultPlan, messages: int) -> FaultPlan:
+    """The plan with the same faults and only the first messages."""
+    return replace(plan, messages=plan.messages[:messages])
+
+
 def nodes_of(seed: int) -> int:
     return NODES + (1 if seed % 5 == 0 else 0)
 

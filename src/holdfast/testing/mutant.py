@@ -34,7 +34,9 @@ class Mutant:
     posts: bool = False  # detected only in histories in which replies are posted
     area: Area | ChannelArea | None = None  # detected only in histories that have it
     rare: str = ""  # for one that too few histories show for the suite: the test that shows it there
-    first: int | None = None  # a seed that detects it, run before all others (tools/mutant_seeds.py finds one)
+    # Seeds that detect it, run before all others; tools/mutant_seeds.py finds them.
+    short: int | None = None  # one whose shortened history is enough
+    first: int | None = None  # one whose whole history is needed
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -68,6 +70,7 @@ def mutant(
     forgets: bool = False,
     posts: bool = False,
     area: Area | ChannelArea | None = None,
+    short: int | None = None,
     first: int | None = None,
     rare: str = "",
 ) -> Callable[[Callable[[], Sequence[Patch]]], Callable[[], Sequence[Patch]]]:
@@ -86,6 +89,7 @@ def mutant(
             forgets=forgets,
             posts=posts,
             area=area,
+            short=short,
             first=first,
             rare=rare,
         )

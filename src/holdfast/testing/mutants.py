@@ -61,7 +61,7 @@ ACK_TO_COMMIT_S = 0.4
 # --- accepting -----------------------------------------------------------------------------------------------------
 
 
-@mutant("I1", budget=20)
+@mutant("I1", budget=20, short=63)
 def ack_before_commit() -> Sequence[Patch]:
     """A message is acknowledged before it is written."""
     honest = NodeDatabase.write
@@ -82,7 +82,7 @@ def ack_before_commit() -> Sequence[Patch]:
     return [(NodeDatabase, "write", broken)]
 
 
-@mutant("I1", "I2", budget=20)
+@mutant("I1", "I2", budget=20, short=3)
 def no_dedupe() -> Sequence[Patch]:
     """A redelivered message counts as another one."""
     honest = accept_sql.accept_message.script
@@ -94,7 +94,7 @@ def no_dedupe() -> Sequence[Patch]:
     return [(accept_sql, "accept_message", broken)]
 
 
-@mutant("I15", budget=20)
+@mutant("I15", budget=20, short=62)
 def depth_drift() -> Sequence[Patch]:
     """A signal counts as waiting mail."""
     return [(accept_sql, "GROW", accept_sql.GROW.replace("depth + :heavier", "depth + 1"))]
@@ -113,13 +113,13 @@ def no_fence() -> Sequence[Patch]:
     return [(turn_sql, "stands", broken), (mailbox_sql, "stands", broken)]
 
 
-@mutant("I14", "I15", budget=10)
+@mutant("I14", "I15", budget=10, short=3)
 def lease_ignored() -> Sequence[Patch]:
     """A claimed mailbox can be claimed as if it were free. Workers take it from each other forever."""
     return [(mailbox_sql, "CLAIM", mailbox_sql.CLAIM.replace("where owner is null and ready_at", "where ready_at"))]
 
 
-@mutant("I13", budget=10)
+@mutant("I13", budget=10, short=3)
 def restart_bumps_fences() -> Sequence[Patch]:
     """A node that joins changes unclaimed mailboxes."""
     honest = node_sql.register_node.script
@@ -131,7 +131,7 @@ def restart_bumps_fences() -> Sequence[Patch]:
     return [(node_sql, "register_node", broken)]
 
 
-@mutant("I3", budget=10)
+@mutant("I3", budget=10, short=3)
 def order() -> Sequence[Patch]:
     """Messages are read newest first."""
     return [(mailbox_sql, "WAITING", mailbox_sql.WAITING.replace("order by seq", "order by seq desc"))]
@@ -140,7 +140,7 @@ def order() -> Sequence[Patch]:
 # --- turns ---------------------------------------------------------------------------------------------------------
 
 
-@mutant("I15", "I11", budget=30, first=24)
+@mutant("I15", "I11", budget=30, short=60)
 def split_commit() -> Sequence[Patch]:
     """The end of a turn is written in two transactions: the reply and the cursor work come second."""
 
@@ -178,7 +178,7 @@ def split_commit() -> Sequence[Patch]:
     return [(NodeDatabase, "write", broken)]
 
 
-@mutant("I15", budget=5)
+@mutant("I15", budget=5, short=3)
 def double_reply() -> Sequence[Patch]:
     """Every reply is written twice."""
     honest = reply_sql.insert_reply
@@ -214,7 +214,7 @@ def _after_summary(more: Callable[[Operation, Summary], Script[None]]) -> Sequen
     return [(summary_sql, "commit_summary", broken)]
 
 
-@mutant("I2", "I9", budget=20, first=2)
+@mutant("I2", "I9", budget=20, short=5)
 def compress_drops_arrivals() -> Sequence[Patch]:
     """Messages that arrive during compression are discarded with the old context."""
 
@@ -235,7 +235,7 @@ def compress_drops_arrivals() -> Sequence[Patch]:
     return _after_summary(more)
 
 
-@mutant("I9", budget=10, first=5)
+@mutant("I9", budget=10, short=2)
 def rotate_on_compress() -> Sequence[Patch]:
     """Compression continues in a new session, as in the incident: the id changes and the history is lost."""
 
@@ -263,7 +263,7 @@ def rotate_on_compress() -> Sequence[Patch]:
     return _after_summary(more)
 
 
-@mutant("I9", budget=20)
+@mutant("I9", budget=20, short=3)
 def compress_another_session() -> Sequence[Patch]:
     """A summary is filed under another session, as in the incident."""
     honest = summary_sql.commit_summary.script
@@ -294,7 +294,7 @@ def undo_ignored_by_summary() -> Sequence[Patch]:
     return [(summary_sql, "is_voided", broken)]
 
 
-@mutant("I9", budget=30)
+@mutant("I9", budget=30, short=4)
 def stale_context() -> Sequence[Patch]:
     """A cached context is not read again after an undo or a summary."""
 
@@ -307,7 +307,7 @@ def stale_context() -> Sequence[Patch]:
 # --- cursor work ---------------------------------------------------------------------------------------------------
 
 
-@mutant("I11", budget=10)
+@mutant("I11", budget=10, short=3)
 def lose_cursor_work() -> Sequence[Patch]:
     """Sometimes a commit schedules no delivery, and the cursor is moved past the turn later."""
     honest = cursor_sql.schedule
@@ -319,7 +319,7 @@ def lose_cursor_work() -> Sequence[Patch]:
     return [(turn_sql, "schedule", broken)]
 
 
-@mutant("I11", budget=20)
+@mutant("I11", budget=20, short=62)
 def unit_spans_principals() -> Sequence[Patch]:
     """A unit holds turns of several people under the name of the first."""
 
@@ -333,7 +333,7 @@ def unit_spans_principals() -> Sequence[Patch]:
 # --- the machine ---------------------------------------------------------------------------------------------------
 
 
-@mutant("I12", budget=10)
+@mutant("I12", budget=10, short=3)
 def damaged_index() -> Sequence[Patch]:
     """An index differs from its table."""
 
@@ -348,7 +348,7 @@ def damaged_index() -> Sequence[Patch]:
     return _after_summary(more)
 
 
-@mutant("I18", budget=3, twice=True)
+@mutant("I18", budget=3, twice=True, short=3)
 def nondeterminism() -> Sequence[Patch]:
     """Randomness comes from the machine."""
 

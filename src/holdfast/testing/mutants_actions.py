@@ -28,7 +28,7 @@ def act_without_row() -> Sequence[Patch]:
     return [(action_sql, "record", broken)]
 
 
-@mutant("I32", budget=BUDGET, first=52)
+@mutant("I32", budget=BUDGET, short=52)
 def row_outside_its_transaction() -> Sequence[Patch]:
     """The row of an act is written after the act, in another transaction."""
     honest, honest_write, pending = action_sql.record, NodeDatabase.write, list[Late]()
@@ -59,7 +59,7 @@ def _again(honest: Callable[..., Script[None]], row: Late) -> Script[None]:
     yield from honest(act, by, subject, **detail)
 
 
-@mutant("I32", budget=BUDGET)
+@mutant("I32", budget=BUDGET, short=3)
 def trail_rewritten() -> Sequence[Patch]:
     """A row does not contain the digest of the previous one."""
 

@@ -13,7 +13,7 @@ from holdfast.turns.turn import OpenCall, Phase
 from holdfast.turns.turn_run import Interruption, TurnRun
 
 
-@mutant("I19", budget=20, first=4)
+@mutant("I19", budget=20, short=4)
 def approval_ignored() -> Sequence[Patch]:
     """A dangerous call is run without an approval."""
 
@@ -23,14 +23,14 @@ def approval_ignored() -> Sequence[Patch]:
     return [(tool_calls, "is_feared", broken)]
 
 
-@mutant("I15", budget=30, first=4)
+@mutant("I15", budget=30, short=4)
 def approval_holds_claim() -> Sequence[Patch]:
     """A turn that waits for an approval keeps its mailbox claimed, so no worker can continue after the decision."""
     kept = "owner = case when waits_until is null then null else owner end,"
     return [(mailbox_sql, "RELEASE", mailbox_sql.RELEASE.replace("owner = null,", kept))]
 
 
-@mutant("I19", budget=40, first=15)
+@mutant("I19", budget=40, short=15)
 def approved_call_changed() -> Sequence[Patch]:
     """A call that changed after it was asked about is run: the store does not compare it with what was approved."""
     honest = tool_calls.ToolCaller.act

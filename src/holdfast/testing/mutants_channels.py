@@ -41,7 +41,7 @@ def _replaced(sql: str, old: str, new: str) -> str:
 # --- catching up ---------------------------------------------------------------------------------------------------
 
 
-@mutant("I23", "I1", budget=30, area=STREAM)
+@mutant("I23", "I1", budget=30, area=STREAM, short=5)
 def mark_before_message() -> Sequence[Patch]:
     """A conversation counts as read before its message is in a mailbox."""
     honest = InboundRouter.receive
@@ -55,20 +55,20 @@ def mark_before_message() -> Sequence[Patch]:
     return [(InboundRouter, "receive", broken)]
 
 
-@mutant("I23", "I1", budget=30, area=STREAM)
+@mutant("I23", "I1", budget=30, area=STREAM, short=5)
 def first_words_unasked() -> Sequence[Patch]:
     """The first messages of a conversation, sent while the bot was disconnected, are not fetched."""
     return [(AccountWatermark, "since_ms", property(lambda _watermark: None))]
 
 
-@mutant("I28", budget=60, area=STREAM, first=15)
+@mutant("I28", budget=60, area=STREAM, short=60)
 def attachment_goes_with_the_first() -> Sequence[Patch]:
     """An attachment is deleted with its first message, although another message has the same bytes."""
     kept = " and not exists (select 1 from enclosure where enclosure.hash = :hash)"
     return [(attachment_sql, "DROP_UNUSED", _replaced(attachment_sql.DROP_UNUSED, kept, ""))]
 
 
-@mutant("I28", budget=20, area=STREAM, first=54)
+@mutant("I28", budget=20, area=STREAM, short=54)
 def attachment_outlives_its_message() -> Sequence[Patch]:
     """An attachment stays although its message was deleted."""
     return [
@@ -80,7 +80,7 @@ def attachment_outlives_its_message() -> Sequence[Patch]:
     ]
 
 
-@mutant("I28", budget=10, area=STREAM)
+@mutant("I28", budget=10, area=STREAM, short=60)
 def pruning_takes_recent_attachments() -> Sequence[Patch]:
     """Pruning old messages deletes attachments of answered messages that are not old."""
     honest = attachment_sql.drop_enclosures
@@ -94,7 +94,7 @@ def pruning_takes_recent_attachments() -> Sequence[Patch]:
     return [(upkeep_sql, "drop_enclosures", broken)]
 
 
-@mutant("I28", budget=10, area=STREAM)
+@mutant("I28", budget=10, area=STREAM, short=60)
 def pruning_leaves_attachments() -> Sequence[Patch]:
     """Attachments of a pruned message stay forever."""
 
@@ -105,7 +105,7 @@ def pruning_leaves_attachments() -> Sequence[Patch]:
     return [(upkeep_sql, "drop_enclosures", broken)]
 
 
-@mutant("I27", "I15", budget=30, area=STREAM, first=15)
+@mutant("I27", "I15", budget=30, area=STREAM, short=60)
 def replies_stay_behind() -> Sequence[Patch]:
     """A chat gets a new id, and pending replies are sent to the old one."""
     nothing = "update inbound set address = :new where mailbox = :mailbox and address = :old and 1 = 0"
@@ -113,7 +113,7 @@ def replies_stay_behind() -> Sequence[Patch]:
     return [(identity_sql, "REDIRECT_MAIL", nothing), (identity_sql, "REDIRECT_REPLIES", stay)]
 
 
-@mutant("I27", "I1", "I3", "I15", budget=30, area=MOVES, first=17)
+@mutant("I27", "I1", "I3", "I15", budget=30, area=MOVES, short=17)
 def used_address_taken_over() -> Sequence[Patch]:
     """An address at which a person spoke is given to another chat, and its mailbox is dropped."""
 
@@ -130,7 +130,7 @@ def used_address_taken_over() -> Sequence[Patch]:
 # --- drafts --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I24", budget=10, area=DRAFTS)
+@mutant("I24", budget=10, area=DRAFTS, short=41)
 def draft_without_record() -> Sequence[Patch]:
     """A draft is sent without a record that it may be in the chat."""
 
@@ -141,7 +141,7 @@ def draft_without_record() -> Sequence[Patch]:
     return [(draft_sql, "intend_draft", broken)]
 
 
-@mutant("I24", budget=20, area=DRAFTS)
+@mutant("I24", budget=20, area=DRAFTS, short=89)
 def draft_left_standing() -> Sequence[Patch]:
     """A reply is posted beside the draft of its turn, which stays unchanged."""
 
@@ -164,7 +164,7 @@ def reply_before_the_last_edit() -> Sequence[Patch]:
 # --- agents --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I25", budget=10, area=AGENTS)
+@mutant("I25", budget=10, area=AGENTS, short=9)
 def hops_begin_again() -> Sequence[Patch]:
     """A message to another agent has the hop count zero."""
     honest = AgentChannel._arrival  # noqa: SLF001 - what is broken
@@ -175,7 +175,7 @@ def hops_begin_again() -> Sequence[Patch]:
     return [(AgentChannel, "_arrival", broken)]
 
 
-@mutant("I25", budget=10, area=AGENTS)
+@mutant("I25", budget=10, area=AGENTS, short=9)
 def letters_count_one_hop() -> Sequence[Patch]:
     """A message to another agent counts one hop, however many there were before it."""
     honest = reply_sql.send_messages
@@ -186,7 +186,7 @@ def letters_count_one_hop() -> Sequence[Patch]:
     return [(turn_sql, "send_messages", broken)]
 
 
-@mutant("I25", budget=30, area=AGENTS, first=35)
+@mutant("I25", budget=30, area=AGENTS, short=35)
 def anybody_is_messaged() -> Sequence[Patch]:
     """An agent messages every other agent, listed or not."""
 
@@ -196,7 +196,7 @@ def anybody_is_messaged() -> Sequence[Patch]:
     return [(agent_chain, "reachable", broken)]
 
 
-@mutant("I25", budget=60, area=AGENTS)
+@mutant("I25", budget=60, area=AGENTS, short=9)
 def chain_forgotten() -> Sequence[Patch]:
     """A message does not say through which agents it came, so the turn that it begins has every tool."""
     honest = AgentChannel._arrival  # noqa: SLF001 - what is broken
@@ -207,7 +207,7 @@ def chain_forgotten() -> Sequence[Patch]:
     return [(AgentChannel, "_arrival", broken)]
 
 
-@mutant("I6", budget=10, area=AGENTS)
+@mutant("I6", budget=10, area=AGENTS, short=9)
 def agent_taken_for_a_person() -> Sequence[Patch]:
     """Recollections of an agent's query for one person are shown to its query for another person."""
 
@@ -217,7 +217,7 @@ def agent_taken_for_a_person() -> Sequence[Patch]:
     return [(recall, "is_agent", broken)]
 
 
-@mutant("I25", "I1", "I2", budget=40, area=AGENTS, first=19)
+@mutant("I25", "I1", "I2", budget=40, area=AGENTS, short=9)
 def agent_message_with_new_ids() -> Sequence[Patch]:
     """A message to another agent has another id in each attempt, so a message that is sent twice arrives twice."""
     honest = AgentChannel._arrival  # noqa: SLF001 - what is broken
@@ -232,7 +232,7 @@ def agent_message_with_new_ids() -> Sequence[Patch]:
 # --- people --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I26", budget=120, area=LINKS, first=85)
+@mutant("I26", budget=120, area=LINKS, short=73)
 def prefetch_outlives_the_link() -> Sequence[Patch]:
     """Recollections prefetched for two linked people are shown to one of them after the unlink."""
     honest = recaller._found  # noqa: SLF001 - what is broken
@@ -245,20 +245,20 @@ def prefetch_outlives_the_link() -> Sequence[Patch]:
     return [(recaller, "_found", broken)]
 
 
-@mutant("I26", budget=10, area=LINKS)
+@mutant("I26", budget=10, area=LINKS, short=61)
 def unlink_keeps_the_person() -> Sequence[Patch]:
     """A removed link still counts."""
     return [(identity_sql, "UNLINK", _replaced(identity_sql.UNLINK, "where principal", "where 1 = 0 and principal"))]
 
 
-@mutant("I29", "I10", budget=20, area=RESEND)
+@mutant("I29", "I10", budget=20, area=RESEND, short=9)
 def resend_twice() -> Sequence[Patch]:
     """A reply that an operator resends is resent until the platform answers."""
     fresh = _replaced(reply_sql.AGAIN, "doubts = case when doubts = 0 then 0 else 2 end", "doubts = 0")
     return [(reply_sql, "AGAIN", fresh)]
 
 
-@mutant("I29", budget=20, area=RESEND)
+@mutant("I29", budget=20, area=RESEND, short=9)
 def resend_does_nothing() -> Sequence[Patch]:
     """An operator's resend is confirmed, and nothing is sent."""
 
@@ -269,7 +269,7 @@ def resend_does_nothing() -> Sequence[Patch]:
     return [(reply_sql, "resend_reply", broken)]
 
 
-@mutant("I29", "I19", budget=60, area=DECIDE, first=15)
+@mutant("I29", "I19", budget=60, area=DECIDE, short=15)
 def later_decision_wins() -> Sequence[Patch]:
     """The last decision about an approval counts instead of the first."""
     return [(approval_sql, "DECIDE", _replaced(approval_sql.DECIDE, "and decided_at is null", ""))]

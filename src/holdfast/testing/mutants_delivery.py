@@ -33,7 +33,7 @@ WORK_TO_FLAG_S = 4.0
 # --- scheduling ----------------------------------------------------------------------------------------------------
 
 
-@mutant("I7", "I11", budget=10)
+@mutant("I7", "I11", budget=10, short=62)
 def flush_whole_buffer_on_switch() -> Sequence[Patch]:
     """Leaving a session delivers all of it again, as in the incident."""
     honest = cursor_sql.schedule_tail
@@ -49,7 +49,7 @@ def flush_whole_buffer_on_switch() -> Sequence[Patch]:
     return [(command_sql, "schedule_tail", broken)]
 
 
-@mutant("I7", "I11", budget=10, first=3)
+@mutant("I7", "I11", budget=10, short=3)
 def orphan_from_temp_run() -> Sequence[Patch]:
     """A run that is no conversation gets cursors, and with them a session at the provider."""
     honest = record_sql._session  # noqa: SLF001
@@ -60,7 +60,7 @@ def orphan_from_temp_run() -> Sequence[Patch]:
     return [(record_sql, "_session", broken)]
 
 
-@mutant("I7", budget=40, first=4)
+@mutant("I7", budget=40, short=61)
 def retract_lost() -> Sequence[Patch]:
     """A delivered turn that is undone is not retracted."""
     honest = cursor_sql.add_deliveries
@@ -71,7 +71,7 @@ def retract_lost() -> Sequence[Patch]:
     return [(cursor_sql, "add_deliveries", broken)]
 
 
-@mutant("I2", budget=40, first=2)
+@mutant("I2", budget=40, short=2)
 def repeated_undo() -> Sequence[Patch]:
     """A program's undo that is asked for again undoes the turns before those it named."""
     honest = session_sql.pick_turns
@@ -95,7 +95,7 @@ class AnyTurns(tuple[int, ...]):
 # --- lanes ---------------------------------------------------------------------------------------------------------
 
 
-@mutant("I7", budget=10, first=4)
+@mutant("I7", budget=10, short=4)
 def mark_on_enqueue() -> Sequence[Patch]:
     """A delivery counts as delivered when a dispatcher claims it."""
     honest = lane_sql.claim_lanes.script
@@ -110,7 +110,7 @@ def mark_on_enqueue() -> Sequence[Patch]:
     return [(lane_sql, "claim_lanes", broken)]
 
 
-@mutant("I7", budget=20, first=2)
+@mutant("I7", budget=20, short=2)
 def resend_without_asking() -> Sequence[Patch]:
     """A delivery with an unknown outcome is resent without asking the provider."""
     honest = lane_sql._package  # noqa: SLF001
@@ -124,7 +124,7 @@ def resend_without_asking() -> Sequence[Patch]:
     return [(lane_sql, "_package", broken)]
 
 
-@mutant("I14", budget=60, first=6)
+@mutant("I14", budget=60, short=6)
 def no_lane_fence() -> Sequence[Patch]:
     """A dispatcher whose lease expired may still settle."""
 
@@ -135,7 +135,7 @@ def no_lane_fence() -> Sequence[Patch]:
     return [(lane_sql, "_is_settled", broken)]
 
 
-@mutant("I7", budget=20)
+@mutant("I7", budget=20, short=62)
 def unit_order() -> Sequence[Patch]:
     """A lane is read newest first."""
     return [(lane_sql, "HEAD", lane_sql.HEAD.replace("delivery.n limit", "delivery.n desc limit"))]
@@ -144,7 +144,7 @@ def unit_order() -> Sequence[Patch]:
 # --- carrying ------------------------------------------------------------------------------------------------------
 
 
-@mutant("I7", budget=5)
+@mutant("I7", budget=5, short=3)
 def new_key_per_attempt() -> Sequence[Patch]:
     """Each attempt has an id of its own, so no provider can recognise the second attempt."""
     honest = parcel_sql.parcel_of
@@ -156,7 +156,7 @@ def new_key_per_attempt() -> Sequence[Patch]:
     return [(lane_sql, "parcel_of", broken)]
 
 
-@mutant("I7", budget=20, first=2)
+@mutant("I7", budget=20, short=2)
 def deliver_under_current_session() -> Sequence[Patch]:
     """A unit goes out under the session that the chat is in now, as in the incident."""
 
@@ -167,7 +167,7 @@ def deliver_under_current_session() -> Sequence[Patch]:
     return _with_naming(moved)
 
 
-@mutant("I5", budget=20)
+@mutant("I5", budget=20, short=62)
 def speaker_of_the_session() -> Sequence[Patch]:
     """Every turn of a session is delivered under the name of the person who opened it."""
 
@@ -201,7 +201,7 @@ def quiet_ignored() -> Sequence[Patch]:
     return [(lane, "after_asking", broken)]
 
 
-@mutant("I7", budget=20, first=4)
+@mutant("I7", budget=20, short=61)
 def retract_believed() -> Sequence[Patch]:
     """A retraction counts as made without being sent."""
     honest = ProviderDelivery._idle  # noqa: SLF001
@@ -217,7 +217,7 @@ def retract_believed() -> Sequence[Patch]:
 # --- recall --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I6", budget=20)
+@mutant("I6", budget=20, short=3)
 def global_prefetch_slot() -> Sequence[Patch]:
     """Prefetched recollections are shown to the next speaker, as in the incident."""
     honest = Recaller.recall
@@ -236,7 +236,7 @@ def global_prefetch_slot() -> Sequence[Patch]:
 # --- finishing -----------------------------------------------------------------------------------------------------
 
 
-@mutant("I8", budget=100)
+@mutant("I8", budget=100, short=62)
 def flag_after_work() -> Sequence[Patch]:
     """Extracted notes are written to memory before the step is recorded, as in the incident."""
     honest = NodeDatabase.write

@@ -19,7 +19,7 @@ from holdfast.turns.journal import AnyBody
 BUDGET = 10
 
 
-@mutant("I16", budget=BUDGET, forgets=True)
+@mutant("I16", budget=BUDGET, forgets=True, short=3)
 def forget_keeps_provider_words() -> Sequence[Patch]:
     """An erasure is settled as delivered without being sent."""
     honest = ProviderDelivery._idle  # noqa: SLF001
@@ -32,7 +32,7 @@ def forget_keeps_provider_words() -> Sequence[Patch]:
     return [(ProviderDelivery, "_idle", broken)]
 
 
-@mutant("I16", budget=BUDGET, forgets=True)
+@mutant("I16", budget=BUDGET, forgets=True, short=3)
 def forget_schedules_no_erasure() -> Sequence[Patch]:
     """Words at providers are not erased."""
 
@@ -42,7 +42,7 @@ def forget_schedules_no_erasure() -> Sequence[Patch]:
     return [(forget_sql, "_erase", broken)]
 
 
-@mutant("I16", budget=BUDGET, forgets=True, first=3)
+@mutant("I16", budget=BUDGET, forgets=True, short=3)
 def forget_skips_summaries() -> Sequence[Patch]:
     """Summaries of the words stay."""
     return [(forget_person_sql, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
@@ -54,7 +54,7 @@ def forget_lets_models_finish() -> Sequence[Patch]:
     return [(forget_person_sql, "VOID_CONTEXTS", "select 1 where :session = :first")]
 
 
-@mutant("I16", budget=40, forgets=True, first=21)
+@mutant("I16", budget=40, forgets=True, short=21)
 def forget_lets_turns_run() -> Sequence[Patch]:
     """An open turn of the person continues, and its answer is journaled."""
 
@@ -64,13 +64,13 @@ def forget_lets_turns_run() -> Sequence[Patch]:
     return [(forget_person_sql, "halt_turn", broken), (forget_person_sql, "void_claim", broken)]
 
 
-@mutant("I16", budget=BUDGET, forgets=True)
+@mutant("I16", budget=BUDGET, forgets=True, short=3)
 def forget_leaves_the_log() -> Sequence[Patch]:
     """Words are blanked in rows, and their bytes stay in the files."""
     return [(inline_database, "scrub", lambda _db: "surely")]
 
 
-@mutant("I16", budget=BUDGET, forgets=True)
+@mutant("I16", budget=BUDGET, forgets=True, short=3)
 def forget_sweeps_nothing() -> Sequence[Patch]:
     """Recollections made before a provider had erased stay in the journal."""
 
@@ -88,13 +88,13 @@ def _as_it_is(_claim: object, bodies: Sequence[AnyBody]) -> Script[Sequence[AnyB
     return bodies
 
 
-@mutant("I16", budget=40, forgets=True, first=8)
+@mutant("I16", budget=40, forgets=True, short=63)
 def forget_shows_what_is_not_erased() -> Sequence[Patch]:
     """Recollections of a provider that has not erased yet are shown, and repeated in an answer that stays."""
     return [(turn_sql, "_without_forgotten", _as_it_is)]
 
 
-@mutant("I16", budget=BUDGET, forgets=True)
+@mutant("I16", budget=BUDGET, forgets=True, short=3)
 def forget_takes_whole_sessions() -> Sequence[Patch]:
     """Every entry of the person's sessions is deleted, including the words of others."""
 
@@ -109,13 +109,13 @@ def forget_takes_whole_sessions() -> Sequence[Patch]:
     return [(provenance_sql, "_scan", broken)]
 
 
-@mutant("I16", budget=BUDGET, forgets=True)
+@mutant("I16", budget=BUDGET, forgets=True, short=3)
 def forget_is_done_too_early() -> Sequence[Patch]:
     """The request is reported as done although a provider has not erased."""
     return [(Forgetting, "done", property(lambda found: found.scrubbed_at is not None))]
 
 
-@mutant("I16", budget=40, forgets=True, first=8)
+@mutant("I16", budget=40, forgets=True, short=63)
 def forget_follows_no_message() -> Sequence[Patch]:
     """Words that an agent passed on to another agent stay there, and are repeated."""
 
@@ -168,7 +168,7 @@ def forget_leaves_contexts_in_memory() -> Sequence[Patch]:
     return [(context_sql, "_grown_only", broken)]
 
 
-@mutant("I16", budget=BUDGET, forgets=True)
+@mutant("I16", budget=BUDGET, forgets=True, short=3)
 def forget_keeps_hashes() -> Sequence[Patch]:
     """The hash of a forgotten text stays in its row."""
     kept = forget_person_sql.BLANK_INBOUND.replace("body_hash = :blank", "body_hash = body_hash")

@@ -22,14 +22,14 @@ def _replaced(sql: str, changes: dict[str, str]) -> str:
     return sql
 
 
-@mutant("I10", budget=20, posts=True)
+@mutant("I10", budget=20, posts=True, short=61)
 def attempting_after_send() -> Sequence[Patch]:
     """A crash while a reply is sent looks like "not sent yet": it is sent again as if for the first time."""
     names = ("DOUBT_REPLIES", "DOUBT_ORPHANED_REPLIES")
     return [(reply_sql, name, _replaced(getattr(reply_sql, name), NO_DOUBT)) for name in names]
 
 
-@mutant("I10", budget=20, posts=True)
+@mutant("I10", budget=20, posts=True, short=61)
 def resend_without_doubt() -> Sequence[Patch]:
     """A reply whose answer was lost is sent again as if it had certainly not been posted."""
 
@@ -41,7 +41,7 @@ def resend_without_doubt() -> Sequence[Patch]:
     return [(reply_sender, "after_send", broken)]
 
 
-@mutant("I10", budget=20, posts=True, first=13)
+@mutant("I10", budget=20, posts=True, short=61)
 def third_send() -> Sequence[Patch]:
     """A reply whose outcome is unknown is resent until the platform answers."""
 
@@ -53,20 +53,20 @@ def third_send() -> Sequence[Patch]:
     return [(reply_sender, "after_send", broken)]
 
 
-@mutant("I10", budget=10, posts=True)
+@mutant("I10", budget=10, posts=True, short=9)
 def reply_out_of_order() -> Sequence[Patch]:
     """Replies are sent as soon as they are due, before earlier replies of the chat."""
     return [(reply_sql, "HEADS", reply_sql.HEADS.replace(reply_sql.FIRST_OF_ITS_ADDRESS, "1 = 1"))]
 
 
-@mutant("I10", budget=60, posts=True)
+@mutant("I10", budget=60, posts=True, short=61)
 def stale_settle() -> Sequence[Patch]:
     """A reply sender whose lease expired may still settle a reply."""
     fence = {"and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent": ""}
     return [(reply_sql, "SETTLE", _replaced(reply_sql.SETTLE, fence))]
 
 
-@mutant("I10", budget=40, posts=True)
+@mutant("I10", budget=40, posts=True, short=61)
 def pieces_begin_again() -> Sequence[Patch]:
     """A long reply that was interrupted begins with its first piece again."""
 
@@ -77,7 +77,7 @@ def pieces_begin_again() -> Sequence[Patch]:
     return [(reply_sender, "after_send", broken)]
 
 
-@mutant("I10", "I15", budget=20, posts=True)
+@mutant("I10", "I15", budget=20, posts=True, short=13)
 def uncertain_blocks() -> Sequence[Patch]:
     """An uncertain reply blocks the replies behind it."""
     broken = reply_sql.FIRST_OF_ITS_ADDRESS.replace(

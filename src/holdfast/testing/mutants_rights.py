@@ -20,7 +20,7 @@ def _open_to_people(*verbs: CommandVerb) -> Callable[..., NotAllowed | None]:
     return broken
 
 
-@mutant("I35", budget=60, first=4)
+@mutant("I35", budget=60, short=4)
 def anybody_decides() -> Sequence[Patch]:
     """Any sender may /approve or /deny, programs included."""
 
@@ -30,13 +30,13 @@ def anybody_decides() -> Sequence[Patch]:
     return [(approval_sql, "may_decide", broken)]
 
 
-@mutant("I35", budget=60, first=3)
+@mutant("I35", budget=60, short=3)
 def anybody_deletes() -> Sequence[Patch]:
     """Every member of a group deletes its session."""
     return [(command_sql, "judge", _open_to_people(CommandVerb.DELETE))]
 
 
-@mutant("I35", budget=40, first=3)
+@mutant("I35", budget=40, short=3)
 def anybody_switches() -> Sequence[Patch]:
     """Every member of a group switches its session."""
     return [(command_sql, "judge", _open_to_people(CommandVerb.NEW, CommandVerb.RESUME, CommandVerb.BRANCH))]
@@ -59,7 +59,7 @@ def anybody_stops() -> Sequence[Patch]:
     return [(accept_sql, "judge", _open_to_people(CommandVerb.STOP))]
 
 
-@mutant("I35", budget=20, first=4)
+@mutant("I35", budget=20, short=4)
 def robot_commands() -> Sequence[Patch]:
     """A program gives commands as a person does."""
     honest = command_rights_sql.giver

@@ -38,7 +38,7 @@ def expiry_closes_over_mail() -> Sequence[Patch]:
     return [(finalisation_sql, "_leave_session", broken)]
 
 
-@mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=38)
+@mutant("I8", budget=BUDGET, area=Area.EXPIRY, short=64)
 def expiry_closes_what_went_on() -> Sequence[Patch]:
     """A session that is used again while its epoch is extracted is closed nevertheless."""
 
@@ -64,7 +64,7 @@ def expiry_ends_what_is_used() -> Sequence[Patch]:
     return [(finalisation_sql, "_refusal", broken), (finalisation_sql, "EXPIRED", alone)]
 
 
-@mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=37)
+@mutant("I8", budget=BUDGET, area=Area.EXPIRY, short=64)
 def expiry_freezes_twice() -> Sequence[Patch]:
     """The frozen range of an earlier epoch is extracted again at the next end."""
     again = finalisation_sql.END_EPOCH.replace("step <> 'cancelled'", "step = 'nothing'")
@@ -74,14 +74,14 @@ def expiry_freezes_twice() -> Sequence[Patch]:
 # --- pruning -------------------------------------------------------------------------------------------------------
 
 
-@mutant("I1", "I2", budget=BUDGET, area=Area.PRUNING)
+@mutant("I1", "I2", budget=BUDGET, area=Area.PRUNING, short=24)
 def pruning_forgets_identities() -> Sequence[Patch]:
     """A pruned message leaves no tombstone, so a late redelivery is another message."""
     nothing = "select :hash, :body_hash, :message, :state, :principal, :agent"
     return [(upkeep_sql, "BURY", nothing)]
 
 
-@mutant("I1", "I2", "I15", "surprise", budget=BUDGET, area=Area.PRUNING)
+@mutant("I1", "I2", "I15", "surprise", budget=BUDGET, area=Area.PRUNING, short=24)
 def pruning_takes_open_messages() -> Sequence[Patch]:
     """Waiting messages and messages in a turn are pruned too."""
     return [(upkeep_sql, "OLD", upkeep_sql.OLD.replace("state not in ('waiting', 'in_turn') and ", ""))]
@@ -90,7 +90,7 @@ def pruning_takes_open_messages() -> Sequence[Patch]:
 # --- backfill and rebuilding ---------------------------------------------------------------------------------------
 
 
-@mutant("I11", budget=BUDGET, area=Area.BACKFILL, first=95)
+@mutant("I11", budget=BUDGET, area=Area.BACKFILL, short=7)
 def backfill_loses_the_first_turn() -> Sequence[Patch]:
     """The oldest turn of a session is left out."""
     honest = pending_turns
@@ -107,7 +107,7 @@ def backfill_looks_at_open_sessions_only() -> Sequence[Patch]:
     return [(replay_sql, "WITHOUT_CURSOR", replay_sql.WITHOUT_CURSOR.replace("<> 'deleted'", "= 'open'"))]
 
 
-@mutant("I7", budget=BUDGET, area=Area.REBUILD, first=20)
+@mutant("I7", budget=BUDGET, area=Area.REBUILD, short=20)
 def rebuilding_stops_after_a_page() -> Sequence[Patch]:
     """Only the first page of a lost index is rebuilt."""
 
@@ -118,7 +118,7 @@ def rebuilding_stops_after_a_page() -> Sequence[Patch]:
     return [(reindex, "_delivered", broken)]
 
 
-@mutant("I7", budget=BUDGET, area=Area.REBUILD, first=20)
+@mutant("I7", budget=BUDGET, area=Area.REBUILD, short=20)
 def rebuilding_turns_the_order_round() -> Sequence[Patch]:
     """An index is rebuilt from the newest to the oldest."""
     return [(replay_sql, "DELIVERED", replay_sql.DELIVERED.replace("order by delivery.n", "order by delivery.n desc"))]
@@ -127,7 +127,7 @@ def rebuilding_turns_the_order_round() -> Sequence[Patch]:
 # --- spending ------------------------------------------------------------------------------------------------------
 
 
-@mutant("I20", budget=BUDGET, area=Area.SPENDING)
+@mutant("I20", budget=BUDGET, area=Area.SPENDING, short=62)
 def spending_has_no_limit() -> Sequence[Patch]:
     """The amount spent is not read before a model is asked."""
 
@@ -137,13 +137,13 @@ def spending_has_no_limit() -> Sequence[Patch]:
     return [(Metered, "_check", broken)]
 
 
-@mutant("I20", budget=BUDGET, area=Area.SPENDING)
+@mutant("I20", budget=BUDGET, area=Area.SPENDING, short=37)
 def spending_counts_replies_only() -> Sequence[Patch]:
     """Summaries and extractions cost nothing towards the limit."""
     return [(spend_sql, "SPENT", f"{spend_sql.SPENT} and task = 'reply'")]
 
 
-@mutant("I20", budget=BUDGET, area=Area.SPENDING)
+@mutant("I20", budget=BUDGET, area=Area.SPENDING, short=62)
 def spending_is_written_down_twice() -> Sequence[Patch]:
     """An answer is paid for under two ids."""
     twice = spend_sql.NEW_SPEND.replace(
@@ -157,7 +157,7 @@ def spending_is_written_down_twice() -> Sequence[Patch]:
 # --- forgetting, and loops whose store fails -----------------------------------------------------------------------
 
 
-@mutant("I16", budget=BUDGET, area=Area.FORGETTING, first=81)
+@mutant("I16", budget=BUDGET, area=Area.FORGETTING, short=81)
 def forgetting_reaches_one_agent() -> Sequence[Patch]:
     """A person is forgotten by the first agent only."""
     honest = forget_sql._agents  # noqa: SLF001

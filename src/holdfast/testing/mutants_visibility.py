@@ -27,13 +27,13 @@ AGENTS_OWN = "line.agent = :agent"  # the condition without people and chats
 # --- notes ---------------------------------------------------------------------------------------------------------
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, short=12)
 def visibility_ignored() -> Sequence[Patch]:
     """Everyone is shown everything that the agent remembers, in groups too."""
     return [(Audience, "sees_all", property(lambda _audience: True))]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, short=30)
 def principal_dropped_at_extraction() -> Sequence[Patch]:
     """An extracted note has no owner, so it counts as shared."""
 
@@ -44,7 +44,7 @@ def principal_dropped_at_extraction() -> Sequence[Patch]:
     return [(extraction_sql, "_origin", broken)]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, short=12)
 def group_note_taken_for_private() -> Sequence[Patch]:
     """A note made in a group belongs to the person who spoke, who is shown it in private."""
 
@@ -55,7 +55,7 @@ def group_note_taken_for_private() -> Sequence[Patch]:
     return [(visibility, "scope_of", of_the_speaker), (Audience, "own", own)]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS, first=112)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, short=112)
 def private_note_taken_for_the_chats() -> Sequence[Patch]:
     """A note made in private belongs to the chat, so another person who speaks there is shown it."""
 
@@ -65,7 +65,7 @@ def private_note_taken_for_the_chats() -> Sequence[Patch]:
     return [(visibility, "scope_of", of_the_chat)]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, short=12)
 def private_notes_shown_in_groups() -> Sequence[Patch]:
     """A speaker's own notes are shown in a group without the setting that allows it."""
     honest: Any = Audience.scopes
@@ -76,7 +76,7 @@ def private_notes_shown_in_groups() -> Sequence[Patch]:
     return [(Audience, "scopes", property(broken))]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS, first=12)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, short=30)
 def shared_chat_taken_for_private() -> Sequence[Patch]:
     """A private chat in which others speak too is shown the private notes and words of each speaker."""
     return [(open_turn_sql, "ATTENDED", open_turn_sql.ATTENDED.replace("then 1", "then 0"))]
@@ -95,7 +95,7 @@ def asked_ahead_for_fewer_readers() -> Sequence[Patch]:
     return [(recaller._Asked, "is_like", lambda asked, other: asked.kin == other.kin)]  # noqa: SLF001
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS, first=1152)
+@mutant("I33", budget=60, area=Area.STRANGERS, short=59)
 def listed_notes_stay_shown() -> Sequence[Patch]:
     """Notes that the tool listed for one speaker are shown to the next one who speaks in the chat."""
     return [(context, "_lists_notes", lambda _result: False)]
@@ -104,7 +104,7 @@ def listed_notes_stay_shown() -> Sequence[Patch]:
 # --- what was said -------------------------------------------------------------------------------------------------
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, short=30)
 def recall_ignores_scope() -> Sequence[Patch]:
     """The local index finds lines of everyone who talks to the agent."""
     visible = search._VISIBLE  # noqa: SLF001
@@ -119,7 +119,7 @@ def recall_ignores_scope() -> Sequence[Patch]:
     ]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS, first=12)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, short=12)
 def recall_finds_private_words_in_groups() -> Sequence[Patch]:
     """In a group a speaker's private words are found without the setting that allows it."""
     honest: Any = search.IndexSearch._scope  # noqa: SLF001
@@ -136,19 +136,19 @@ def recall_finds_private_words_in_groups() -> Sequence[Patch]:
     return [(search.IndexSearch, "_scope", property(in_private)), (search, "named_scopes", more)]
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS, first=1)
+@mutant("I33", budget=60, area=Area.STRANGERS, short=30)
 def resume_takes_anybodys_session() -> Sequence[Patch]:
     """`/resume` searches the sessions of everyone who talks to the agent."""
     return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace("principal = :principal", "principal <> ''"))]
 
 
-@mutant("I33", budget=60, area=Area.STRANGERS, first=30)
+@mutant("I33", budget=60, area=Area.STRANGERS, short=12)
 def resume_brings_private_words_before_others() -> Sequence[Patch]:
     """A private session can be resumed in a chat in which another person has spoken."""
     return [(command_sql, "OTHERS_SPOKE", "select 1 where :mailbox = '' and :principal = ''")]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS, first=30)
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS, short=12)
 def resume_brings_private_words_into_groups() -> Sequence[Patch]:
     """A private session can be resumed in a group."""
     return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace(":alone = 1", ":alone >= 0"))]
@@ -169,7 +169,7 @@ def resume_takes_a_groups_session_away() -> Sequence[Patch]:
 # --- roles and speakers --------------------------------------------------------------------------------------------
 
 
-@mutant("I34", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I34", budget=BUDGET, area=Area.STRANGERS, short=30)
 def words_of_people_are_system_text() -> Sequence[Patch]:
     """Notes and recollections are sent with the role of the operator's instructions."""
 
@@ -180,7 +180,7 @@ def words_of_people_are_system_text() -> Sequence[Patch]:
     return [(context, "ModelMessage", broken)]
 
 
-@mutant("I9", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I9", budget=BUDGET, area=Area.STRANGERS, short=30)
 def speakers_are_not_named() -> Sequence[Patch]:
     """The model is not shown the speakers of a conversation of two people."""
     return [(runner, "is_named", lambda _context, _address: False)]

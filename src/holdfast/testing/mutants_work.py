@@ -18,7 +18,7 @@ update mailbox set owner = null, ready_at = null, depth = depth - :count
  where id = :mailbox and fence = :fence and depth = :count"""
 
 
-@mutant("I9", budget=BUDGET)
+@mutant("I9", budget=BUDGET, short=3)
 def context_outside_the_claim() -> Sequence[Patch]:
     """A worker starts with the context from before its claim, which lacks the message that opened the turn."""
     honest = work_sql._begin  # noqa: SLF001
@@ -33,7 +33,7 @@ def context_outside_the_claim() -> Sequence[Patch]:
     return [(work_sql, "_begin", broken)]
 
 
-@mutant("I15", budget=BUDGET)
+@mutant("I15", budget=BUDGET, short=62)
 def released_before_the_commit() -> Sequence[Patch]:
     """The mailbox is released in a transaction before the one that ends its last turn."""
     honest = NodeDatabase.write
