@@ -99,8 +99,11 @@ USED = [
     for point in [*points_of(STRUCK), *points(Tools, Provider)]
     if point.verb not in UNUSED | {"healthy", "landed"}
 ]
+VERBS = list(dict.fromkeys(point.verb for point in USED))
 STATEMENTS_PER_TEST = 25
 STATEMENTS_MAX = 900
+STRIDE = 3  # of the statements, one in so many before every push and each one alone in the soak
+TOGETHER = 3  # deaths in one story before every push
 
 
 def live(*faults):
@@ -120,32 +123,73 @@ def test_the_story_uses_nearly_every_verb():
     assert {point.verb for point in [*points_of(STRUCK), *points(Tools)]} - passed <= UNUSED
 
 
-LATER = pytest.param(3, marks=pytest.mark.soak)
-SOONER = pytest.param(1, marks=pytest.mark.soak)
+def both_sides(verb):
+    return CrashPoint(verb, "before"), CrashPoint(verb, "after")
 
 
-@pytest.mark.parametrize("occurrence", [1, LATER])
+def test_the_points_are_both_sides_of_every_verb():
+    assert set(USED) == {point for verb in VERBS for point in both_sides(verb)}
+
+
+def assert_survives(verb, fault, occurrences):
+    """Strike both sides of a verb, each at the first of the occurrences that it has.
+
+    One story has both: the verb is called again after a fault before it. A side that was not reached then, since nobody
+    called the verb again, is struck in another story.
+    """
+    left = set(both_sides(verb))
+    for occurrence in occurrences:
+        if left:
+            verdict = live(*TROUBLES, *(fault(point, occurrence) for point in sorted(left)))
+            assert describe(SEED, verdict.violations) == describe(SEED, ())
+            left -= set(verdict.struck)
+    assert left == set()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_process_may_die_before_and_after_any_verb(verb):
+    assert_survives(verb, lambda point, occurrence: CrashAtVerb(point, occurrence, down_ms=500), (1, 1))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_any_verb_may_fail_before_and_after_its_work(verb):
+    assert_survives(verb, VerbFails, (3, 2, 1, 1))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("occurrence", [1, 3])
 @pytest.mark.parametrize("point", USED, ids=str)
 def test_the_process_may_die_at_any_verb(point, occurrence):
     verdict = live(*TROUBLES, CrashAtVerb(point, occurrence, down_ms=500))
     assert describe(SEED, verdict.violations) == describe(SEED, ())
 
 
-@pytest.mark.parametrize("occurrence", [SOONER, 3])
+@pytest.mark.soak
+@pytest.mark.parametrize("occurrence", [1, 3])
 @pytest.mark.parametrize("point", USED, ids=str)
 def test_any_verb_may_fail_and_its_answer_be_lost(point, occurrence):
     verdict = live(*TROUBLES, VerbFails(point, occurrence))
     assert describe(SEED, verdict.violations) == describe(SEED, ())
 
 
-STRIDE = 3  # of the statements, one in so many before every push and the others in the soak
+@pytest.mark.parametrize("first", range(1, STATEMENTS_MAX // TOGETHER, STATEMENTS_PER_TEST))
+def test_the_process_may_die_before_several_statements(first, calm):
+    """In one story, as far apart as possible: each death finds other work than the one before it."""
+    statements = calm.passed["statement"]
+    assert statements <= STATEMENTS_MAX
+    apart = -(-statements // TOGETHER)
+    for occurrence in range(first, min(first + STATEMENTS_PER_TEST, apart + 1), STRIDE):
+        deaths = [CrashAtStatement(n, down_ms=500) for n in range(occurrence, statements + 1, apart)]
+        verdict = live(*deaths)
+        assert describe(occurrence, verdict.violations) == describe(occurrence, ())
+        assert verdict.crashes.total() == len(deaths)
 
 
-@pytest.mark.parametrize("offset", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, STRIDE))])
+@pytest.mark.soak
 @pytest.mark.parametrize("first", range(1, STATEMENTS_MAX, STATEMENTS_PER_TEST))
-def test_the_process_may_die_before_any_statement(first, offset, calm):
+def test_the_process_may_die_before_any_statement(first, calm):
     assert calm.passed["statement"] <= STATEMENTS_MAX
     last = min(first + STATEMENTS_PER_TEST, calm.passed["statement"] + 1)
-    for occurrence in range(first + offset, last, STRIDE):
+    for occurrence in range(first, last):
         verdict = live(CrashAtStatement(occurrence, down_ms=500))
         assert describe(occurrence, verdict.violations) == describe(occurrence, ())
