@@ -1,4 +1,7 @@
-"""Histories reach the verbs and the loops that they test, and a list names everything they do not reach."""
+"""Histories reach the verbs and the loops that they test, and a list names everything they do not reach.
+
+They meet every kind of fault, and break no invariant.
+"""
 
 from collections import Counter
 from contextlib import nullcontext
@@ -29,7 +32,7 @@ TRACED = 20  # histories, before it is asked whether their lines are enough
 COUNTED = ("backfill", "lost index", "question", "pruned", "spend", "expired")
 
 
-def test_two_hundred_histories_reach_most_verbs_and_most_of_every_loop_and_strike_every_loop():
+def test_two_hundred_histories_reach_most_verbs_and_most_of_every_loop_and_meet_every_kind_of_fault():
     """One test for all of it: the histories run once, and those whose lines are traced cost twice as much.
 
     So they are traced, some at a time, only until they have reached what all of them must reach.
@@ -50,6 +53,28 @@ def test_two_hundred_histories_reach_most_verbs_and_most_of_every_loop_and_strik
     assert verbs_of_loops() - {point.verb for one in verdicts for point in one.struck} == set()
     counts = sum((one.counts for one in verdicts), Counter[str]())
     assert min(counts[what] for what in COUNTED) > 5, counts
+    assert_much_goes_wrong(verdicts, counts)
+
+
+def assert_much_goes_wrong(verdicts, counts):
+    """A simulator that breaks nothing proves nothing. A fifth of all calls to providers goes wrong."""
+    assert sum(one.kills for one in verdicts) > 70
+    assert sum(one.pauses for one in verdicts) > 70
+    assert sum(one.stops for one in verdicts) > 20
+    assert {kind for one in verdicts for kind in one.crashes} == {
+        "verb",
+        "failed verb",
+        "statement",
+        "commit",
+        "committed",
+    }
+    assert counts["summary"] > 200
+    assert counts["delivery"] > 700
+    assert counts["effect"] > 700
+    assert counts["finalisation"] > 35
+    assert counts["provider_call"] > 4_000
+    assert 0.15 < counts["provider_fault"] / counts["provider_call"] < 0.25
+    assert all(one.counts["provider_fault"] for one in verdicts if one.counts["provider_call"] > 20)
 
 
 def batched(seeds, size):
