@@ -14,49 +14,53 @@ from holdfast.testing.mutants import MUTANTS
 from holdfast.testing.report import Violation
 from holdfast.testing.world import World
 
+SHORTEST = "2"  # the seed of a history with few steps
+
 
 def sim(*arguments):
     return CliRunner().invoke(app, ["sim", *arguments])
 
 
 def test_a_run_tells_how_far_it_is_and_its_digest_does_not_depend_on_the_number_of_workers(monkeypatch):
-    monkeypatch.setattr(campaign, "CHUNK", 4)  # two pieces of work, for one worker and for two
-    alone = sim("--histories", "6", "--seed", "5", "--no-mutants", "--jobs", "1", "--json")
-    assert alone.stderr.splitlines() == ["4 of 6 histories and mutants", "6 of 6 histories and mutants"]
-    spread = sim("--histories", "6", "--seed", "5", "--no-mutants", "--jobs", "2", "--json")
+    monkeypatch.setattr(campaign, "CHUNK", 2)  # three pieces of work, for one worker and for two:
+    monkeypatch.setattr(campaign, "MEASURED_MAX", 2)  # one is measured, and two may be under way at once
+    alone = sim("--histories", "5", "--seed", SHORTEST, "--no-mutants", "--jobs", "1", "--json")
+    assert alone.stderr.splitlines() == [f"{done} of 5 histories and mutants" for done in (2, 4, 5)]
+    spread = sim("--histories", "5", "--seed", SHORTEST, "--no-mutants", "--jobs", "2", "--json")
     assert (alone.exit_code, spread.exit_code) == (0, 0)
     assert json.loads(alone.stdout) == json.loads(spread.stdout)
     report = json.loads(alone.stdout)
-    assert (report["ok"], report["histories"], report["violations"]) == (True, 6, [])
+    assert (report["ok"], report["histories"], report["violations"]) == (True, 5, [])
+    assert report["coverage"]["histories"] == 2
 
 
 def test_a_broken_guarantee_is_reported_with_its_seed_and_a_small_plan():
     with MUTANTS["order"].applied():
-        found = sim("--histories", "1", "--seed", "1", "--no-mutants", "--jobs", "1", "--json")
+        found = sim("--histories", "1", "--seed", SHORTEST, "--no-mutants", "--jobs", "1", "--json")
     assert found.exit_code == 1
     (violation,) = json.loads(found.stdout)["violations"]
-    assert violation["seed"] == 1
+    assert str(violation["seed"]) == SHORTEST
     assert "I3" in {one["invariant"] for one in violation["violations"]}
     assert all(part.startswith("Message") for part in violation["plan"])
     assert len(violation["plan"]) <= 4
-    assert "seed 1 broke I3: " in found.stderr
+    assert f"seed {SHORTEST} broke I3: " in found.stderr
 
 
 def test_people_get_the_same_in_words():
-    told = sim("--histories", "2", "--no-mutants", "--jobs", "1")
+    told = sim("--histories", "1", "--seed", SHORTEST, "--no-mutants", "--jobs", "1")
     assert told.exit_code == 0
     assert "0 histories broke an invariant" in told.stdout
 
 
 def test_a_history_can_be_told():
-    told = sim("--replay", "11")
+    told = sim("--replay", SHORTEST)
     assert told.exit_code == 0
     assert "turn.committed" in told.stdout
     assert "every invariant holds" in told.stdout
 
 
 def test_a_sound_history_cannot_be_shrunk():
-    (verdict,) = run_chunk([11])
+    (verdict,) = run_chunk([int(SHORTEST)])
     with pytest.raises(ValueError, match="does not fail"):
         shrunk(verdict.with_violation(Violation("I1", "made up")))
 

@@ -6,21 +6,23 @@ import sys
 
 import pytest
 
-from holdfast.testing.history import run_history, scratch
+from holdfast.testing.history import scratch
+from tests.simulation.short import short
 
 SEEDS = range(20_000, 20_006)
 SCRIPT = """
-from holdfast.testing.history import run_history, scratch
+from holdfast.testing.history import scratch
+from tests.simulation.short import short
 with scratch() as folder:
     for seed in range({first}, {last}):
-        print(run_history(seed, folder=folder).digest)
+        print(short(seed, folder).digest)
 """
 
 
 @pytest.fixture(scope="module")
 def digests():
     with scratch() as folder:
-        return [run_history(seed, folder=folder).digest for seed in SEEDS]
+        return [short(seed, folder).digest for seed in SEEDS]
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "4242"])
@@ -37,4 +39,4 @@ def test_seeds_differ(digests):
 
 def test_the_same_process_may_live_through_it_again(digests):
     with scratch() as folder:
-        assert [run_history(seed, folder=folder).digest for seed in reversed(SEEDS)] == digests[::-1]
+        assert [short(seed, folder).digest for seed in reversed(SEEDS)] == digests[::-1]
