@@ -23,7 +23,8 @@ BY_HAND = {"resend_reply"}  # an operator's
 USED = [*(point for point in points_of(LEDGER) if point.verb not in BY_HAND), *SENDING]
 STATEMENTS_PER_TEST = 50
 STATEMENTS_MAX = 550
-STRIDE = 10  # of the statements, one in so many before every push and the others in the soak
+STRIDE = 10  # of the statements, one in so many before every push and each one alone in the soak
+TOGETHER = 3  # deaths in one story before every push
 
 LATER = pytest.param(3, marks=pytest.mark.soak)
 
@@ -66,11 +67,22 @@ def test_a_reply_sender_may_sleep_through_its_lease(point, occurrence):
     assert describe(SEED, verdict.violations) == describe(SEED, ())
 
 
-@pytest.mark.parametrize("offset", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, STRIDE))])
+def test_the_process_may_die_before_several_statements(calm):
+    """In one story, as far apart as possible: each death finds other work than the one before it."""
+    statements = calm.passed["statement"]
+    apart = -(-statements // TOGETHER)
+    for occurrence in range(1, apart + 1, STRIDE):
+        deaths = [CrashAtStatement(n, down_ms=500) for n in range(occurrence, statements + 1, apart)]
+        verdict = live(*deaths)
+        assert describe(occurrence, verdict.violations) == describe(occurrence, ())
+        assert verdict.crashes.total() == len(deaths)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("first", range(1, STATEMENTS_MAX, STATEMENTS_PER_TEST))
-def test_the_process_may_die_before_any_statement(first, offset, calm):
+def test_the_process_may_die_before_any_statement(first, calm):
     assert calm.passed["statement"] <= STATEMENTS_MAX
     last = min(first + STATEMENTS_PER_TEST, calm.passed["statement"] + 1)
-    for occurrence in range(first + offset, last, STRIDE):
+    for occurrence in range(first, last):
         verdict = live(CrashAtStatement(occurrence, down_ms=500))
         assert describe(occurrence, verdict.violations) == describe(occurrence, ())
