@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.forking import ForkedCommands
 from tests.support.patience import HANGS_S
 from tools import reference
 
@@ -60,18 +61,25 @@ def examples(text: str) -> Iterator[Example]:
             yield Example(block["kind"], block["text"], following["text"] if following and told else None)
 
 
+@cache
+def strict_python() -> ForkedCommands:
+    """For programs that a warning ends."""
+    modules = ["holdfast.providers.local", "holdfast.runtime.library"]
+    return ForkedCommands(modules, {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1"}, "-W", "error")
+
+
 def run(example: Example, folder: Path) -> str:
     """What the example prints. It must end well, unless it kills itself."""
-    if example.kind == "python":
-        command = [sys.executable, "-W", "error", "-c", example.text]
-    else:
-        command = ["sh", "-e", "-c", example.text]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     env = {**clean, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1", "COLUMNS": "200"}
-    done = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=HANGS_S, check=False
-    )
+    if example.kind == "python":
+        done = strict_python().run(["-c", example.text], env, folder)
+    else:
+        command = ["sh", "-e", "-c", example.text]
+        done = subprocess.run(
+            command, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=HANGS_S, check=False
+        )
     assert done.returncode == (9 if KILLED in example.text else 0), done.stderr
     assert done.stderr == ""
     return done.stdout
