@@ -13,11 +13,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 
 import pytest
 
+from tests.support.forking import ForkedCommands
 from tests.support.patience import HANGS_S
 from tools import reference
 
@@ -59,18 +61,25 @@ def examples(text: str) -> Iterator[Example]:
             yield Example(block["kind"], block["text"], following["text"] if following and told else None)
 
 
+@cache
+def strict_python() -> ForkedCommands:
+    """For programs that a warning ends."""
+    modules = ["holdfast.providers.local", "holdfast.runtime.library"]
+    return ForkedCommands(modules, {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1"}, "-W", "error")
+
+
 def run(example: Example, folder: Path) -> str:
     """What the example prints. It must end well, unless it kills itself."""
-    if example.kind == "python":
-        command = [sys.executable, "-W", "error", "-c", example.text]
-    else:
-        command = ["sh", "-e", "-c", example.text]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     env = {**clean, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1", "COLUMNS": "200"}
-    done = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=HANGS_S, check=False
-    )
+    if example.kind == "python":
+        done = strict_python().run(["-c", example.text], env, folder)
+    else:
+        command = ["sh", "-e", "-c", example.text]
+        done = subprocess.run(
+            command, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=HANGS_S, check=False
+        )
     assert done.returncode == (9 if KILLED in example.text else 0), done.stderr
     assert done.stderr == ""
     return done.stdout
@@ -122,13 +131,17 @@ def test_what_is_told_is_compared_with_what_is_printed(printed, told, same):
 # --- reference ---------------------------------------------------------------------------------------------------
 
 
+made_pages = cache(reference.pages)
+
+
 def test_the_reference_is_up_to_date():
-    assert [name_of(file) for file in reference.outdated()] == [], "run tools/reference.py"
+    stale = [file for file, text in made_pages().items() if not file.exists() or read(file) != text]
+    assert [name_of(file) for file in stale] == [], "run tools/reference.py"
 
 
 def test_every_page_of_the_reference_is_written_by_the_tool_or_checked_cell_by_cell():
     checked = {reference.DOCS / "reference" / "who-may.md"}  # tests/security/test_who_may.py
-    assert {page for page in PAGES if page.parent.name == "reference"} <= set(reference.pages()) | checked
+    assert {page for page in PAGES if page.parent.name == "reference"} <= set(made_pages()) | checked
 
 
 def test_the_indexes_lead_to_every_page():
@@ -140,6 +153,7 @@ def test_the_indexes_lead_to_every_page():
 # --- links and words ---------------------------------------------------------------------------------------------
 
 
+@cache
 def anchors(path: Path) -> set[str]:
     """The names that headings get, as GitHub makes them."""
     titles = [match["title"] for match in HEADING.finditer(BLOCK.sub("", read(path)))]

@@ -2,9 +2,9 @@
 
 from tests.simulation import test_histories
 from tools.mutation.__main__ import CHUNKS, SIMULATED, _simulated
-from tools.mutation.choose import FOCUSED, choose, stages
+from tools.mutation.choose import FOCUSED, choose, every_mutation, stages
 from tools.mutation.operators import Finder
-from tools.mutation.place import ROOT, mutated_files
+from tools.mutation.place import ROOT
 
 CODE = b'''
 """A module."""
@@ -68,7 +68,7 @@ def test_what_changes_no_behaviour_is_left_alone():
 def test_every_file_gets_some_and_the_same_seed_the_same():
     chosen = choose(7, 300)
     assert {one.path for one in chosen} >= {
-        path.relative_to(ROOT).as_posix() for path in mutated_files() if Finder("x", path.read_bytes()).find()
+        path.relative_to(ROOT).as_posix() for path, found in every_mutation().items() if found
     }
     assert chosen == choose(7, 300)
     assert chosen != choose(8, 300)

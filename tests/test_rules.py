@@ -23,6 +23,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 DEFINED = re.compile(r"^- \*\*(?P<id>[DR]\d+|Control \d+)\*\* ", re.MULTILINE)
 INVARIANT = re.compile(r"(?:^- |\. )(?P<id>I\d+) (?=[A-Z])", re.MULTILINE)
 CITED = re.compile(r"(?<![\w.-])(?:(?P<rule>[DRI]\d{1,2})|[Cc]ontrol (?P<control>\d+))(?![\w-])")
+CITED_AFTER_HASH = re.compile(rf"#.*{CITED.pattern}")
 
 
 @cache
@@ -30,9 +31,9 @@ def prose(path: Path) -> str:
     """What a file says to its reader: a document whole, of a program its comments and docstrings."""
     text = path.read_text(encoding="utf-8")
     if not CITED.search(text):
-        return ""  # most files; reading their tokens takes seconds
+        return ""  # most files; parsing them takes seconds, and reading their tokens much longer
     if path.suffix == ".py":
-        return "\n".join([*docstrings(text), *comments(text)])
+        return "\n".join([*docstrings(text), *(comments(text) if CITED_AFTER_HASH.search(text) else ())])
     if path.suffix == ".sql":
         return "\n".join(re.findall(r"--.*", text))
     return text

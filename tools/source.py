@@ -5,8 +5,9 @@ findings are allowed, and where, is said in tests/test_tidy.py.
 """
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
 
 def forget() -> None:
     """Drop all syntax trees: those of the whole repository take 300 MB, which every garbage collection reads."""
-    for cached in (parse, nodes, references):
+    for cached in (parse, nodes, references, _import_statements, _calls_by_name):
         cached.cache_clear()
 
 
@@ -42,13 +43,18 @@ def import_nodes(tree: ast.AST, module: str = "") -> Iterator[tuple[ast.stmt, st
 
     `module` is the dotted name of the file itself, which relative imports are counted from.
     """
-    for node in nodes(tree):
+    for node in _import_statements(tree):
         if isinstance(node, ast.Import):
             yield from ((node, name.name) for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             parents = module.split(".")[: -node.level] if node.level else []
             origin = ".".join([*parents, *filter(None, [node.module])])
             yield from ((node, f"{origin}.{name.name}") for name in node.names)
+
+
+@cache
+def _import_statements(tree: ast.AST) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    return tuple(node for node in nodes(tree) if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def imports(tree: ast.AST, module: str = "") -> set[str]:
@@ -58,12 +64,12 @@ def imports(tree: ast.AST, module: str = "") -> set[str]:
 def bindings(tree: ast.AST) -> dict[str, str]:
     """What each imported name stands for: `from time import time as now` binds now to time.time."""
     bound: dict[str, str] = {}
-    for node in nodes(tree):
+    for node in _import_statements(tree):
         if isinstance(node, ast.Import):
             for name in node.names:
                 top = name.name.split(".")[0]
                 bound[name.asname or top] = name.name if name.asname else top
-        elif isinstance(node, ast.ImportFrom):
+        else:
             bound |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
     return bound
 
@@ -93,16 +99,19 @@ def _dotted(node: ast.expr, bound: dict[str, str]) -> str:
 
 def uses(tree: ast.AST, patterns: Iterable[str], *, but: Iterable[str] = ()) -> list[str]:
     """References that match one of the patterns (`random.*`, `*.create_task`) and none of `but`."""
-    return [at(node, name) for node, name in references(tree) if like(name, patterns) and not like(name, but)]
+    wanted, unwanted = _any_of(frozenset(patterns)), _any_of(frozenset(but))
+    found = [(node, name) for node, name in references(tree) if wanted.match(name)]
+    return [at(node, name) for node, name in found if not unwanted.match(name)]
 
 
 def like(name: str, patterns: Iterable[str]) -> bool:
-    return _like(name, tuple(patterns))
+    return _any_of(frozenset(patterns)).match(name) is not None
 
 
 @cache
-def _like(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+def _any_of(patterns: frozenset[str]) -> re.Pattern[str]:
+    """One expression for all the patterns; for no pattern, one that matches nothing."""
+    return re.compile("|".join(map(translate, sorted(patterns))) or "(?!)")
 
 
 # --- errors --------------------------------------------------------------------------------------
@@ -118,7 +127,15 @@ def broad_handlers(tree: ast.AST, broad: set[str]) -> Iterator[ast.ExceptHandler
 def last_names(node: ast.expr) -> set[str]:
     """The classes that an except clause or a call's arguments name, without their modules."""
     kinds = node.elts if isinstance(node, ast.Tuple) else [node]
-    return {ast.unparse(kind).rpartition(".")[2] for kind in kinds}
+    return {_last_name(kind) for kind in kinds}
+
+
+def _last_name(node: ast.expr) -> str:
+    match node:
+        case ast.Name(name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ast.unparse(node).rpartition(".")[2]
 
 
 def keeps_the_error(handler: ast.ExceptHandler) -> bool:
@@ -147,9 +164,17 @@ def suppressed(tree: ast.AST, broad: set[str]) -> list[str]:
 
 def calls(tree: ast.AST, function: str) -> Iterator[ast.Call]:
     """Calls of a function or method of this name, whatever it belongs to."""
+    yield from _calls_by_name(tree).get(function, ())
+
+
+@cache
+def _calls_by_name(tree: ast.AST) -> dict[str, list[ast.Call]]:
+    found: dict[str, list[ast.Call]] = {}
     for node in nodes(tree):
-        if isinstance(node, ast.Call) and function in last_names(node.func):
-            yield node
+        if isinstance(node, ast.Call):
+            for name in last_names(node.func):
+                found.setdefault(name, []).append(node)
+    return found
 
 
 # --- platforms -----------------------------------------------------------------------------------
@@ -179,11 +204,12 @@ def _is_feature_test(node: ast.AST) -> bool:
 
 def unguarded(tree: ast.AST, modules: set[str], names: set[str]) -> list[str]:
     """Imports of `modules` and uses of `names` outside a feature test."""
-    safe = guarded(tree)
     imported: list[tuple[ast.stmt | ast.expr, str]]
     imported = [(node, name) for node, name in import_nodes(tree) if name.split(".")[0] in modules]
-    used = [(node, name) for node, name in references(tree) if like(name, names)]
-    return [at(node, name) for node, name in [*imported, *used] if node not in safe]
+    wanted = _any_of(frozenset(names))
+    found = [*imported, *((node, name) for node, name in references(tree) if wanted.match(name))]
+    safe = guarded(tree) if found else set()
+    return [at(node, name) for node, name in found if node not in safe]
 
 
 # --- size ----------------------------------------------------------------------------------------
@@ -192,6 +218,8 @@ def unguarded(tree: ast.AST, modules: set[str], names: set[str]) -> list[str]:
 def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
     """Every function with its qualified name, nested ones too."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue  # an expression holds no function that has a name
         if isinstance(node, Function):
             yield prefix + node.name, node
         inner = f"{prefix}{node.name}." if isinstance(node, Function | ast.ClassDef) else prefix

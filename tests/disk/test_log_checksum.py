@@ -38,14 +38,19 @@ def tears(disk: Disk) -> list[Image]:
     return found
 
 
-def complaints_after_tears(body_of: Body) -> list[str]:
+def complaints_after_tears(body_of: Body, *, at_most: int = 1_000_000) -> list[str]:
+    """What is wrong with the torn disks, each judged once; no more are judged once so many complaints are found."""
     disk, ledger = Disk(), Ledger(body_of)
     found: list[str] = []
+    judged: set[int] = set()
 
     def watch() -> None:
         if 150 <= disk.operations <= 240:  # the log has begun again from the front, over old frames
-            for image in tears(disk):
-                found.extend(judge(image, ledger))
+            for image in tears(disk) if len(found) < at_most else []:
+                state = hash((tuple(sorted(image.items())), len(ledger.acknowledged)))
+                if state not in judged:  # a write is pending during several operations, and a sector may be as before
+                    judged.add(state)
+                    found.extend(judge(image, ledger))
 
     disk.watch = watch
     run_on(disk, WORKLOADS["with checkpoints"], ledger)
@@ -68,4 +73,4 @@ def test_every_tear_of_random_bodies_is_seen():
 @pytest.mark.usefixtures("_device")
 def test_some_tears_of_counting_bodies_are_not_seen():
     """When this fails, SQLite has a better checksum, and docs/explanation/durability.md may say so."""
-    assert complaints_after_tears(counter_body) != []
+    assert complaints_after_tears(counter_body, at_most=1) != []

@@ -8,8 +8,11 @@ from dataclasses import replace
 import pytest
 
 from holdfast.kernel.ids import DeliveryId
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.memory import dispatcher
 from holdfast.memory.delivery import DeliveryView
 from holdfast.runtime.runtime import Runtime
+from holdfast.store import membership
 from tests.support.memory_provider import Service, units
 from tests.support.memory_world import World, all_deliveries, say, shelf, states
 
@@ -258,7 +261,12 @@ def test_when_a_provider_is_back_no_lane_waits_for_long(world: World, away: str)
     assert max(after) - min(after) < 5, "once one was taken, the others follow at once"
 
 
-def test_a_day_of_500s_parks_nothing_while_other_chats_fail_as_well(world: World):
+def test_a_day_of_500s_parks_nothing_while_other_chats_fail_as_well(world: World, monkeypatch):
+    """A try every hundred seconds is as good as one every thirty here, and so is a look for due work every five."""
+    monkeypatch.setattr(membership, "LOOK_EVERY_MS", membership.LEASE_MS // 3)
+    monkeypatch.setattr(membership, "LOOKS_PER_LEASE", 3)
+    monkeypatch.setattr(dispatcher, "POLL_MS", 60_000)
+    world.dispatch_policy = replace(world.dispatch_policy, retry=RetryPolicy(delay_ms_base=1_000, delay_ms_max=100_000))
     service = Service(sick="the model behind it is gone", says_well=True)
 
     async def scenario() -> None:

@@ -10,10 +10,20 @@ ran before X's COMMIT. So an order is described by X and by how many statements 
 scripts as Y and each k, Y runs k statements, then X runs to its end, then Y goes on. Where locks forbid an order, X
 waits for Y and the harness finds out what happens instead.
 
-Of these orders, k and k - 1 have the same outcome if the k-th statement of Y touches no table that X writes or locks:
-what it reads is the same before X and after X, and X neither sees nor waits for what it writes. (No table refers to
-another one by a foreign key, and only the audit trail has triggers, on itself.) Then k is left out. The first k
-statements of Y are those that it runs when it is first, and so are the statements of X.
+Of these orders, k and k - 1 have the same outcome if the k-th statement of Y touches no table that X writes, and writes
+or locks none that X locks: what it reads is the same before X and after X, neither waits for the other there, and X
+does not see what it writes. (No table refers to another one by a foreign key, and only the audit trail has triggers, on
+itself.) Then k is left out. The first k statements of Y are those that it runs when it is first, and so are the
+statements of X. The orders with k = 0 are the serial ones, whose outcomes are known by then.
+
+Where X comes to wait for Y, it waits until Y has committed. Y holds more locks the more statements it has run: with a
+larger k it waits at the same statement or at an earlier one. If it is the same one for a smaller and for a larger k, it
+is for every k between them as well, and their outcomes are that of the smaller one: X has read nothing of Y so far, and
+Y goes on as if X did not exist, or both wait for each other (which would show with the smaller k). These are left out,
+unless a script passes over what is locked (`skip locked`): what it reads depends on the locks of the other.
+
+A statement can wait for the other script only if it writes or locks a table that the other one has
+written or locked (see above). Only then the server is asked.
 
 A site is a statement of one verb module. `without` takes its lock or its comparison away, for one run: the tests that
 the locks have teeth expect Rule 2 to fail then.
@@ -23,7 +33,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -49,7 +59,9 @@ RERUNS_MAX = 4
 LOOK_AFTER_S = 0.003  # most statements have ended by then, and the server is not asked whether they wait
 # A comma stands between tables as well as between columns, so a column that is named like a table counts as one.
 NAMED = re.compile(r"(?:\b(?:from|join|update|into|using|only|table)|,)\s*(\w+)", re.IGNORECASE)
-CHANGES = re.compile(r"\b(insert|update|delete)\b|/\*\s*(lock|share|skip locked)\s*\*/", re.IGNORECASE)
+WRITTEN = re.compile(r"\b(?:insert\s+into|update|delete\s+from)\s+(?:only\s+)?(\w+)", re.IGNORECASE)
+LOCKS = re.compile(r"/\*\s*(lock|share|skip locked)\s*\*/", re.IGNORECASE)
+STATEMENTS_KEPT_MAX = 2_000  # prepared, by connection: more than all situations use together
 
 
 @dataclass(frozen=True)
@@ -77,13 +89,22 @@ class Step:
     """What a step of a script does to tables; None stands for what is not known, such as a lock under a name."""
 
     touched: frozenset[str] | None
-    changed: frozenset[str] = frozenset()  # written, or rows of it locked
+    written: frozenset[str] = frozenset()
+    locked: frozenset[str] = frozenset()
+    passes: bool = False  # over rows that are locked
+
+    @property
+    def claimed(self) -> frozenset[str]:
+        """Tables in which it may have to wait for another script, and the other one for it."""
+        return self.written | self.locked
 
 
 @cache
 def step_of(sql: str) -> Step:
     tables = frozenset(NAMED.findall(sql))
-    return Step(tables, tables if CHANGES.search(sql) else frozenset())
+    found = {mark.lower() for mark in LOCKS.findall(sql)}
+    written = tables & frozenset(WRITTEN.findall(sql))
+    return Step(tables, written, tables if found else frozenset(), "skip locked" in found)
 
 
 @dataclass
@@ -98,24 +119,26 @@ class Runner:
     result: Any = None
     done: bool = False
     deadlocks: int = 0
+    reruns: int = 0
     trace: list[Step] = field(default_factory=list)  # one for each step before COMMIT
     _script: Any = None
+    _begun: bool = False
+    _next: "Query | Many | Group | BaseException | None" = None  # what the script yielded and has no answer to
     _task: "asyncio.Task[bool] | None" = None
     _answer: Any = None
     _waiting: list[Query] = field(default_factory=list)
-    _reruns: int = 0
 
     @property
     def is_open(self) -> bool:
         """Whether it is inside a transaction."""
-        return self._script is not None and not self.done
+        return self._begun and not self.done
 
     async def step(self, watch: Any) -> bool:
         """Run one statement, or COMMIT at the end; False when it waits for the other script."""
         if self.done:
             return True
-        if self._task is None and not (self.other and self.other.is_open):
-            self.done = await self._advance()  # nobody holds a lock, so nothing can wait
+        if self._task is None and not self._may_wait():
+            self.done = await self._advance()
             return True
         if self._task is None:
             self._task = asyncio.create_task(self._advance())
@@ -137,25 +160,53 @@ class Runner:
         task, self._task = self._task, None
         self.done = await task
 
+    def _may_wait(self) -> bool:
+        """Whether the next step meets the other script in a table where one waits for the other, or at a name."""
+        if self.other is None or not self.other.is_open:
+            return False
+        if self.party.name and not self._begun:
+            return True
+        match self._waiting[0] if self._waiting else self._yielded():
+            case Query(sql=sql) | Many(sql=sql) | Group(queries=(Query(sql=sql), *_)):
+                claimed = step_of(sql).claimed
+                return any(claimed & step.claimed for step in self.other.trace)
+        return False
+
+    def _yielded(self) -> "Query | Many | Group | BaseException":
+        """The next statement of the script; or what ended the script."""
+        if self._next is None:
+            if self._script is None:
+                self._script, self._answer, self._waiting = self.party.script(), None, []
+            try:
+                self._next = self._script.send(self._answer)
+            except (StopIteration, HoldfastError, AssertionError, LookupError, TypeError) as end:
+                self._next = end
+        assert self._next is not None
+        return self._next
+
+    async def _roll_back(self) -> None:
+        await self.connection.execute("rollback")
+        self._script, self._begun, self._next = None, False, None
+
     async def _advance(self) -> bool:
         try:
             return await self._one_statement()
         except (asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError) as error:
             self.deadlocks += isinstance(error, asyncpg.DeadlockDetectedError)
-            await self.connection.execute("rollback")
-            self._script, self._reruns = None, self._reruns + 1
-            if self._reruns > RERUNS_MAX:
-                self.result = f"lost {self._reruns} races"
+            await self._roll_back()
+            self.reruns += 1
+            if self.reruns > RERUNS_MAX:
+                self.result = f"lost {self.reruns} races"
                 return True
             return False
         except (HoldfastError, asyncpg.PostgresError, AssertionError, LookupError, TypeError) as error:
-            await self.connection.execute("rollback")
+            await self._roll_back()
             self.result = f"{type(error).__name__}"
             return True
 
     async def _one_statement(self) -> bool:
-        if self._script is None:
-            self._script, self._answer, self._waiting = self.party.script(), None, []
+        if not self._begun:
+            self._begun = True
             await self.connection.execute("begin")
             if self.party.name:
                 await self.connection.execute(ONE_AFTER_ANOTHER, self.party.name)
@@ -164,16 +215,19 @@ class Runner:
         if self._waiting:
             self._answer.append(await self._run(self._waiting.pop(0)))
             return False
-        try:
-            statement = self._script.send(self._answer)
-        except StopIteration as end:
-            await self.connection.execute("commit")
-            self.result = repr(end.value)
-            return True
-        if isinstance(statement, Group):  # the server runs its queries one by one
-            self._answer, self._waiting = [], list(statement.queries)
-        else:
-            self._answer = await self._run(statement)
+        statement, self._next = self._yielded(), None
+        match statement:
+            case StopIteration(value=value):
+                await self.connection.execute("commit")
+                self.result = repr(value)
+                return True
+            case BaseException():
+                raise statement
+            case Group(queries=queries):  # the server runs its queries one by one
+                self._answer, self._waiting = [], list(queries)
+                self._answer.append(await self._run(self._waiting.pop(0)))
+            case _:
+                self._answer = await self._run(statement)
         return False
 
     async def _run(self, statement: Query | Many) -> list[tuple[Any, ...]]:
@@ -233,6 +287,7 @@ class Outcome:
     results: tuple[Any, Any]
     rows: Mapping[str, list[str]]
     deadlocks: int = 0
+    waited_at: int | None = None  # the statement of the one that commits first; None if it did not wait, or ran again
 
     def same(self, other: "Outcome") -> bool:
         return self.results == other.results and self.rows == other.rows
@@ -307,12 +362,14 @@ class Stage:
         y, x = runners[begins], runners[1 - begins]
         for _ in range(statements):
             await y.step(self.watch)
+        ran = await x.finish(self.watch)
+        waited_at = None if ran or x.reruns else len(x.trace)
         while not (x.done and y.done):  # where both wait, the server ends one of them
-            await x.finish(self.watch)
             await y.finish(self.watch)
+            await x.finish(self.watch)
         results = (runners[0].result, runners[1].result)
         deadlocks = sum(runner.deadlocks for runner in runners)
-        return Outcome(f"{'AB'[begins]}{statements}", results, await self.rows(), deadlocks)
+        return Outcome(f"{'AB'[begins]}{statements}", results, await self.rows(), deadlocks, waited_at)
 
     async def alone(self, parties: tuple[Party, Party], acts: int) -> Outcome:
         """One of them acts, and the other passes over everything."""
@@ -335,23 +392,49 @@ class Stage:
         return Outcome(f"{'AB'[begins]} first", results, await self.rows()), runners[begins].trace
 
 
-def orders(traces: tuple[list[Step], list[Step]]) -> Iterator[tuple[int, int]]:
-    """Who begins, and with how many statements, of the orders that can differ from the one before."""
+Traces = tuple[list[Step], list[Step]]
+
+
+def orders(traces: Traces, begins: int) -> list[int]:
+    """With how many statements one of both begins, of the orders that can differ from the one before."""
+    written = frozenset[str]().union(*(step.written for step in traces[1 - begins]))
+    locked = frozenset[str]().union(*(step.locked for step in traces[1 - begins]))
+    return [
+        n
+        for n, step in enumerate(traces[begins], start=1)
+        if step.touched is None or step.touched & written or step.claimed & locked
+    ]
+
+
+async def overlapping(
+    stage: Stage, parties: tuple[Party, Party], rewrite: Callable[[Site, str], str], traces: Traces
+) -> AsyncIterator[Outcome]:
+    """What comes of each order that is not serial and can differ from the others."""
+    passes = any(step.passes for trace in traces for step in trace)
     for begins in (0, 1):
-        changed = frozenset[str]().union(*(step.changed for step in traces[1 - begins]))
-        yield begins, 0
-        for n, step in enumerate(traces[begins], start=1):
-            if step.touched is None or step.touched & changed:
-                yield begins, n
+        counts = orders(traces, begins)
+        waits: dict[int, int | None] = {}
+        spans = [(0, len(counts) - 1)] if counts else []
+        while spans:
+            low, high = spans.pop()
+            for n in sorted({low, high} - set(waits)):
+                played = await stage.play(parties, (begins, counts[n]), rewrite)
+                waits[n] = None if passes else played.waited_at
+                yield played
+            if high - low > 1 and (waits[low] is None or waits[low] != waits[high]):
+                middle = (low + high) // 2
+                spans += [(middle, high), (low, middle)]
 
 
 async def outcomes(
     stage: Stage, parties: tuple[Party, Party], rewrite: Callable[[Site, str], str] = as_written
 ) -> AsyncIterator[Outcome]:
     """What comes of each order, for a promise of its own."""
-    (_, trace_a), (_, trace_b) = [await stage.serial(parties, begins, rewrite) for begins in (0, 1)]
-    for order in orders((trace_a, trace_b)):
-        yield await stage.play(parties, order, rewrite)
+    (first, trace_a), (second, trace_b) = [await stage.serial(parties, begins, rewrite) for begins in (0, 1)]
+    yield first
+    yield second
+    async for played in overlapping(stage, parties, rewrite, (trace_a, trace_b)):
+        yield played
 
 
 async def faults(
@@ -364,14 +447,16 @@ async def faults(
     second, trace_b = await stage.serial(parties, 1)
     sound = [first, second, *[await stage.alone(parties, acts) for acts in (0, 1) if parties[1 - acts].passed]]
     if rewrite is not as_written:
-        (_, trace_a), (_, trace_b) = [await stage.serial(parties, begins, rewrite) for begins in (0, 1)]
-    for order in orders((trace_a, trace_b)):
-        played = await stage.play(parties, order, rewrite)
+        (rewritten_first, trace_a), (rewritten_second, trace_b) = [
+            await stage.serial(parties, begins, rewrite) for begins in (0, 1)
+        ]
+        for played, expected in ((rewritten_first, first), (rewritten_second, second)):
+            if not played.same(expected):
+                yield f"{played.order}: {_difference(played, expected)}"
+    async for played in overlapping(stage, parties, rewrite, (trace_a, trace_b)):
         if played.deadlocks:
             yield f"{played.order}: a deadlock"
-        begins, so_far = order
-        expected = sound if so_far else [(second, first)[begins]]  # nothing overlaps: it is known who came first
-        if not any(played.same(one) for one in expected):
+        if not any(played.same(one) for one in sound):
             yield f"{played.order}: {_difference(played, first, second)}"
 
 
@@ -390,7 +475,12 @@ async def open_stage(dsn: str, schema: str) -> AsyncIterator[Stage]:
     opened: list[Any] = []
     try:
         for _ in range(3):
-            connection = await asyncpg.connect(dsn, server_settings=SETTINGS | {"search_path": schema})
+            connection = await asyncpg.connect(
+                dsn,
+                server_settings=SETTINGS | {"search_path": schema},
+                statement_cache_size=STATEMENTS_KEPT_MAX,
+                max_cached_statement_lifetime=0,
+            )
             opened.append(connection)
         for connection in opened:
             await connection.set_type_codec("numeric", schema="pg_catalog", encoder=str, decoder=float)

@@ -8,6 +8,7 @@ import ast
 import importlib
 import pkgutil
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -155,11 +156,13 @@ async def test_a_draft_that_is_taken_up_again_is_not_handed_over(play):
 # --- every lock and every comparison has a test -----------------------------------------------------
 
 
+@cache
 def modules():
     found = pkgutil.walk_packages(holdfast.__path__, "holdfast.")
     return [importlib.import_module(one.name) for one in found if one.name.endswith("_sql")]
 
 
+@cache
 def statements(module):
     """The statements that a module uses, by the name it has for each, also those it takes from others."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))

@@ -12,8 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from tests.support.processes import Up
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CONFIG = """
 [agents.main]
@@ -68,14 +71,20 @@ class Talk:
                 return
 
 
-@pytest.fixture
-async def up(tmp_path):
-    running = await Up.start(tmp_path / "data")
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return tmp_path_factory.mktemp("shared") / "data"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def up(data):
+    """One process for all tests but one: each has chats of its own, as the agents on that host had."""
+    running = await Up.start(data)
     yield running
     assert await running.stop() == 0
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def small(tmp_path):
     """A process whose agent has a window so small that conversations compress by themselves."""
     config = tmp_path / "holdfast.toml"
@@ -103,7 +112,7 @@ async def test_compression_keeps_the_id_and_the_next_turn_has_the_compressed_his
 
 async def test_storage_grows_only_by_the_summary(up):
     async with up.client() as client:
-        talk = Talk(client, "ada")
+        talk = Talk(client, "bea")
         for number in range(14):
             answer = await talk.ask(f"message {number}")
             if number >= 8:
@@ -122,7 +131,7 @@ async def test_storage_grows_only_by_the_summary(up):
 @pytest.mark.parametrize("count", [5, 13])
 async def test_sessions_that_compress_at_once_never_alias(up, count):
     async with up.client() as client:
-        talks = [Talk(client, f"agent{number}") for number in range(count)]
+        talks = [Talk(client, f"agent{number}-of-{count}") for number in range(count)]
 
         async def converse(talk: Talk) -> str:
             for number in range(4):
@@ -143,7 +152,7 @@ async def test_sessions_that_compress_at_once_never_alias(up, count):
 
 async def test_messages_sent_while_compressing_are_in_the_next_context_whole_and_in_order(up):
     async with up.client() as client:
-        talk = Talk(client, "ada")
+        talk = Talk(client, "cleo")
         for number in range(5):
             first = await talk.ask(f"earlier {number}")
         session = first["session"]
@@ -160,7 +169,7 @@ async def test_messages_sent_while_compressing_are_in_the_next_context_whole_and
 
 async def test_the_threshold_is_crossed_by_itself_without_anyone_noticing(small):
     async with small.client() as client:
-        talk = Talk(client, "ada")
+        talk = Talk(client, "dora")
         answers = [await talk.ask("my boat is called Persephone")]
         answers += [await talk.ask(f"a longer remark number {number}: {'lorem ipsum ' * 12}") for number in range(20)]
         last = await talk.ask("what is my boat called?")
@@ -173,15 +182,15 @@ async def test_the_threshold_is_crossed_by_itself_without_anyone_noticing(small)
     assert [entry["text"] for entry in entries if entry["kind"] == "user"] == talk.sent
 
 
-async def test_the_audit_proves_it_from_the_records_alone(up, tmp_path):
+async def test_the_audit_proves_it_from_the_records_alone(up, data):
     async with up.client() as client:
-        talk = Talk(client, "ada")
+        talk = Talk(client, "eva")
         for number in range(6):
             answer = await talk.ask(f"message {number}")
         await talk.compress(answer["session"])
         await talk.ask("/branch side")
         await talk.ask("on the side")
-    assert await audit(tmp_path / "data") == 0
+    assert await audit(data) == 0
 
 
 async def audit(data: Path) -> int:

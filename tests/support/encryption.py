@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
+from tests.support.forking import ForkedCommands
 from tests.support.patience import HANGS_S
 
 LIBRARY = Path(sys.prefix) / "encryption"
@@ -49,9 +51,23 @@ def python(code: str, *words: object, **more: str) -> "subprocess.CompletedProce
 
 
 def _run(command: list[str], variables: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    if variables["PYTHONPATH"] == str(LIBRARY):
+        return _template().run(command[1:], variables)
     return subprocess.run(
         command, capture_output=True, text=True, env=variables, check=False, timeout=HANGS_S, encoding="utf-8"
     )
+
+
+PRELOADED = [
+    *("cryptography.fernet", "pydantic.type_adapter", "typer.testing"),
+    *(f"holdfast.cli.{name}" for name in ("audit", "commands", "encryption", "logs", "opening", "send", "sessions")),
+    *("holdfast.providers.local", "holdfast.runtime.library"),
+]
+
+
+@cache
+def _template() -> ForkedCommands:
+    return ForkedCommands(PRELOADED, environment())
 
 
 def code_of(done: "subprocess.CompletedProcess[str]") -> str:

@@ -2,12 +2,16 @@
 
 Creating the tables takes longer than most tests. So PostgreSQL gets one schema per process, emptied before every test,
 and SQLite a copy of one empty database. The schema is migrated once and emptied over one connection, because a new
-session plans each statement anew, which takes ten times as long.
+session plans each statement anew, which takes ten times as long. For the same reason a test hands its idle connections
+on to the next one (`hand_on`).
 """
 
+import asyncio
 import atexit
+import os
+import select
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +20,8 @@ import psycopg
 
 from holdfast.store.ports import Database
 from holdfast.store.postgres import PostgresDatabase
+from holdfast.store.postgres.connection import PipelineConnection
+from holdfast.store.postgres.pool import Pool
 from holdfast.store.script import Call, R
 from holdfast.store.sqlite import ThreadedDatabase
 from holdfast.store.sqlite.opening import open_ready
@@ -24,6 +30,7 @@ from holdfast.testing.inline_database import InlineDatabase
 from tests.support.servers import Clocked, Dice, PostgresServer, set_now, use_test_clock
 
 SCHEMA = "contract"
+DRAIN_TIMEOUT_S = 5.0
 TABLES = "select tablename from pg_tables where schemaname = current_schema() and tablename not like 'holdfast%'"
 ENGINES = ("inline", "threaded", "postgres")
 # Both SQLite engines run the same batches of the same scripts (store/sqlite/batch.py). They differ in how calls become
@@ -91,10 +98,54 @@ async def open_postgres(server: PostgresServer, clock: ManualClock) -> AsyncIter
             await use_test_clock(database)
         _emptying[server.dsn] = _prepare_to_empty(server.dsn)
     database = PostgresDatabase.over(server.dsn, entropy=Dice(7), schema=SCHEMA, pool_size=10)
+    pool = database._pool
+    connect = pool._connect
+
+    async def connect_again() -> PipelineConnection:
+        return _handed_on(server.dsn) or await connect()
+
+    pool._connect = connect_again
     try:
         yield Timed(database, clock)
     finally:
+        await hand_on(server.dsn, pool)
         await database.close()
+
+
+# By server: the idle connections of tests that are over.
+_idle: dict[str, list[PipelineConnection]] = {}
+
+
+@atexit.register
+def _disconnect() -> None:
+    for connection in (one for kept in _idle.values() for one in kept):
+        connection.is_closed = True
+        os.close(connection._socket)
+        connection._libpq.finish()
+
+
+async def hand_on(dsn: str, pool: Pool) -> None:
+    """Keep the pool's idle connections for another test: they leave the loop of this one."""
+    idle, pool._idle = pool._idle, []
+    for connection in idle:
+        with suppress(psycopg.Error, TimeoutError):
+            await connection.sync(DRAIN_TIMEOUT_S)  # reads what nobody waited for
+        if not connection.is_closed:
+            connection._loop.remove_reader(connection._socket)
+            _idle.setdefault(dsn, []).append(connection)
+
+
+def _handed_on(dsn: str) -> PipelineConnection | None:
+    """A connection of an earlier test, if there is one that the server has not closed meanwhile."""
+    while _idle.get(dsn):
+        connection = _idle[dsn].pop()
+        connection._loop = asyncio.get_running_loop()
+        connection._arrived, connection.round_trips = None, 0
+        if not select.select([connection._socket], [], [], 0)[0]:
+            connection._loop.add_reader(connection._socket, connection._on_input)
+            return connection
+        connection.terminate()  # the server said something although it was asked nothing
+    return None
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ import random
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from itertools import accumulate, islice
 from pathlib import Path
 
@@ -22,7 +23,7 @@ FOCUSED = 40  # tests that are asked before all others
 
 def choose(seed: int, count: int) -> list[Mutation]:
     """About `count` mutations, spread over every file by its size."""
-    found = {path: Finder(path.relative_to(ROOT).as_posix(), path.read_bytes()).find() for path in mutated_files()}
+    found = every_mutation()
     total = sum(map(len, found.values()))
     chosen: list[Mutation] = []
     for path, mutations in found.items():
@@ -32,6 +33,12 @@ def choose(seed: int, count: int) -> list[Mutation]:
         source = path.read_bytes()
         chosen += islice((one for one in shuffled if one.compiles(source)), share)
     return sorted(chosen, key=lambda one: (one.path, one.start, one.after))
+
+
+@cache
+def every_mutation() -> dict[Path, list[Mutation]]:
+    """By file, in the code as it was at the first call."""
+    return {path: Finder(path.relative_to(ROOT).as_posix(), path.read_bytes()).find() for path in mutated_files()}
 
 
 def found_again(lived: Collection[tuple[str, str, str, str, str]]) -> list[Mutation]:

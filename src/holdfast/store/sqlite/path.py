@@ -74,13 +74,13 @@ def file_system(folder: Path, mounts: Path = MOUNTS) -> str | None:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None  # not Linux, or a sandbox without /proc
-    place = folder.resolve()
+    place = f"{folder.resolve()}/"
     best: tuple[int, str | None] = (-1, None)
     for line in lines:
         _, point, kind, *_ = line.split(" ")
-        target = Path(point.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\"))
-        if place.is_relative_to(target) and len(target.parts) >= best[0]:  # a later mount hides earlier ones
-            best = (len(target.parts), kind)
+        target = point.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\").rstrip("/") + "/"
+        if place.startswith(target) and len(target) >= best[0]:  # a later mount hides earlier ones
+            best = (len(target), kind)
     return best[1]
 
 
