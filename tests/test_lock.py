@@ -54,7 +54,9 @@ def project():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("lock", [BASE, DEV, AUDIT, BENCH, BENCH_HERMES, ENCRYPTION, INSTALLER], ids=lambda lock: lock.stem)
+@pytest.mark.parametrize(
+    "lock", [BASE, DEV, AUDIT, BENCH, BENCH_HERMES, ENCRYPTION, INSTALLER], ids=lambda lock: lock.stem
+)
 def test_a_lock_holds_names_versions_and_hashes_and_nothing_else(lock):
     odd = [line for line in lock.read_text(encoding="utf-8").splitlines() if not LINE.fullmatch(line)]
     assert odd == []
