@@ -17,6 +17,7 @@ from holdfast.testing import ManualClock
 from tests.support.driver import Driver
 from tests.support.engines import SERVING, open_engine
 from tests.support.ledger import faults_in
+from tests.support.memory_folder import use_memory
 from tests.support.servers import postgres_server
 from tests.support.time_limit import pytest_timeout_cancel_timer, pytest_timeout_set_timer
 
@@ -24,6 +25,10 @@ __all__ = ["postgres_server", "pytest_timeout_cancel_timer", "pytest_timeout_set
 
 settings.register_profile("holdfast", deadline=None, print_blob=True)
 settings.load_profile("holdfast")
+
+
+def pytest_configure():
+    use_memory()
 
 
 @pytest.hookimpl(wrapper=True)

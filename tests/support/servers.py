@@ -15,7 +15,6 @@ import os
 import pwd
 import random
 import secrets
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -33,6 +32,7 @@ from holdfast.kernel.ports import Clock
 from holdfast.store.ports import Database
 from holdfast.store.postgres import PostgresDatabase
 from holdfast.store.script import Call, R, Script, run
+from tests.support.memory_folder import MEMORY, has_room
 from tests.support.patience import HANGS_S
 
 START_TIMEOUT_S = HANGS_S
@@ -119,9 +119,7 @@ class PostgresServer:
 
 def _place_for_data() -> str:
     """In memory if there is space: creating a schema there takes a third of the time. Socket paths must be short."""
-    memory = Path("/dev/shm")
-    roomy = memory.is_dir() and shutil.disk_usage(memory).free >= MEMORY_BYTES_MIN
-    return str(memory) if roomy else "/tmp"
+    return str(MEMORY) if has_room(MEMORY_BYTES_MIN) else "/tmp"
 
 
 def _unprivileged_user() -> dict[str, Any]:
