@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forking import ForkedCommands
 from tests.support.patience import HANGS_S
+from tests.support.warm import WarmServer
 from tools import reference
 
 ROOT = Path(__file__).parents[1]
@@ -62,10 +62,11 @@ def examples(text: str) -> Iterator[Example]:
 
 
 @cache
-def strict_python() -> ForkedCommands:
+def strict_python() -> WarmServer:
     """For programs that a warning ends."""
     modules = ["holdfast.providers.local", "holdfast.runtime.library"]
-    return ForkedCommands(modules, {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1"}, "-W", "error")
+    variables = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1"}
+    return WarmServer(modules, options=["-W", "error"], variables=variables)
 
 
 def run(example: Example, folder: Path) -> str:

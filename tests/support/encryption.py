@@ -7,8 +7,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from tests.support.forking import ForkedCommands
 from tests.support.patience import HANGS_S
+from tests.support.warm import WarmServer
 
 LIBRARY = Path(sys.prefix) / "encryption"
 CANARY = "Byron-the-canary"
@@ -66,8 +66,8 @@ PRELOADED = [
 
 
 @cache
-def _template() -> ForkedCommands:
-    return ForkedCommands(PRELOADED, environment())
+def _template() -> WarmServer:
+    return WarmServer(PRELOADED, variables=environment())
 
 
 def code_of(done: "subprocess.CompletedProcess[str]") -> str:

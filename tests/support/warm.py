@@ -1,10 +1,10 @@
-"""Processes of `holdfast` that skip the imports, which take longer than most commands.
+"""Processes that skip the imports of Holdfast, which take longer than most commands.
 
 A server that has imported the program (warm_server.py) forks each of them. Such a process has its own memory, streams,
 signals and exit code, and dies by `kill -9` like any other; only its interpreter was started by somebody else. What
 depends on the start of the interpreter needs a fresh one: the variables that Python reads then, the environment as
 `/proc` shows it, a terminal. `is_fresh` says which commands get one. Each process of the tests has a server of its own,
-started by the first command.
+started by the first command. Commands that share other variables or options of the interpreter have another server.
 """
 
 import asyncio
@@ -21,12 +21,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TypeAlias
 
 from tests.support.patience import HANGS_S
 from tests.support.warm_server import LENGTH, STATUS
 
 SERVER = Path(__file__).with_name("warm_server.py")
+HOLDFAST = ("-m", "holdfast")
 # The signals that a process ignores if the process that starts it does.
 INHERITED = (signal.SIGHUP, signal.SIGINT) if hasattr(signal, "SIGHUP") else ()
 # To preload where processes talk to the platforms, to memory services, or to a model of a vendor.
@@ -42,12 +44,16 @@ def is_fresh(environment: Mapping[str, str]) -> bool:
 
 
 class WarmServer:
-    def __init__(self) -> None:
+    """Has imported some modules, by default those of every command, with some options and variables of Python."""
+
+    def __init__(
+        self, modules: Sequence[str] = (), *, options: Sequence[str] = (), variables: Mapping[str, str] | None = None
+    ) -> None:
         self._ours, theirs = socket.socketpair()
         self._one_at_a_time = threading.Lock()
         with theirs:
-            command = [sys.executable, "-P", str(SERVER), str(theirs.fileno())]
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+            command = [sys.executable, *options, "-P", str(SERVER), str(theirs.fileno()), *modules]
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=variables)
         atexit.register(self._close)
 
     def _close(self) -> None:
@@ -55,13 +61,19 @@ class WarmServer:
         self._process.wait()
 
     def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], streams: Sequence[int], preload: Sequence[str]
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        streams: Sequence[int],
+        *,
+        preload: Sequence[str] = (),
+        folder: Path | None = None,
     ) -> "Status":
-        """Start `holdfast` with these arguments. `preload` names modules that all commands after this one share."""
+        """Start `python` with `-m holdfast` or `-c code`. `preload` names modules for the commands after it too."""
         request = {
-            "arguments": arguments,
+            "command": command,
             "environment": dict(environment),
-            "folder": str(Path.cwd()),
+            "folder": str(folder or Path.cwd()),
             "preload": preload,
             "ignored": [one for one in INHERITED if signal.getsignal(one) is signal.SIG_IGN],
         }
@@ -71,6 +83,17 @@ class WarmServer:
             socket.send_fds(self._ours, [LENGTH.pack(len(body))], [*streams, theirs.fileno()])
             self._ours.sendall(body)
         return Status(ours)
+
+    def run(
+        self, command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        """What `subprocess.run` would do with `["python", *command]`, without input."""
+        with TemporaryFile() as out, TemporaryFile() as errors, Path(os.devnull).open("rb") as nothing:
+            streams = (nothing.fileno(), out.fileno(), errors.fileno())
+            code = self.start(command, environment, streams, folder=folder).wait(HANGS_S)
+            for written in (out, errors):
+                written.seek(0)
+            return subprocess.CompletedProcess([*command], code, out.read().decode(), errors.read().decode())
 
 
 @cache
@@ -127,7 +150,7 @@ class WarmProcess:
         reads, writes = os.pipe()
         nothing = os.open(os.devnull, os.O_RDWR)
         errors = {None: 2, asyncio.subprocess.DEVNULL: nothing}[stderr]
-        status = warm_server().start(arguments, environment, (nothing, writes, errors), preload)
+        status = warm_server().start(HOLDFAST + arguments, environment, (nothing, writes, errors), preload=preload)
         os.close(nothing)
         os.close(writes)
         stdout = asyncio.StreamReader()
@@ -176,7 +199,7 @@ class BlockingWarmProcess:
 
     def __init__(self, *arguments: str, environment: Mapping[str, str]) -> None:
         (stdin, writes), (reads, stdout), (reads_errors, stderr) = (os.pipe() for _ in range(3))
-        self._status = warm_server().start(arguments, environment, (stdin, stdout, stderr), ())
+        self._status = warm_server().start(HOLDFAST + arguments, environment, (stdin, stdout, stderr))
         for one in (stdin, stdout, stderr):
             os.close(one)
         self.pid = self._status.pid

@@ -1,7 +1,8 @@
-"""The program behind warm.py: imports Holdfast once, then forks a process for each command that it is asked to run.
+"""The program behind warm.py: imports some modules once, then forks a process for each command that it is asked to run.
 
-A request is the length of its JSON with the descriptors of stdin, stdout, stderr and a status socket, then the JSON.
-The status socket is told the process id and, when the process has ended, how. The program ends with its client.
+A command is what follows `python`: `-m holdfast ...` or `-c code ...`. A request is the length of its JSON with the
+descriptors of stdin, stdout, stderr and a status socket, then the JSON. The status socket is told the process id and,
+when the process has ended, how. The program ends with its client.
 """
 
 import atexit
@@ -36,13 +37,18 @@ WHILE_RUNNING = (
 
 
 def main() -> None:
-    client = socket.socket(fileno=int(sys.argv[1]))
+    client, modules = socket.socket(fileno=int(sys.argv[1])), sys.argv[2:]
+    for module in modules or every_command():
+        import_module(module)
+    serve(client)
+
+
+def every_command() -> list[str]:
+    """The modules of all commands, and what they import while they run."""
     from holdfast.cli.commands import PANELS
 
     places = {one.place.partition(":")[0] for panel in PANELS.values() for one in panel.values()}
-    for module in (*(f"holdfast.cli.{place}" for place in sorted(places)), *WHILE_RUNNING):
-        import_module(module)
-    serve(client)
+    return [*(f"holdfast.cli.{place}" for place in sorted(places)), *WHILE_RUNNING]
 
 
 def serve(client: socket.socket) -> None:
@@ -111,12 +117,17 @@ def become(request: dict[str, Any], streams: list[int]) -> NoReturn:
     os.environ.update(request["environment"])
     if os.environ.get("PYTHONWARNINGS") == "error":
         warnings.simplefilter("error")
-    sys.argv = ["holdfast", *request["arguments"]]
+    how, what, *arguments = request["command"]
+    sys.argv = [how if how == "-c" else what, *arguments]
     code = 1
     try:
-        from holdfast.cli import main as run
+        if how == "-c":
+            exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+        else:
+            assert what == "holdfast", what
+            from holdfast.cli import main as run
 
-        run()
+            run()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
