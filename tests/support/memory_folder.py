@@ -23,6 +23,7 @@ def use_memory() -> None:
     if VARIABLE in os.environ or not has_room(FREE_BYTES_MIN):
         return
     folder = MEMORY / f"holdfast-tests-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o711)  # servers that tests start as another user reach their own folders in it
     os.environ[VARIABLE] = str(folder)
     tempfile.tempdir = None  # it is decided again at the next use
