@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from starlette.routing import Route, Router
 
+from holdfast.api import app, openapi
 from holdfast.api.errors import PortInUse, PublicBindRefused
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.api.server import bind, url_of
@@ -407,6 +408,24 @@ async def test_the_document_lists_every_route(live):
     described = {(path, method.upper()) for path, one in document["paths"].items() for method in one}
     assert described == served
     assert len(served) == len(ENDPOINTS) + 1
+
+
+async def test_the_document_is_made_at_its_first_request_and_once(tmp_path, monkeypatch):
+    """Making it takes longer than the rest of the server's start."""
+    made: list[dict[str, int]] = []
+
+    def make(_endpoints: object, _version: str) -> dict[str, int]:
+        made.append({"made": len(made) + 1})
+        return made[-1]
+
+    monkeypatch.setattr(openapi, "document", make)
+    app._document.cache_clear()
+    try:
+        async with serve(tmp_path / "data") as running:
+            assert made == []
+            assert [(await running.get("/openapi.json")).json() for _ in range(2)] == [{"made": 1}, {"made": 1}]
+    finally:
+        app._document.cache_clear()
 
 
 async def test_the_document_is_whole(live):

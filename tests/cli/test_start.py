@@ -3,12 +3,16 @@
 Counted in modules, in a process of its own: seconds differ from machine to machine.
 """
 
+import gc
 import os
 import subprocess
 import sys
 
 import pytest
 
+from holdfast.cli import IMPORT_THRESHOLD
+from holdfast.cli.output import OK
+from holdfast.cli.running import COLLECT_THRESHOLD, outcome
 from tests.support.patience import HANGS_S
 
 HEAVY = {"discord", "httpx", "mcp", "openai", "pydantic_ai", "rich", "starlette", "uvicorn"}
@@ -41,3 +45,19 @@ def test_a_command_that_reads_loads_no_server_and_no_vendor(tmp_path, command):
     assert found.isdisjoint(HEAVY)
     assert "holdfast.runtime.app" in found, "it came as far as the folder"
     assert len(of_holdfast(found)) <= 230, len(of_holdfast(found))
+
+
+def test_a_command_collects_garbage_as_python_does():
+    """Imports run with a higher threshold, which would let a server grow if it stayed."""
+    before, found = gc.get_threshold(), list[tuple[bool, int]]()
+
+    async def work() -> int:
+        found.append((gc.isenabled(), gc.get_threshold()[0]))
+        return OK
+
+    gc.set_threshold(IMPORT_THRESHOLD)
+    try:
+        assert outcome(work, as_json=False) == OK
+    finally:
+        gc.set_threshold(*before)
+    assert found == [(True, COLLECT_THRESHOLD)]
