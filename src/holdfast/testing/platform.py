@@ -7,12 +7,12 @@ when a message was first sent, when it was acknowledged, and with which outcome.
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival, Conflict, Duplicate, MailboxFull, TooMany
-from holdfast.kernel.errors import HoldfastError, StoreUnavailable
+from holdfast.kernel.errors import HoldfastError, Remedy, StoreUnavailable
 from holdfast.kernel.ids import DeliveryId, Principal, SessionId
 from holdfast.memory.delivery import DeliveryPolicy
 from holdfast.runtime.runtime import Runtime
@@ -30,7 +30,21 @@ ATTEMPTS_MAX = 200
 ENTRIES = 2  # of a recorded turn
 UNDOES = 0.25
 
+T = TypeVar("T")
 Live: TypeAlias = Callable[[], Sequence[tuple[SimNode, Runtime]]]
+
+
+async def answer_of(work: Coroutine[Any, Any, T]) -> T | HoldfastError:
+    """The answer of a request, or the error that was the answer. It is lost if the client no longer waits for it.
+
+    Raises an error that only a bug explains: it ends the history, whether or not anybody waits.
+    """
+    try:
+        return await work
+    except HoldfastError as error:
+        if error.remedy is Remedy.REPORT:
+            raise
+        return error
 
 
 @dataclass(slots=True)
@@ -145,16 +159,10 @@ class Platform:
         if found is None:
             return None
         node, runtime = found
-
-        async def accept() -> AcceptOutcome | HoldfastError:
-            try:
-                return await runtime.gateway.accept(arrival)
-            except HoldfastError as error:
-                return error
-
+        accepted = answer_of(runtime.gateway.accept(arrival))
         try:
             async with asyncio.timeout(WAIT_S):
-                return await node.call(accept(), name=f"accept {say.event_id}")
+                return await node.call(accepted, name=f"accept {say.event_id}")
         except (NodeDown, TimeoutError):
             return None
 
@@ -212,12 +220,8 @@ class Platform:
             await asyncio.sleep(rng.random() * AGAIN_S_MAX)
 
     async def _was_undone(self, node: SimNode, runtime: Runtime, session: SessionId, turns: Sequence[int]) -> bool:
-        try:
-            async with asyncio.timeout(WAIT_S):
-                await node.call(runtime.undo_recorded(session, turns, by="recorder"), name=f"undo {turns}")
-        except (NodeDown, TimeoutError, StoreUnavailable):
-            return False
-        return True
+        undone = runtime.undo_recorded(session, turns, by="recorder")
+        return await self._was_heard(node, undone, name=f"undo {turns}")
 
     async def _record_once(self, turn: RecordedTurn, record: TurnRecord, rng: random.Random) -> None:
         for _ in range(ATTEMPTS_MAX):
@@ -241,17 +245,14 @@ class Platform:
             return None
         node, runtime = found
 
-        async def write() -> tuple[Recorded, Context | None] | HoldfastError:
-            try:
-                if self._seed % 2:
-                    return await runtime.record_turn(record), None
-                return await runtime.record_and_read(record)
-            except HoldfastError as error:
-                return error
+        async def write() -> tuple[Recorded, Context | None]:
+            if self._seed % 2:
+                return await runtime.record_turn(record), None
+            return await runtime.record_and_read(record)
 
         try:
             async with asyncio.timeout(WAIT_S):
-                answer = await node.call(write(), name=f"record {record.key}")
+                answer = await node.call(answer_of(write()), name=f"record {record.key}")
         except (NodeDown, TimeoutError):
             return None
         if isinstance(answer, HoldfastError):
@@ -278,14 +279,20 @@ class Platform:
         for delivery in deliveries:
             for _ in range(ATTEMPTS_MAX):
                 found = self._pick(rng)
-                if found is not None and await self._heard(*found, delivery):
-                    break
+                if found is not None:
+                    node, runtime = found
+                    replayed = runtime.replay(DeliveryId(delivery))
+                    if await self._was_heard(node, replayed, name=f"replay {delivery}"):
+                        break
                 await asyncio.sleep(rng.random() * AGAIN_S_MAX)
 
-    async def _heard(self, node: SimNode, runtime: Runtime, delivery: str) -> bool:
+    async def _was_heard(self, node: SimNode, work: Coroutine[Any, Any, object], *, name: str) -> bool:
+        """Whether the request was carried out. Raises an error that is not the store's, for which no request asks."""
         try:
             async with asyncio.timeout(WAIT_S):
-                await node.call(runtime.replay(DeliveryId(delivery)), name=f"replay {delivery}")
-        except (NodeDown, TimeoutError, StoreUnavailable):
+                answer = await node.call(answer_of(work), name=name)
+        except (NodeDown, TimeoutError):
             return False
-        return True
+        if isinstance(answer, HoldfastError) and not isinstance(answer, StoreUnavailable):
+            raise answer
+        return not isinstance(answer, StoreUnavailable)

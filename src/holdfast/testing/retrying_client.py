@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from holdfast.kernel.errors import HoldfastError, StoreUnavailable
 from holdfast.runtime.runtime import Runtime
 from holdfast.testing.node import NodeDown
-from holdfast.testing.platform import AGAIN_S_MAX, ATTEMPTS_MAX, WAIT_S, Live
+from holdfast.testing.platform import AGAIN_S_MAX, ATTEMPTS_MAX, WAIT_S, Live, answer_of
 
 T = TypeVar("T")
 
@@ -42,17 +42,10 @@ class RetryingClient:
                 node, runtime = live[int(self._chance.random() * len(live))]
                 try:
                     async with asyncio.timeout(WAIT_S):
-                        answer = await node.call(_asked(ask, runtime), name=what)
+                        answer = await node.call(answer_of(ask(runtime)), name=what)
                 except (NodeDown, TimeoutError):
                     answer = StoreUnavailable("no answer")
                 if not isinstance(answer, StoreUnavailable):
                     return AnswerHeard(answer, begun_at, loop.time())
             await asyncio.sleep(self._chance.random() * AGAIN_S_MAX)
         return AnswerHeard(None, begun_at, loop.time())
-
-
-async def _asked(ask: Callable[[Runtime], Coroutine[Any, Any, T]], runtime: Runtime) -> T | HoldfastError:
-    try:
-        return await ask(runtime)
-    except HoldfastError as error:
-        return error
