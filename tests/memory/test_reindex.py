@@ -161,6 +161,29 @@ async def test_a_new_index_that_has_everything_is_not_called_lost(tmp_path):
         assert (await runtime.recall("the cat", chat="home")).memories
 
 
+async def test_an_index_that_began_with_the_first_delivery_is_never_filled_again(tmp_path):
+    async with holdfast.open(tmp_path) as runtime:
+        await soon(runtime.ask("home", "My cat is called Byron."))
+        await settled(runtime)
+        local = runtime._providers.get(LOCAL)
+        assert isinstance(local, IndexedProvider)
+        assert not local.needs_rebuild
+        assert (await runtime.recall("the cat", chat="home")).memories
+
+
+async def test_an_index_that_is_lost_while_no_process_runs_is_not_taken_for_a_new_one(tmp_path):
+    async with holdfast.open(tmp_path) as runtime:
+        await soon(runtime.ask("home", "My cat is called Byron."))
+        await settled(runtime)
+    for found in index_files(tmp_path):
+        found.unlink()
+    async with holdfast.open(tmp_path) as runtime:
+        await soon(runtime.ask("den", "She likes tea."))
+        await settled(runtime)
+        await refill(runtime.db, runtime._providers, LOCAL, DispatchPolicy())
+        assert (await runtime.recall("the cat", chat="home")).memories
+
+
 async def test_an_index_that_is_gone_is_filled_and_that_is_said(tmp_path):
     async with holdfast.open(tmp_path) as runtime:
         await soon(runtime.ask("home", "My cat is called Byron."))

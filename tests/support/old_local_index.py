@@ -6,6 +6,11 @@ import apsw
 
 from holdfast.providers.local import index_file
 
+_RELEASE_4 = """
+drop index line_likeness;
+alter table line drop column likeness;
+pragma user_version = 4;
+"""
 _RELEASE_3 = """
 create table old_line (
   id integer primary key, delivery text not null, seq integer not null, kind text not null, agent text not null,
@@ -53,9 +58,12 @@ pragma user_version = 1;
 
 
 def turn_back(folder: Path, version: int) -> None:
-    """Give the index the layout of an earlier version: 3 kept words in FTS5, 2 had notes of no owner, 1 no scopes."""
+    """Give the index the layout of an earlier version.
+
+    Version 4 did not say which lines are alike, 3 kept words in FTS5, 2 had notes of no owner, 1 no scopes.
+    """
     db = apsw.Connection(str(folder / index_file.NAME))
-    for before, change in ((3, _RELEASE_3), (2, _RELEASE_2), (1, _RELEASE_1)):
+    for before, change in ((4, _RELEASE_4), (3, _RELEASE_3), (2, _RELEASE_2), (1, _RELEASE_1)):
         if version <= before:
             db.execute(change)
     db.close()

@@ -8,7 +8,7 @@ Rule 4: a provider is third-party code: an exception counts as its failure, with
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from holdfast.kernel import log
@@ -21,11 +21,13 @@ from holdfast.memory import lane
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
 from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey, Package, Settlement, Tally, Wellness
 from holdfast.memory.lane_sql import hurry_lanes, settle_lanes
-from holdfast.memory.provider import Provider
+from holdfast.memory.provider import Indexed, Provider
+from holdfast.memory.replay_sql import list_delivered_parcels
 from holdfast.store.ports import Ports
 from holdfast.turns.model_call import is_cancelled_from_outside
 
 T = TypeVar("T")
+
 NOTHING_SAID = "it has no content"
 CANNOT = {
     Op.RETAIN: "the provider does not accept turns",
@@ -68,6 +70,18 @@ class ProviderDelivery:
         allowed = self.circuit.calls_allowed(self._ports.clock.now(), self.provider.capabilities.calls_max)
         return max(0, allowed - running)
 
+    async def begin_index(self) -> None:
+        """Before the provider's first delivery of all, mark its index as whole: nothing can be missing from it.
+
+        A new index asks for a rebuild, because only the journal knows whether it was lost.
+        """
+        provider = self.provider
+        if not isinstance(provider, Indexed):
+            return
+        delivered = await self._ports.db.read(list_delivered_parcels(self.key, limit=1))
+        if not delivered and await self._is_healthy() and provider.needs_rebuild:
+            await self._call("", lambda: provider.rebuild(_no_parcels()), lambda _why: 0)
+
     async def carry(self, claims: Sequence[LaneClaim], taken_at: Instant) -> None:
         """Make one call and settle its lanes. `taken_at` is the time of the claim request."""
         asked = [claim for claim in claims if claim.packages[0].ask]
@@ -89,7 +103,7 @@ class ProviderDelivery:
 
     async def _ask(self, package: Package) -> Settlement:
         parcel = package.parcel
-        landing = await self._call(parcel, lambda: self.provider.landed(parcel), lambda _why: Landing.POSSIBLE)
+        landing = await self._call(parcel.id, lambda: self.provider.landed(parcel), lambda _why: Landing.POSSIBLE)
         if landing is not Landing.ABSENT:  # ABSENT proves that it answers, not that it accepts parcels
             found = Delivered() if landing is Landing.LANDED else Uncertain("the provider cannot tell")
             self._learn(found, parcel.place)
@@ -173,7 +187,7 @@ class ProviderDelivery:
         name = self.key.provider
         about = {"gen_ai_agent_name": self.key.agent, "holdfast_provider_name": name}
         with span(DELIVER, name, **about, holdfast_delivery_units=len(parcels)) as seen:
-            outcomes = await self._call(parcels[0], sent, lambda why: [Uncertain(why) for _ in parcels])
+            outcomes = await self._call(parcels[0].id, sent, lambda why: [Uncertain(why) for _ in parcels])
             if len(outcomes) != len(parcels):
                 outcomes = [Uncertain(f"{len(outcomes)} outcomes for {len(parcels)} parcels") for _ in parcels]
             seen.note(holdfast_delivery_delivered=sum(isinstance(one, Delivered) for one in outcomes))
@@ -182,7 +196,7 @@ class ProviderDelivery:
             self._tally.note(outcome, parcel.place)
         return outcomes
 
-    async def _call(self, parcel: Parcel, call: Callable[[], Awaitable[T]], failed: Callable[[str], T]) -> T:
+    async def _call(self, delivery: str, call: Callable[[], Awaitable[T]], failed: Callable[[str], T]) -> T:
         """The provider's answer; `failed` makes one of the reason why there is none."""
         try:
             async with asyncio.timeout(self._policy.call_wait_ms / 1000):
@@ -194,7 +208,7 @@ class ProviderDelivery:
                 raise
             return failed("the provider cancelled its own work")
         except Exception as error:  # noqa: BLE001 - third-party code: its effect is unknown
-            log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=parcel.id)
+            log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=delivery)
             return failed(f"the provider's code failed: {type(error).__name__}")
 
     def _learn(self, outcome: Outcome, place: str) -> None:
@@ -248,6 +262,7 @@ class ProviderDelivery:
                 self._tally.parked_alone = True
             parcel = parcels[settlement.n]
             fields: dict[str, object] = {
+                "agent": self.key.agent,
                 "provider": self.key.provider,
                 "delivery": parcel.id,
                 "state": settlement.state.value,
@@ -256,3 +271,10 @@ class ProviderDelivery:
             }
             log.info("delivery.settled", **fields, **settlement.vendor.fields)
             self._ports.notifier.publish(Event(name="delivery.settled", session=parcel.session, fields=fields))
+
+
+async def _no_parcels() -> AsyncIterator[Parcel]:
+    """The journal of a provider that was never sent anything."""
+    nothing: tuple[Parcel, ...] = ()
+    for parcel in nothing:
+        yield parcel

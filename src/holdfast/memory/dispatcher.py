@@ -61,6 +61,7 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
         self._deliveries: dict[LaneKey, ProviderDelivery] = {}
         self._rebuilds = TaskSet(ports.tasks, name=self.name)
         self._checked: set[LaneKey] = set()
+        self._begun: set[LaneKey] = set()  # lanes of which this process made a claim
         self._knows_lanes = False
         self._checked_at = -CHECK_EVERY_MS
 
@@ -103,6 +104,9 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
 
     async def claim(self, group: LaneKey, name: str, *, repeated: bool) -> Batch[ClaimedLanes]:
         del repeated
+        if group not in self._begun:
+            self._begun.add(group)
+            await self._deliveries[group].begin_index()
         able = self._deliveries[group].provider.capabilities
         asked_at = self._ports.clock.now()
         lanes = await self._ports.db.write(

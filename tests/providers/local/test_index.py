@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 from dataclasses import replace
+from typing import Any
 
 import apsw
 import pytest
@@ -17,6 +18,7 @@ from holdfast.kernel.errors import ConfigInvalid, ProviderFailed
 from holdfast.kernel.ids import DeliveryId, Principal
 from holdfast.memory.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
 from holdfast.providers.local import index_file, index_writer, make_local, postings
+from holdfast.providers.local.index_writer import likeness
 from holdfast.providers.local.postings import IndexScope, line_scopes
 from holdfast.testing.provider_guest import Guest
 from tests.support.local_provider import make_setup, open_local
@@ -184,7 +186,7 @@ async def test_an_index_that_was_deleted_says_so_until_it_is_filled_again(guest,
 
 
 @pytest.mark.parametrize("first", ["a question", "a delivery"])
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 3, 4])
 async def test_an_index_of_an_earlier_release_is_migrated_when_it_is_opened(guest, folder, first, version):
     parcels = [guest.said(f"my boat is called marzipan{n}", turn=n + 1) for n in range(20)]
     for parcel in parcels:
@@ -425,6 +427,9 @@ def check_postings(folder):
     ]
     assert len(found) == len(set(found))
     assert set(found) == expected
+    told: list[Any] = db.execute("select likeness, stems, asks, speaker from line").fetchall()
+    assert [row[0] for row in told] == [likeness(*row[1:]) for row in told]
+    assert db.execute("pragma index_info(line_likeness)").fetchall()
     kept = {IndexScope(*row[:3]): row[3] for row in db.execute("select agent, kind, name, lines from scope")}
     assert kept == lines
     db.close()

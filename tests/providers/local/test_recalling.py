@@ -3,9 +3,10 @@ has a limit. The scopes that ensure this change no answer: the same lines come b
 search.
 """
 
+import asyncio
 import random
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import apsw
@@ -158,6 +159,18 @@ async def test_the_newest_lines_are_read_where_a_word_has_too_many(tmp_path, mon
     await guest.provider.close()
 
 
+async def test_of_words_in_most_lines_only_a_few_lines_are_read(tmp_path):
+    work = {}
+    for turns in (600, 2_400):
+        guest = await talk(tmp_path / str(turns), turns, "kayak heron {n}")
+        work[turns] = counted(guest, "when did the heron meet kayak 17?").postings
+        found = await guest.recall("when did the heron meet kayak 17?")
+        assert found[0].text == "kayak heron 17"
+        await guest.provider.close()
+    last_blocks = 3 * postings.BLOCK_IDS
+    assert max(work.values()) <= search.COMMON_MAX + postings.BLOCK_IDS + last_blocks
+
+
 async def test_a_rare_word_is_read_before_a_frequent_one(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "READ_MAX", 100)
     guest = Guest(open_local(tmp_path))
@@ -249,6 +262,19 @@ async def test_outside_a_turn_all_copies_are_found_and_the_words_of_the_question
     await guest.provider.close()
 
 
+@pytest.mark.parametrize("first_shown", [1, 32, 33, 50, 64, 100, 101])
+async def test_of_a_compressed_session_the_turns_before_the_context_are_found_and_no_later_ones(tmp_path, first_shown):
+    guest = Guest(open_local(tmp_path))
+    here = of("ada")
+    for start in range(1, 101, 50):
+        await guest.keep(*(guest.said(f"kayak {n}", place=here, turn=n) for n in range(start, start + 50)))
+    query = replace(asked_by(here, "kayak", shown_from=first_shown), limit=100)
+    found = {one.turn for one in await guest.provider.recall(query)}
+    assert found <= set(range(1, first_shown))
+    assert bool(found) == (first_shown > 1)
+    await guest.provider.close()
+
+
 @pytest.mark.parametrize("waiting", [1, 1_000])
 async def test_what_the_context_shows_takes_no_place_of_what_it_does_not_show(tmp_path, monkeypatch, waiting):
     monkeypatch.setattr(index_writer, "FRESH_MAX", waiting)
@@ -267,6 +293,28 @@ async def test_what_the_context_shows_takes_no_place_of_what_it_does_not_show(tm
     assert await found(0) == {elsewhere}
     assert elsewhere in await found(4)
     assert {turn for session, turn in await found(4) if session == here.session} <= {1, 2, 3}
+    await guest.provider.close()
+
+
+async def test_between_two_questions_the_event_loop_serves_others(tmp_path, monkeypatch):
+    guest = Guest(open_local(tmp_path))
+    await guest.keep(guest.said("my kayak is yellow", place=of("ada")))
+    query, order = asked_by(of("ada"), "which colour is my kayak?"), list[str]()
+    assert await guest.provider.recall(query)
+    best = IndexSearch.best
+
+    def noted(*given):
+        order.append("search")
+        return best(*given)
+
+    monkeypatch.setattr(IndexSearch, "best", noted)
+    asked = asyncio.gather(*(guest.provider.recall(query) for _ in range(4)))
+    while not asked.done():
+        order.append("others")
+        await asyncio.sleep(0)
+    assert order.count("search") == 4
+    assert ("search", "search") not in pairwise(order)
+    assert all(await asked)
     await guest.provider.close()
 
 

@@ -17,17 +17,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, cast
 
 import apsw
 
 from holdfast.kernel.files import FULL, NO_SPACE, is_out_of_space, make_private_folder
-from holdfast.providers.local.index_writer import index_fresh
+from holdfast.providers.local.index_writer import index_fresh, likeness
 from holdfast.store.encryption.databases import unlock
 from holdfast.store.sqlite.connection import refuse_unsafe_engine
 
 NAME = "recall.db"
 APPLICATION_ID = 0x484F4C49  # "HOLI"
-VERSION = 4  # of the schema, of the tokenizer and stemmer, and of the scopes
+VERSION = 5  # of the schema, of the tokenizer and stemmer, and of the scopes
 BUSY_TIMEOUT_MS = 5_000
 CACHE_KIB = 16_384
 DAMAGE = (apsw.CorruptError, apsw.NotADBError)
@@ -238,7 +239,7 @@ alter table words rename to words_3;
 _TO_4 = """
 insert into line
   select scene << 7 | position, delivery, seq, kind, agent, session, address, in_group, principal, speaker, target,
-         turn, at, size, asks, dated, ' ' || words_3.stems || ' '
+         turn, at, size, asks, dated, ' ' || words_3.stems || ' ', 0
     from line_3 join words_3 on words_3.rowid = line_3.id;
 insert into body select scene << 7 | position, body from line_3;
 insert into voice select * from voice_3;
@@ -250,12 +251,15 @@ drop table voice_3;
 drop table unit_3;
 drop table state_3;
 drop table words_3;
-pragma user_version = 4;
+"""
+_TO_5 = """
+alter table line add column likeness integer not null default 0;
+create index line_likeness on line (id, likeness);
 """
 
 
 def _upgrade(db: apsw.Connection) -> None:
-    """From versions 1 to 3 to 4; a second process finds it done. An `apsw.Error` leaves the index unchanged."""
+    """From every earlier version; a second process finds it done. An `apsw.Error` leaves the index unchanged."""
     with _transaction(db):
         version = _version(db)
         if version in (1, 2):
@@ -265,3 +269,9 @@ def _upgrade(db: apsw.Connection) -> None:
             db.execute(_schema())
             db.execute(_TO_4)
             index_fresh(db)
+        if version == 4:
+            db.execute(_TO_5)
+        if version in (1, 2, 3, 4):
+            db.create_scalar_function("likeness", cast("Any", likeness), 3, deterministic=True)
+            db.execute("update line set likeness = likeness(stems, asks, speaker)")
+            db.execute(f"pragma user_version={VERSION}")

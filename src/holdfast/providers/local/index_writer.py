@@ -9,6 +9,7 @@ Rule 4: a new line is only stored. Its postings are written together with those 
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
 
 import apsw
@@ -17,7 +18,7 @@ from holdfast.memory.delivery import Delivered, Erasure, MemoryNote, Op, Outcome
 from holdfast.memory.visibility import is_group, person_scope
 from holdfast.providers.local import postings
 from holdfast.providers.local.postings import IndexScope, LineScopes
-from holdfast.providers.local.ranking import POSITION_BITS, POSITION_MASK, SCENE_LINES_MAX, forget_lines, line_id
+from holdfast.providers.local.ranking import POSITION_BITS, POSITION_MASK, SCENE_LINES_MAX, line_id
 from holdfast.providers.local.tokenizer import stems, tells_time, words
 
 SCENE_GAP_MS = 6 * 3_600_000  # a pause of this length ends a scene
@@ -28,9 +29,9 @@ _NOTE = "\n"  # prefix of the scope in the unit of a note: no principal contains
 
 _INSERT = """
 insert into line (id, delivery, seq, kind, agent, session, address, in_group, principal, speaker, target, turn,
-                  at, size, asks, dated, stems)
+                  at, size, asks, dated, stems, likeness)
 values (:id, :delivery, :seq, :kind, :agent, :session, :address, :in_group, :principal, :speaker, :target, :turn,
-        :at, :size, :asks, :dated, :stems)
+        :at, :size, :asks, :dated, :stems, :likeness)
 """
 _ABSENT: Row = {"address": "", "in_group": False, "speaker": "", "target": "", "turn": 0}  # of a note
 _STORED = "id, kind, agent, session, address, in_group, principal, stems"
@@ -79,7 +80,6 @@ def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
         return wrong
     if parcel.op is Op.ERASE and parcel.erasure is not None:
         erase(db, parcel.erasure)
-        forget_lines()
     db.execute(
         "insert into unit (delivery, agent, session, principal) values (?, ?, ?, ?)",
         (parcel.id, *(_owner(parcel) if parcel.op is not Op.ERASE else ("", "", ""))),
@@ -129,23 +129,28 @@ def _place(db: apsw.Connection, last: int, pause_ms: int) -> int:
 
 def _insert(db: apsw.Connection, parcel: Parcel, row: Row, text: str) -> None:
     said = list(words(text))
-    cut = stems(said)
-    db.execute(
-        _INSERT,
-        {
-            **_ABSENT,
-            **row,
-            "delivery": parcel.id,
-            "agent": parcel.naming.agent,
-            "session": parcel.naming.session,
-            "size": len(cut),
-            "asks": text.rstrip().endswith("?"),
-            "dated": tells_time(said),
-            "stems": f" {' '.join(cut)} ",
-        },
-    )
+    cut, asks = stems(said), text.rstrip().endswith("?")
+    line: Row = {
+        **_ABSENT,
+        **row,
+        "delivery": parcel.id,
+        "agent": parcel.naming.agent,
+        "session": parcel.naming.session,
+        "size": len(cut),
+        "asks": asks,
+        "dated": tells_time(said),
+        "stems": f" {' '.join(cut)} ",
+    }
+    line["likeness"] = likeness(str(line["stems"]), asks, str(line["speaker"]))
+    db.execute(_INSERT, line)
     db.execute("insert into body values (?, ?)", (row["id"], text.encode("utf-8", "surrogatepass")))
     db.execute("insert into fresh values (?)", (row["id"],))
+
+
+def likeness(stems: str, asks: int, speaker: str) -> int:
+    """A number that two lines share if ranking cannot tell them apart by their words, kind and speaker."""
+    text = f"{int(asks)}{speaker}\n{stems}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 
 
 # --- notes -----------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ Rule 1: one call of `deliver` is one transaction, durable before it is acknowled
 Rule 2: SQLite writes in threads, through the tasks port. One lock serialises writers and another readers, so a query
         never waits for a delivery. A call whose caller was cancelled still runs to its end.
         A query reads a bounded number of rows, which costs less than a thread's wake-up is worth: it runs in place if
-        the index is open and no other query or erasure holds it.
+        the index is open and no other query or erasure holds it. Between two queries the event loop makes a pass, so
+        many turns that ask at once do not keep messages from being accepted.
 Rule 3: the index may be deleted at any time. `needs_rebuild` is true until `rebuild` has filled it again, and
         deliveries are refused during a rebuild (rebuild.py).
 Rule 4: the next delivery sets a damaged index aside, never a query: a command that only reads must not move a file that
@@ -69,6 +70,7 @@ class LocalProvider:
         self._identities: dict[str, tuple[int, int] | None] = {}
         self._is_damaged = False
         self.needs_rebuild = False  # delivered lines are missing; known after the first delivery or `healthy`
+        self._searching = asyncio.Lock()  # searches in place: one in a pass of the event loop
         self._rebuilding = asyncio.Lock()  # one rebuild at a time: each begins by emptying the index
         self._rebuild: IndexRebuild | None = None
 
@@ -85,12 +87,11 @@ class LocalProvider:
     async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
         if query.limit < 1 or not query.text.strip():
             return []
-        is_open = self._reader is not None and index_file.identity(self._folder) == self._identities.get("reader")
-        if is_open and self._read_lock.acquire(blocking=False):
-            try:
-                return self._search(query)
-            finally:
-                self._read_lock.release()
+        async with self._searching:
+            found = self._search_in_place(query)
+            if found is not None:
+                await self._setup.tasks.sleep(0)  # the event loop handles what arrived before the next search begins
+                return found
         return await self._setup.tasks.in_thread(lambda: self._recall(query))
 
     async def healthy(self) -> str | None:
@@ -220,6 +221,16 @@ class LocalProvider:
     def _recall(self, query: RecallQuery) -> list[Recollection]:
         with self._read_lock:
             return self._search(query)
+
+    def _search_in_place(self, query: RecallQuery) -> list[Recollection] | None:
+        """Search without a thread; None if the index is not open, or is in use by a thread."""
+        is_open = self._reader is not None and index_file.identity(self._folder) == self._identities.get("reader")
+        if not is_open or not self._read_lock.acquire(blocking=False):
+            return None
+        try:
+            return self._search(query)
+        finally:
+            self._read_lock.release()
 
     def _search(self, query: RecallQuery) -> list[Recollection]:
         """The caller holds the read lock."""

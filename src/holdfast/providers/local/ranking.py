@@ -19,8 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from heapq import nlargest
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from holdfast.kernel.ids import AgentName, Instant, Principal
@@ -34,7 +33,7 @@ TERMS_MAX = 64  # a question is a sentence; of a pasted page only the first word
 FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
 NAME_CHARS_MIN = 3
-MATCHED_MAX = 500  # lines that are compared by their scenes
+MATCHED_MAX = 400  # lines that are compared by their scenes
 LIKELY_MAX = 100  # lines that are read at once, and whose score spreads to their neighbours
 SCENE_LINES = 20  # approximate lines of a scene, to estimate how rare a word is among scenes
 
@@ -206,26 +205,18 @@ def strongest(scores: Mapping[int, float], most: int) -> list[int]:
     found: list[int] = []
     for score in sorted(equal, reverse=True):
         room = most - len(found)
-        found += equal[score] if len(equal[score]) <= room else nlargest(room, equal[score])
+        found += equal[score] if len(equal[score]) <= room else sorted(equal[score], reverse=True)[:room]
     return found
 
 
-@lru_cache(maxsize=1_024)  # the candidates of a query, and the lines that wait for their postings
-def stems_of(stems: str) -> frozenset[str]:
-    """The stems of a line as a set."""
-    return frozenset(stems.split())
+def needles_of(terms: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The terms, each with how it stands among the stems of a line."""
+    return tuple((term, f" {term} ") for term in terms)
 
 
-@lru_cache(maxsize=1_024)
-def pairs_of(stems: str) -> frozenset[tuple[str, str]]:
-    """Each two stems of a line in a row."""
-    return frozenset(pairwise(stems.split()))
-
-
-def forget_lines() -> None:
-    """Drop the words of lines from memory, as an erasure must."""
-    stems_of.cache_clear()
-    pairs_of.cache_clear()
+def terms_in(stems: str, needles: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """The terms among the stems of a line. They are searched for: to cut the line into words costs more."""
+    return frozenset([term for term, needle in needles if needle in stems])
 
 
 def line_scores(
@@ -233,21 +224,21 @@ def line_scores(
 ) -> dict[int, float]:
     """The score of each line's own words, by line id (bm25). `found` is the number of lines with a term."""
     gains = {term: weight * _rarity(found.get(term, 0), total) for term, weight in question.terms.items()}
-    asked = frozenset(gains)
-    matched = [(line, asked & stems_of(line.stems)) for line in lines]
+    needles = needles_of(gains)
+    matched = [(line, terms_in(line.stems, needles)) for line in lines]
     sizes = [line.size for line, terms in matched if terms]
     mean = max(1.0, sum(sizes) / (len(sizes) or 1))
-    scores = {line.id: math.fsum(map(gains.__getitem__, terms)) for line, terms in matched}  # in whatever order
-    phrases = frozenset(question.phrases)
-    spoken = [(line.id, phrases & pairs_of(line.stems)) for line, terms in matched if terms]
-    holders = Counter(pair for _, pairs in spoken for pair in pairs)
+    sums = {terms: math.fsum(map(gains.__getitem__, terms)) for terms in {terms for _, terms in matched}}
+    phrases = {pair: f" {pair[0]} {pair[1]} " for pair in question.phrases}
+    of_terms = {terms: [pair for pair in phrases if terms.issuperset(pair)] for terms in sums}
+    spoken = [[pair for pair in of_terms[terms] if phrases[pair] in line.stems] for line, terms in matched]
+    holders = Counter(chain.from_iterable(spoken))
     phrase_gains = {pair: WEIGHTS.phrase * _rarity(count, total) for pair, count in holders.items()}
-    for line, pairs in spoken:
-        scores[line] += math.fsum(map(phrase_gains.__getitem__, pairs))
-    return {
-        line.id: scores[line.id] * (WEIGHTS.k1 + 1) / (1 + WEIGHTS.k1 * (1 - WEIGHTS.b + WEIGHTS.b * line.size / mean))
-        for line, _ in matched
-    }
+    scores: dict[int, float] = {}
+    for (line, terms), pairs in zip(matched, spoken, strict=True):
+        score = sums[terms] + math.fsum(map(phrase_gains.__getitem__, pairs))
+        scores[line.id] = score * (WEIGHTS.k1 + 1) / (1 + WEIGHTS.k1 * (1 - WEIGHTS.b + WEIGHTS.b * line.size / mean))
+    return scores
 
 
 def scene_scores(matches: Iterable[TermMatches], scenes: int, among: Collection[int]) -> dict[int, float]:

@@ -18,8 +18,12 @@ create table line (
   asks integer not null,
   dated integer not null,
   stems text not null,                -- in their order, each with a space before and after it
+  likeness integer not null,          -- a hash of stems, asks and speaker: lines that have the same are alike
   unique (delivery, seq)
 ) strict;
+
+-- Which candidates of a query are alike, without reading them.
+create index line_likeness on line (id, likeness);
 
 create index line_by_session on line (session, id);
 create index line_by_principal on line (principal);

@@ -32,11 +32,14 @@ from holdfast.providers.local import postings, ranking
 from holdfast.providers.local.postings import IndexScope
 
 READ_MAX = 3_000  # postings that one question reads, those of rare terms first
+COMMON_SHARE = 0.1  # of the asker's lines; a term in more of them says little about any
+COMMON_MAX = 300  # postings that are read of all such terms together
 VOICES_MAX = 200  # speakers whose names are compared with the question
 CHATS_MAX = 64  # chats of the asker that these are taken from
 JUDGED_MAX = 100  # lines that are scored in full
 SHOWN_MAX = 1_000  # lines of the session that the context shows, newest first, that are left out
-ALIKE_MAX = 3  # candidates with the same stems; which of them are copies is known when their texts are read
+ALIKE_MAX = 3  # candidates with one likeness; which of them are copies is known when their texts are read
+COMPARED_AT_ONCE = 200  # candidates whose likeness is read at once
 
 _COLUMNS = ", ".join(f"line.{field}" for field in ranking.IndexedLine._fields)
 _VISIBLE = """
@@ -59,10 +62,29 @@ select 1 from fresh cross join line on line.id = fresh.id where line.session != 
 _SEEN = f"""
 select line.id from json_each(:ids) as wanted cross join line on line.id = wanted.value where {_VISIBLE}
 """  # noqa: S608
-_SHOWN = "select id from line where session = ? and turn >= ? and kind = 'said' order by id desc limit ?"
-_CHATS = "select address from voice indexed by voice_by_speaker where agent = ? and speaker = ? limit ?"
-_SPEAKERS = "select speaker from voice where agent = ? and address = ? limit ?"
-_SPEAKS = "select speaker from voice where agent = ? and address = ? and speaker = ?"
+_LIKENESS = """
+select line.id, line.likeness
+from json_each(?) as wanted cross join line indexed by line_likeness on line.id = wanted.value
+"""
+# The scenes of the session's newest lines. The lines of a scene follow each other, as their turns do.
+_SCENES = """
+select first, last, (select turn from line where id = first)
+  from (select min(id) as first, max(id) as last
+          from (select id from line where session = ? order by id desc limit ?) group by id >> ?)
+ order by first desc
+"""
+_SHOWN = "select id from line where id between ? and ? and session = ? and turn >= ? and kind = 'said'"
+_VOICES = """
+select distinct speaker from (select :here as address
+  union select * from (select address from json_each(:askers) as asker cross join voice indexed by voice_by_speaker
+                        on voice.agent = :agent and voice.speaker = asker.value limit :chats)) as chat
+ cross join voice on voice.agent = :agent and voice.address = chat.address limit :voices
+"""
+_PRONOUNS = """
+select speaker from voice indexed by voice_by_speaker
+ where agent = :agent and speaker in (select value from json_each(:askers))
+union select speaker from voice where agent = :agent and address = :here and speaker = :agent
+"""
 _BODIES = """
 select line.id, session, turn, speaker, at, delivery, seq, body.text, kind, principal
 from json_each(?) as wanted cross join line on line.id = wanted.value cross join body on body.id = line.id
@@ -189,9 +211,9 @@ class IndexSearch:
             visible = {row[0] for row in self.db.execute(_SEEN, values)}
             lengths |= {term: len(some & visible) for term, some in lines.items() if len(some) == lengths[term]}
             lines = {term: some & visible for term, some in lines.items()}
-        terms = frozenset(lines)
+        needles = ranking.needles_of(lines)
         for line in fresh:
-            for term in terms & ranking.stems_of(line.stems):
+            for term in ranking.terms_in(line.stems, needles):
                 lines[term].add(line.id)
                 lengths[term] += 1
         return {
@@ -200,29 +222,35 @@ class IndexSearch:
         }
 
     def _distinct(self, candidates: Sequence[int]) -> dict[int, ranking.IndexedLine]:
-        """The first candidates, with few of those that are alike. If most are alike, the next ones are read too."""
-        found: dict[int, ranking.IndexedLine] = {}
-        alike: Counter[tuple[str, bool, str]] = Counter()
-        for start in range(0, len(candidates), ranking.LIKELY_MAX):
-            wanted = json.dumps(candidates[start : start + ranking.LIKELY_MAX])
-            for line in self._read(_LINES, ids=wanted):
-                alike[kind := (line.stems, line.asks, line.speaker)] += 1
+        """The first candidates, with few of those that are alike."""
+        chosen: list[int] = []
+        alike: Counter[int] = Counter()
+        for start in range(0, len(candidates), COMPARED_AT_ONCE):
+            likeness = dict(self.db.execute(_LIKENESS, (json.dumps(candidates[start : start + COMPARED_AT_ONCE]),)))
+            for line, kind in likeness.items():
+                alike[kind] += 1
                 if alike[kind] <= ALIKE_MAX:
-                    found[line.id] = line
-            if len(found) > ranking.LIKELY_MAX // 2:
+                    chosen.append(line)
+            if len(chosen) >= ranking.LIKELY_MAX:
                 break
-        return found
+        return {line.id: line for line in self._read(_LINES, ids=json.dumps(chosen[: ranking.LIKELY_MAX]))}
 
     def _postings(self, terms: Collection[str], scopes: AskedScopes) -> tuple[dict[str, int], dict[str, set[int]]]:
-        """The number of each term's lines, and the lines of the rarest terms within `READ_MAX`."""
+        """The number of each term's lines, and the lines of the rarest terms within `READ_MAX`.
+
+        Candidates come from rare terms. Of frequent ones a few lines are read, in case the question has no other;
+        their rank counts on every candidate.
+        """
         hashes = {term: postings.stem_hash(term) for term in terms}
         read = (*scopes.full, *scopes.partial)
         tokens = {term: [postings.token(scope, hashed) for scope in read] for term, hashed in hashes.items()}
         last = postings.last_blocks(self.db, [token for some in tokens.values() for token in some])
         lengths = {term: sum(last[token].length for token in some if token in last) for term, some in tokens.items()}
         lines: dict[str, set[int]] = {term: set() for term in terms}
-        room = READ_MAX
+        room, common = READ_MAX, scopes.total * COMMON_SHARE
         for term in sorted(lengths, key=lengths.__getitem__):
+            if lengths[term] > common:
+                room = min(room, COMMON_MAX)
             is_whole = lengths[term] <= room
             for token in tokens[term]:
                 if token in last and room > 0:
@@ -249,16 +277,11 @@ class IndexSearch:
         The asker and the agent, whom `I` and `you` mean, are always among them if they spoke.
         """
         agent, here = self.query.agent, self.query.naming.address
-        chats, found = {here: None}, dict[str, None]()
-        for asker in self.query.askers:
-            spoken = [row[0] for row in self.db.execute(_CHATS, (agent, asker, CHATS_MAX))]
-            chats |= dict.fromkeys(spoken)
-            found |= {asker: None} if spoken else {}
-        for chat in chats:
-            if len(found) < VOICES_MAX:
-                found |= dict.fromkeys(row[0] for row in self.db.execute(_SPEAKERS, (agent, chat, VOICES_MAX)))
+        asked = {"agent": agent, "here": here, "askers": json.dumps(self.query.askers)}
+        limits = {"chats": CHATS_MAX, "voices": VOICES_MAX}
+        found = dict.fromkeys(row[0] for row in self.db.execute(_VOICES, {**asked, **limits}))
         if len(found) >= VOICES_MAX:
-            found |= dict.fromkeys(row[0] for row in self.db.execute(_SPEAKS, (agent, here, agent)))
+            found |= dict.fromkeys(row[0] for row in self.db.execute(_PRONOUNS, asked))
         return list(found)
 
     def _read(self, sql: str, **values: str | int) -> Iterator[ranking.IndexedLine]:
@@ -266,11 +289,21 @@ class IndexSearch:
 
     @cached_property
     def _shown(self) -> frozenset[int]:
-        """The lines of the session that the context shows."""
-        if self.query.shown_from is None:
+        """The lines of the session that the context shows.
+
+        Only the scene in which the context begins is read; of later scenes all lines count as shown.
+        """
+        session, first_turn = self.query.key.session, self.query.shown_from
+        if first_turn is None:
             return frozenset()
-        of = self.query.key.session, self.query.shown_from, SHOWN_MAX
-        return frozenset(row[0] for row in self.db.execute(_SHOWN, of))
+        shown: set[int] = set()
+        for first, last, turn in self.db.execute(_SCENES, (session, SHOWN_MAX, ranking.POSITION_BITS)):
+            if turn >= first_turn:
+                shown.update(range(first, last + 1))
+            else:
+                shown.update(row[0] for row in self.db.execute(_SHOWN, (first, last, session, first_turn)))
+                break
+        return frozenset(shown)
 
     @cached_property
     def _scope(self) -> dict[str, str | int]:
