@@ -92,6 +92,7 @@ class HttpProtocol(Counted, HttpToolsProtocol):
 
     in_head = True  # until the first head is complete, and again from the start of the next head
     in_body = False  # from the end of a head to the end of its request
+    is_head_new = False  # a head ended with the bytes that are being parsed
     head_since: int | None = None
     rest_since: int | None = None
     closing_since: int | None = None
@@ -120,6 +121,10 @@ class HttpProtocol(Counted, HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self.plain_bytes += len(data)
         super().data_received(data)
+        if self.is_head_new:
+            self.is_head_new = False
+            if self.in_body:  # the rest waits until the handler asks for it or has answered without it
+                self.flow.pause_reading()
         if self.plain_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
 
@@ -159,10 +164,9 @@ class HttpProtocol(Counted, HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self.in_head, self.in_body, self.plain_bytes, self.head_since = False, True, 0, None
+        self.is_head_new = True
         self.held.works(self)
         super().on_headers_complete()
-        if any(name in {b"content-length", b"transfer-encoding"} and value != b"0" for name, value in self.headers):
-            self.flow.pause_reading()  # until the handler asks for the body or has answered without it
 
     def on_body(self, body: bytes) -> None:
         self.plain_bytes = 0

@@ -16,6 +16,7 @@ import asyncio
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -140,6 +141,7 @@ class Connections:
             one.drop()
 
 
+@lru_cache(maxsize=4_096)
 def client_key(address: str) -> str:
     """The key of a client: its address, or the /64 network of an IPv6 address."""
     try:
