@@ -217,3 +217,14 @@ async def test_a_conversation_is_told_in_the_order_it_happened_and_in_pages(driv
     older = await driver.db.read(read_conversation(address_of("home"), before=newest[0].seq, limit=2))
     assert [line.text for line in older if line.principal] == ["two", "/status"]
     assert await driver.db.read(read_conversation(address_of("nowhere"), before=10**9, limit=10)) == []
+
+
+async def test_a_reply_of_the_same_millisecond_stands_before_the_next_message(driver):
+    claim = None
+    for text in ("one", "two"):
+        await driver.say(text)
+        claim = claim or await driver.claim()
+        await driver.answer(claim, await driver.open(claim), f"re {text}")
+    await driver.say("three")
+    lines = await driver.db.read(read_conversation(address_of("home"), before=10**9, limit=10))
+    assert [line.text for line in lines] == ["one", "re one", "two", "re two", "three"]

@@ -1,5 +1,6 @@
 """Read verbs for messages, chats, sessions, entries and operations. They return pages, never whole tables."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -322,8 +323,18 @@ def read_conversation(address: str, *, before: int, limit: int) -> Script[Sequen
     replied = yield from REPLY_LINE.rows(REPLIES, mailbox=mailbox, first=said[-1].seq, last=said[0].seq, **place)
     asked, approval = yield from _asking(mailbox, replied)
     replies = [replace(line, approval=approval) if line.id == asked else line for line in replied]
-    # At the same time a message precedes a reply; the sort keeps the order of equals.
-    return (yield from _with_undone(sorted((*reversed(said), *replies), key=lambda line: (line.at, line.is_reply))))
+    return (yield from _with_undone(_in_order(said[::-1], replies)))
+
+
+def _in_order(said: Sequence[ChatLine], replies: Sequence[ChatLine]) -> Sequence[ChatLine]:
+    """By time. Of one millisecond, a reply precedes the messages accepted after the message that it answers."""
+    lines: list[ChatLine] = []
+    waiting = deque(said)
+    for reply in sorted(replies, key=lambda line: line.at):  # the sort keeps the order of equals
+        while waiting and (waiting[0].at, waiting[0].seq) <= (reply.at, reply.seq):
+            lines.append(waiting.popleft())
+        lines.append(reply)
+    return [*lines, *waiting]
 
 
 def _asking(mailbox: str, replied: Sequence[ChatLine]) -> Script[tuple[str | None, ApprovalId | None]]:

@@ -104,10 +104,6 @@ class ChatLine:
     approval: ApprovalId | None = None  # an open question to a human
     undone: bool = False
 
-    @property
-    def is_reply(self) -> bool:
-        return self.principal is None
-
 
 def clean_title(text: str) -> str:
     """The title for display and storage: one line, no control characters, limited length."""
