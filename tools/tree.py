@@ -8,7 +8,7 @@ from pathlib import Path
 from tools import source
 
 SRC = Path(__file__).parents[1] / "src" / "holdfast"
-SUBJECTS = {"inbox", "turns", "sessions", "memory", "outbox", "audit"}
+SUBJECTS = {"inbox", "turns", "sessions", "memory", "outbox", "audit", "monitor"}
 
 # The doers of the subjects and of the kernel. Every other file there decides or stores: it has no effect.
 ACTING = {
@@ -18,7 +18,7 @@ ACTING = {
     *("kernel/machine.py", "kernel/notifier.py", "kernel/spans.py", "kernel/time_zones.py"),
     *("memory/delivery_call.py", "memory/dispatcher.py", "memory/files/*.py"),
     *("memory/forgetter.py", "memory/notes_service.py", "memory/provider.py", "memory/recaller.py"),
-    *("memory/reindex.py",),
+    *("memory/reindex.py", "monitor/sampler.py"),
     *("outbox/drafter.py", "outbox/reply_sender.py", "outbox/typing_indicator.py"),
     *("sessions/compressor.py", "sessions/finisher.py"),
     *("turns/agents.py", "turns/approvals.py", "turns/context_cache.py", "turns/context_window.py"),

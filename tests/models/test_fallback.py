@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.kernel.errors import ModelFailed
-from holdfast.kernel.machine import AsyncTasks, SystemEntropy
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.models.choose import Fallback
 from holdfast.turns.model import ModelAnswer, TextDelta
 from holdfast.turns.model_call import ModelCaller, Patience
@@ -28,7 +28,7 @@ async def persist(model, policy=None, patience=None):
     tasks = NotedTasks()
     heard: list[str] = []
     found: ModelAnswer | ModelFailed
-    asker = ModelCaller(SystemEntropy(), tasks)
+    asker = ModelCaller(SystemClock(), SystemEntropy(), tasks)
     try:
         found = await asker.ask(model, request(), policy or TurnPolicy(), heard.append, heard.clear, patience=patience)
     except ModelFailed as error:

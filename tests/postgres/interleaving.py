@@ -51,7 +51,13 @@ BLOCKED = "select cardinality(pg_blocking_pids($1)) > 0"
 COPY = "holdfast_kept_"
 COPIES = f"select tablename from pg_tables where schemaname = current_schema() and tablename like '{COPY}%'"
 TABLES = "select tablename from pg_tables where schemaname = current_schema() and tablename not like 'holdfast%'"
-NUMBERED = {"delivery": "n", "reply": "n", "forget_part": "n"}  # numbers that a lost race leaves gaps in
+NUMBERED = {
+    "delivery": "n",
+    "reply": "n",
+    "forget_part": "n",
+    "attempt": "n",
+    "activity": "n",
+}  # numbers that a lost race leaves gaps in
 NUMBERS_OF = {"forget_part": "delivery"}
 # The audit trail is in the order of commits, which verbs that share no row need not have in common with their effects.
 IN_ORDER = {"action": ("n", "digest"), "action_head": ("digest",)}

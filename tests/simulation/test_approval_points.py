@@ -1,7 +1,7 @@
 """A turn that waits for a human, with the process dying before and after the verbs of it and before its statements.
 
-Each question is answered by the people of the simulator: seed 24 with a yes that names the digest of the call, seed 3
-with a no, seed 1 not at all, seed 7 with the digest of another call. Seed 0 wishes for a call that cannot be shown.
+Each question is answered by the people of the simulator: seed 0 with a yes that names the digest of the call, seed 3
+with a no, seed 1 not at all, seed 10 with the digest of another call. Seed 4 wishes for a call that cannot be shown.
 """
 
 import pytest
@@ -17,7 +17,7 @@ STORY = [
     Say(n=n, at_ms=300 * n, chat=HOME, sender="ada", text=text, addressed=True, human=True, conflicts=False)
     for n, text in enumerate(("m00 use fire look", "m01"))
 ]
-YES, OTHER_DIGEST, UNSHOWABLE = 24, 7, 14
+YES, OTHER_DIGEST, UNSHOWABLE = 0, 10, 4
 SEEDS = {YES: "approved", 3: "denied", 1: "expired"}
 VERBS = ("take_step", "release_claim", "resume_turn", "accept_message")
 POINTS = [CrashPoint(verb, side) for verb in VERBS for side in ("before", "after")]

@@ -101,7 +101,7 @@ USED = [
 ]
 VERBS = list(dict.fromkeys(point.verb for point in USED))
 STATEMENTS_PER_TEST = 25
-STATEMENTS_MAX = 900
+STATEMENTS_MAX = 1_000
 STRIDE = 3  # of the statements, one in so many before every push and each one alone in the soak
 TOGETHER = 3  # deaths in one story before every push
 

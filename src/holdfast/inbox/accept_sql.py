@@ -97,13 +97,20 @@ class Box:
     now: int
 
 
+# For people who ask whether a message was sent again; of a pruned message nothing is left to count in.
+REPEATED = "update inbound set repeats = repeats + 1, repeated_at = :now where message = :message"
+
+
 @verb
 def accept_message(arrival: Arrival, limits: Limits, secret: bytes, via: By = PROGRAM) -> Script[AcceptOutcome]:
     box, found = yield from _mailbox(arrival, secret)
     if arrival.position is not None:
         yield from note_position(arrival.account, arrival.conversation, arrival.position, arrival.event_id)
     if found is not None:
-        return _known(arrival, found, secret)
+        known = _known(arrival, found, secret)
+        if isinstance(known, Duplicate):
+            yield from run(REPEATED, message=known.message)
+        return known
     if arrival.principal.startswith(AGENTS) and (yield from _is_forgotten(arrival)):
         return Unfit("its words were forgotten on their way")
     if box.now - box.window_at >= limits.window_ms:

@@ -67,7 +67,12 @@ class Gateway:
                 behind=outcome.queued_behind,
             )
             self._ports.notifier.publish(
-                Event(name="message.accepted", mailbox=outcome.mailbox, messages=(outcome.message,))
+                Event(
+                    name="message.accepted",
+                    mailbox=outcome.mailbox,
+                    messages=(outcome.message,),
+                    fields={"agent": arrival.address.agent},
+                )
             )
             self._ports.notifier.wake(Topic.MAIL)  # for signals too: /stop ends a retry delay
             if arrival.kind is MessageKind.SIGNAL:
@@ -79,6 +84,7 @@ class Gateway:
     def _completed(self, arrival: Arrival, operators: frozenset[str]) -> Arrival:
         """The message with its defaults, its kind and its ids. Raises `InvalidName` for a malformed id or sender."""
         message = arrival.message or self.new_message()
+        suffix = message.partition("_")[2]  # unique, so one draw of an id serves for all
         kind = kind_of(arrival.text, addressed=arrival.addressed, human=arrival.human)
         check_part("message id", arrival.event_id)
         check_part("sender", arrival.principal)
@@ -89,8 +95,8 @@ class Gateway:
             account=arrival.account or arrival.address.agent,
             conversation=arrival.conversation or arrival.address.chat,
             rank=arrival.rank if kind in {MessageKind.COMMAND, MessageKind.SIGNAL} else Rank.MEMBER,
-            reply=ReplyId(self._ports.new_id("rep")),
-            new_mailbox=MailboxId(self._ports.new_id("box")),
+            reply=ReplyId(f"rep_{suffix}"),
+            new_mailbox=MailboxId(f"box_{suffix}"),
             operators=operators,
         )
 

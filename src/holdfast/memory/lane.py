@@ -89,6 +89,19 @@ class Settlement:
         """Whether a request of the attempt may still take effect."""
         return self.failing or self.again or self.doubtful or self.state is DeliveryState.UNCERTAIN
 
+    def attempt_outcome(self, *, asked: bool) -> str | None:
+        """How the attempt ended, for people; None if there was none, or if it settled the delivery well.
+
+        `asked` says that the provider was only asked about an earlier attempt.
+        """
+        if self.untried or self.state in {DeliveryState.DELIVERED, DeliveryState.DROPPED}:
+            return None
+        if self.state is DeliveryState.PARKED:
+            return "parked"
+        if asked:
+            return "absent" if self.again else "unclear"
+        return "uncertain" if self.state is DeliveryState.UNCERTAIN else "failed"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchPolicy:

@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 from holdfast.kernel.errors import LaneLost
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
+from holdfast.kernel.vendor_error import NO_ANSWER
 from holdfast.memory.cursor_sql import MARK
 from holdfast.memory.delivery import OPEN, DeliveryState, Op, Parcel
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, may_pass
 from holdfast.memory.parcel_sql import ITEM, ITEMS, Item, parcel_of, payload_hash
+from holdfast.monitor.attempt_sql import answer_of, record_delivery_attempts
 from holdfast.store.script import Params, Script, claim_name, locked_verb, many, one, plain, rows, run, verb
 
 HELD = """
@@ -184,6 +186,8 @@ def _packages(
     found = [QueuedDelivery._make((*head[:9], ITEM.value(head[9:-1]), head[-1])) for head in heads]
     # What a dead dispatcher was sending is doubted at once, so that it shares one quiet period.
     left = [] if repeated else [row.n for row in found if row.state == "sending"]
+    interrupted = {"node": lane.node, "asked": 0, **answer_of("interrupted", INTERRUPTED, NO_ANSWER)}
+    yield from record_delivery_attempts([{**interrupted, "n": n} for n in left])
     yield from many(DOUBT, [{"fence": lane.fence, "reason": INTERRUPTED, "n": n, **_marks(lane)} for n in left])
     found = [row._replace(state="uncertain") if row.n in left else row for row in found]
     is_sending = any(row.state == "sending" for row in found)
@@ -302,6 +306,7 @@ def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> S
         if (yield from _is_settled(claim)):
             due_in_ms.append(0)  # the answer of the first settlement was lost: the lane may be due
             continue
+        yield from record_delivery_attempts(_attempts(claim, settlements))
         yield from many(SETTLE, [_params(claim, one_) for one_ in settlements])
         delivered = {done.n for done in settlements if done.state is DeliveryState.DELIVERED}
         retracted = [one_.n for one_ in claim.packages if one_.parcel.op is Op.RETRACT and one_.n in delivered]
@@ -310,6 +315,16 @@ def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> S
         due_in_ms.append((yield from free_lane(claim, delivered=bool(delivered), doubted=doubted)))
     yield from many(MARK, [{"provider": provider, "stream": stream} for provider, stream in streams])
     return min((wait_ms for wait_ms in due_in_ms if wait_ms is not None), default=None)
+
+
+def _attempts(claim: LaneClaim, settlements: Sequence[Settlement]) -> list[Params]:
+    """The attempts that settled nothing. The settling one is in the delivery's own row."""
+    asked = {package.n for package in claim.packages if package.ask}
+    return [
+        {"n": one_.n, "node": claim.node, "asked": int(one_.n in asked), **answer_of(outcome, one_.reason, one_.vendor)}
+        for one_ in settlements
+        if (outcome := one_.attempt_outcome(asked=one_.n in asked)) is not None
+    ]
 
 
 def split_id(delivery: str) -> tuple[str, str]:

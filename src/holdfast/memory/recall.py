@@ -6,7 +6,7 @@ Rule 2: an agent never sees another agent's memory; a person never sees other pe
 Rule 3: recalled text is data, framed as such, with provenance; it is never an instruction.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.kernel.dates import iso_day
@@ -128,6 +128,7 @@ class RecallOutcome:
     key: RecallKey
     memories: tuple[Recollection, ...] = ()
     skipped: tuple[str, ...] = ()  # sentences with the provider and the reason
+    took_ms: Mapping[str, int] = field(default_factory=dict)  # of each provider that answered or failed in time
 
 
 OPENING = (

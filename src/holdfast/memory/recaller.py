@@ -50,6 +50,7 @@ class _Asked:
     waiting: set[ProviderName] = field(default_factory=set)
     kin: tuple[Principal, ...] | None = None  # the linked principals at the time of the query
     tasks: list[Task] = field(default_factory=list)
+    took_ms: dict[ProviderName, int] = field(default_factory=dict)
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
     def is_like(self, other: "_Asked") -> bool:
@@ -172,7 +173,7 @@ class Recaller:
         return asked
 
     async def _answer(self, asked: _Asked, name: ProviderName, provider: Provider, query: RecallQuery) -> None:
-        key, is_asked = LaneKey(query.agent, name), False
+        key, is_asked, began = LaneKey(query.agent, name), False, self._clock.now()
         try:
             async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
                 widened = await self._widened(query, asked.as_of)
@@ -189,6 +190,7 @@ class Recaller:
             asked.failures[name] = f"{name} failed"
             if is_asked:  # not if reading the store failed
                 self._missed(key)
+        asked.took_ms[name] = self._clock.now() - began
         asked.waiting.discard(name)
         if not asked.waiting:
             asked.done.set()
@@ -231,7 +233,12 @@ def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPo
     late = [f"{name} did not answer within {policy.budget_ms} ms." for name in sorted(asked.waiting - set(answers))]
     failed = [f"{why}." for name, why in sorted(asked.failures.items()) if name not in answers]
     memories = tuple(memory for name in sorted(answers) for memory in answers[name])
-    return RecallOutcome(key=key, memories=memories, skipped=(*late, *failed))
+    return RecallOutcome(
+        key=key,
+        memories=memories,
+        skipped=(*late, *failed),
+        took_ms={str(name): ms for name, ms in asked.took_ms.items()},
+    )
 
 
 def query_of(

@@ -15,6 +15,8 @@ from holdfast.inbox.agent_chain import loaded, stored
 from holdfast.inbox.mailbox import Claim
 from holdfast.kernel.errors import InvalidInput, ReplyNotFound
 from holdfast.kernel.ids import AgentName, Instant, MessageId, NodeId, ReplyId
+from holdfast.monitor.attempt import KEPT_MAX, AttemptKind
+from holdfast.monitor.attempt_sql import OF_REPLY, answer_of, record_cut_off, trim_attempts
 from holdfast.outbox.draft_sql import DRAFT_IS_HELD, HAS_DRAFT, hand_over
 from holdfast.outbox.post import PULLED, OnDoubt, ReplyState
 from holdfast.outbox.reply import (
@@ -80,7 +82,8 @@ update reply
        receipt = case when cast(:receipt as text) is null then receipt
                       else coalesce(receipt || ' ', '') || cast(:receipt as text) end,
        reason = cast(:reason as text), draft = coalesce(cast(:draft as text), draft)
- where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent"""
+ where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent
+returning n"""
 STANDING = "select state, part, attempt, owner from reply where n = :n"
 # The next due reply of each account with pending replies: a few index seeks each, however many replies wait.
 WAITING_REPLIES = """
@@ -106,16 +109,18 @@ select waiting.agent, waiting.channel, cast(:now as int8),
            and {FIRST_OF_ITS_ADDRESS}
          order by due_at limit 1)
   from ({WAITING_REPLIES}) as waiting"""
+WAS_SENDING = "it was being sent when its process ended"
 # An interrupted send may have been posted: it is resent once, and never a third time. An edit of a draft is repeated.
 CUT_OFF = f"""
 update reply
    set state = case when doubts = 0 or {EDITS} then 'pending' else 'uncertain' end,
        doubts = case when doubts = 0 then 1 when {EDITS} then doubts else 2 end,
        owner = null, claim = null, due_at = :now,
-       reason = 'it was being sent when its process ended',
+       reason = '{WAS_SENDING}',
        settled_at = case when doubts = 0 or {EDITS} then null else cast(:now as int8) end"""
-DOUBT_REPLIES = f"{CUT_OFF} where owner = :node"
-DOUBT_ALL_REPLIES = f"{CUT_OFF} where owner is not null and owner <> :node"
+OF_NODE, OF_OTHERS = "owner = :node", "owner is not null and owner <> :node"
+DOUBT_REPLIES = f"{CUT_OFF} where {OF_NODE}"
+DOUBT_ALL_REPLIES = f"{CUT_OFF} where {OF_OTHERS}"
 ORPHANED_REPLY = "owner is not null and not exists (select 1 from node where node.id = reply.owner)"
 DOUBT_ORPHANED_REPLIES = f"{CUT_OFF} where {ORPHANED_REPLY}"
 # Blanking a reply during its send voids the claim, so no further piece is sent.
@@ -193,7 +198,7 @@ def _heads(
 def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]:
     """Settle a claim. A lost claim changes nothing; a repeated settlement returns the first result."""
     goes_on, attempts = settlement.state is ReplyState.ATTEMPTING, _attempts(claim, settlement)
-    yield from run(
+    settled = yield from one(
         SETTLE,
         n=claim.n,
         node=claim.node,
@@ -210,11 +215,47 @@ def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]
         reason=plain(settlement.vendor.kept(settlement.reason)),
         draft=None if settlement.draft is None else settlement.draft.value,
     )
-    row = yield from one(STANDING, n=claim.n)
-    after = (settlement.state.value, settlement.part, attempts, claim.node if goes_on else None)
-    if row != after:
-        return Kept.VOID
+    if settled is not None:
+        yield from _record_attempt(claim, settlement)
+    else:
+        row = yield from one(STANDING, n=claim.n)
+        if row != (settlement.state.value, settlement.part, attempts, claim.node if goes_on else None):
+            return Kept.VOID
     return Kept.GOES_ON if goes_on else Kept.DONE
+
+
+def _record_attempt(claim: ReplyClaim, settlement: ReplySettlement) -> Script[None]:
+    """Store the attempt if no piece was sent by it; a piece that was sent has a receipt."""
+    if settlement.part > claim.part or settlement.reason is None:
+        return
+    outcome = {ReplyState.FAILED: "failed", ReplyState.UNCERTAIN: "uncertain"}.get(settlement.state)
+    outcome = outcome or ("uncertain" if settlement.doubts > claim.doubts else "failed")
+    place = {
+        "n": claim.n,
+        "node": claim.node,
+        "attempt": claim.attempt,
+        "part": claim.part,
+        "doubted": int(claim.doubts == 1),
+    }
+    yield from run(OF_REPLY, **place, **answer_of(outcome, settlement.reason, settlement.vendor))
+    if claim.attempt > KEPT_MAX:
+        yield from trim_attempts(AttemptKind.REPLY, [claim.n])
+
+
+def doubt_replies(node: str) -> Script[None]:
+    """The replies that a node was sending when it ended are in doubt."""
+    yield from record_cut_off(OF_NODE, WAS_SENDING, node)
+    yield from run(DOUBT_REPLIES, node=node)
+
+
+def doubt_replies_of_others(node: str) -> Script[None]:
+    yield from record_cut_off(OF_OTHERS, WAS_SENDING, node)
+    yield from run(DOUBT_ALL_REPLIES, node=node)
+
+
+def doubt_orphaned_replies() -> Script[None]:
+    yield from record_cut_off(ORPHANED_REPLY, WAS_SENDING)
+    yield from run(DOUBT_ORPHANED_REPLIES)
 
 
 def _attempts(claim: ReplyClaim, settlement: ReplySettlement) -> int:

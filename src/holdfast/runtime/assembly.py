@@ -18,6 +18,7 @@ from holdfast.memory.lane import DispatchPolicy
 from holdfast.memory.notes_service import EditReader, NotesService
 from holdfast.memory.provider import Providers
 from holdfast.memory.recaller import Recaller
+from holdfast.monitor.sampler import Sampler
 from holdfast.outbox.drafter import Drafter
 from holdfast.outbox.reply import SendPolicy
 from holdfast.outbox.reply_sender import ReplySender
@@ -80,6 +81,7 @@ def assemble(
                 EditReader(ports, parts.providers),
                 Forgetter(ports, recaller=parts.recaller, briefing=parts.briefing),
                 Reaper(ports, parts.member, lease_ms=lease_ms, prune=prune_policy),
+                Sampler(ports, parts.member),
                 *senders,
                 *receivers,
             ),

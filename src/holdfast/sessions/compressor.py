@@ -247,7 +247,11 @@ class Compressor(Loop):
             duration_ms=self._ports.clock.now() - started,
         )
         self._ports.notifier.publish(
-            Event(name="compress.done", session=operation.session, fields={"outcome": result.outcome})
+            Event(
+                name="compress.done",
+                session=operation.session,
+                fields={"agent": request.agent, "outcome": result.outcome},
+            )
         )
         return result
 

@@ -6,13 +6,14 @@ open work. Lanes and replies are indexed by their provider and account; the stat
 work to the next.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.kernel.errors import NodeLost
 from holdfast.kernel.ids import Instant, NodeId
 from holdfast.memory.lane_sql import WAITING_LANES
 from holdfast.outbox import reply_sql
-from holdfast.store.script import Script, many, one, rows, run, verb
+from holdfast.store.script import Row, Script, many, one, rows, run, verb
 
 VOID = "set owner = null, fence = fence + 1"
 OF_OTHERS = "owner is not null and owner <> :node"
@@ -39,18 +40,28 @@ UPCOMING = f"select {COLUMNS}"
 REGISTER = """
 insert into node (id, host, started_at, heartbeat_at) values (:node, :host, :now, :now)
 on conflict (id) do update set heartbeat_at = excluded.heartbeat_at"""
+BEGIN_RUN = """
+insert into node_run (id, host, started_at, seen_at) values (:node, :host, :now, :now)
+on conflict (id) do nothing"""
+# A run ends once: in the transaction that deletes the node's row, after it.
+END_RUN = """
+update node_run set ended_at = :now, ending = :ending, seen_at = coalesce(cast(:seen_at as int8), cast(:now as int8))
+ where id = :node"""
+FORGET_RUNS = """
+delete from node_run where ended_at < cast(:now as int8) - cast(:kept_ms as int8)"""
+RUNS_KEPT_MS = 90 * 24 * 3_600_000
 END_OTHERS = """
 update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner <> :node"""
-FORGET_OTHERS = "delete from node where id <> :node"
+FORGET_OTHERS = "delete from node where id <> :node returning id, heartbeat_at"
 RENEW = f"update node set heartbeat_at = :now where id = :node returning {COLUMNS}"
-DEAD = "select id from node where heartbeat_at <= cast(:now as int8) - cast(:lease_ms as int8) /*lock*/"
+DEAD = "select id, heartbeat_at from node where heartbeat_at <= cast(:now as int8) - cast(:lease_ms as int8) /*lock*/"
 END_ORPHANS = """
 update operation set ended_at = :now, outcome = 'abandoned'
  where ended_at is null and not exists (select 1 from node where node.id = operation.owner) returning id"""
 END = (
     "update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner = :node returning id"
 )
-FORGET = "delete from node where id = :node"
+FORGET = "delete from node where id = :node returning id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +88,13 @@ class Reaped:
 @verb
 def register_node(node: NodeId, host: str, *, sole: bool) -> Script[None]:
     yield from run(REGISTER, node=node, host=host)
+    yield from run(BEGIN_RUN, node=node, host=host)
+    yield from run(FORGET_RUNS, kept_ms=RUNS_KEPT_MS)
     if sole:
-        yield from run(FORGET_OTHERS, node=node)  # first, in the lock order of reap_nodes
+        others = yield from rows(FORGET_OTHERS, node=node)  # first, in the lock order of reap_nodes
+        yield from _end_runs(others)
         yield from _void(OF_OTHERS, node)
-        yield from run(reply_sql.DOUBT_ALL_REPLIES, node=node)
+        yield from reply_sql.doubt_replies_of_others(node)
         yield from run(END_OTHERS, node=node)
 
 
@@ -90,6 +104,11 @@ def _void(which: str, node: str = "") -> Script[int]:
     yield from run(f"update lane {VOID} where {which}", node=node)
     yield from run(f"update finalisation {VOID} where {which}", node=node)
     return len(mailboxes)
+
+
+def _end_runs(lost: Sequence[Row]) -> Script[None]:
+    """End the runs of nodes that gave no sign of life any more; each row is a node and its last heartbeat."""
+    yield from many(END_RUN, [{"node": node, "ending": "lost", "seen_at": seen_at} for node, seen_at in lost])
 
 
 @verb
@@ -108,19 +127,21 @@ def renew_node(node: NodeId) -> Script[Upcoming]:
 
 @verb
 def retire_node(node: NodeId) -> Script[None]:
-    yield from run(FORGET, node=node)  # first, in the lock order of reap_nodes: the node's row, then its claims
+    here = yield from rows(FORGET, node=node)  # first, in the lock order of reap_nodes: the node's row, then its claims
+    yield from many(END_RUN, [{"node": node, "ending": "stopped", "seen_at": None} for _ in here])
     yield from _void(OF_NODE, node)
-    yield from run(reply_sql.DOUBT_REPLIES, node=node)
+    yield from reply_sql.doubt_replies(node)
     yield from rows(END, node=node)
 
 
 @verb
 def reap_nodes(*, lease_ms: int) -> Script[Reaped]:
     dead = yield from rows(DEAD, lease_ms=lease_ms)
-    yield from many(FORGET, [{"node": node} for (node,) in dead])
+    yield from many(FORGET, [{"node": node} for node, _ in dead])
+    yield from _end_runs(dead)
     if not dead and (yield from one(ORPHANED)) is None:
         return Reaped(nodes=0, claims=0, operations=0)  # the usual case
     claims = yield from _void(OF_NOBODY)
-    yield from run(reply_sql.DOUBT_ORPHANED_REPLIES)
+    yield from reply_sql.doubt_orphaned_replies()
     operations = yield from rows(END_ORPHANS)
     return Reaped(nodes=len(dead), claims=claims, operations=len(operations))

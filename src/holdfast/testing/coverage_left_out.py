@@ -19,6 +19,8 @@ NO_MOVES = "no operator of a history moves notes between scopes or providers"
 
 LEFT_OUT: dict[str, str] = {
     "memory.recaller.Recaller._probing": PROBE,
+    "store.read_snapshot": "an operator reads a snapshot only where one was made, which not every 200 histories have",
+    "outbox.drafter.Drafter.cut_off": "it cuts off a draft that is written at the moment when a process stops",
     "store.claim_mailbox": "workers claim several mailboxes at a time; the contract suite claims one",
     "store.retry_finalisation": "extractions hardly ever fail often enough to be given up; the contract suite does it",
     "turns.agents.Agents.first": "every message names its agent",

@@ -28,6 +28,14 @@ from holdfast.audit.actor import acting
 from holdfast.inbox.attachment_sql import find_attachment, list_attachments, read_attachment
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, LoginId, MessageId, ReplyId, SessionId, TokenId
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects
+from holdfast.monitor.message_list import MessageFilter
+from holdfast.monitor.message_list_sql import list_messages
+from holdfast.monitor.sample import SampleSpan
+from holdfast.monitor.sample_sql import list_samples
+from holdfast.monitor.status import headline
+from holdfast.monitor.status_sql import read_status
+from holdfast.monitor.timeline import timeline
+from holdfast.monitor.trace_sql import find_messages, near_messages, read_trace
 from holdfast.outbox.reply_sql import list_replies, read_reply
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression_audit import Audit
@@ -123,6 +131,23 @@ async def _login(node: Runtime, _db: apsw.Connection, chance: float) -> object:
     return found, await node.db.read(list_logins())
 
 
+async def _timeline(node: Runtime, db: apsw.Connection, chance: float) -> object:
+    """Whatever happened to a message, it can be told."""
+    return timeline(await node.db.read(read_trace(MessageId(_pick(db, "inbound", "message", chance)))))
+
+
+async def _status(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
+    return headline(await node.db.read(read_status()))
+
+
+async def _find(node: Runtime, db: apsw.Connection, chance: float) -> object:
+    """The message of a reply, of a delivery, and of a mistyped id; and a page of messages."""
+    for wanted in (_pick(db, "reply", "id", chance), _pick(db, "delivery", "id", chance)):
+        await node.db.read(find_messages(wanted))
+    await node.db.read(near_messages(_pick(db, "inbound", "message", chance)[:-1]))
+    return await node.db.read(list_messages(MessageFilter(agent="fern", text="m1"), limit=5))
+
+
 async def _recall(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
     return await node.recall("what is it", agent="fern", chat="home", sender="ada", channel="sim")
 
@@ -139,6 +164,7 @@ QUESTIONS: Mapping[str, Question] = {
     "decision": _decision,
     "deliveries": _plain(lambda node: node.deliveries()),
     "ends": _plain(lambda node: node.db.read(list_finalisations())),
+    "find": _find,
     "gauges": _plain(lambda node: node.db.read(read_gauges())),
     "health": _plain(lambda node: node.health()),
     "history": _of_session(lambda node, session: node.history(session)),
@@ -153,9 +179,12 @@ QUESTIONS: Mapping[str, Question] = {
     "recall": _recall,
     "replies": _plain(lambda node: node.db.read(list_replies())),
     "reply": _reply,
+    "samples": _plain(lambda node: node.db.read(list_samples(SampleSpan.MINUTE, Instant(0)))),
     "sessions": _plain(lambda node: node.sessions(agent="fern")),
     "snapshot": _snapshot,
     "spend": _plain(lambda node: node.db.read(sum_spend_by_model())),
+    "status": _status,
+    "timeline": _timeline,
     "token": _token,
     "trace": _of_message(lambda node, message: node.trace(message)),
     "unanswered": _plain(lambda node: node.unanswered("home", "", agent="fern", channel="sim")),

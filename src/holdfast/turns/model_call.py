@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import ModelFailed, StoreBroken, StoreFull, StoreReadOnly, StoreUnavailable
-from holdfast.kernel.ids import AgentName
-from holdfast.kernel.ports import Entropy, Tasks
+from holdfast.kernel.ids import AgentName, Instant
+from holdfast.kernel.ports import Clock, Entropy, Tasks
 from holdfast.kernel.spans import MODEL, provider_and_model, span
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agent, Agents
@@ -57,8 +57,19 @@ class Patience:
         return delay_ms
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTry:
+    """One request to a model: its answer, or why there is none."""
+
+    started_at: Instant
+    ended_at: Instant
+    answer: ModelAnswer | None = None
+    failed: ModelFailed | None = None
+
+
 class ModelCaller:
-    def __init__(self, entropy: Entropy, tasks: Tasks) -> None:
+    def __init__(self, clock: Clock, entropy: Entropy, tasks: Tasks) -> None:
+        self._clock = clock
         self._entropy = entropy
         self._tasks = tasks
 
@@ -71,13 +82,18 @@ class ModelCaller:
         restarted: Callable[[], None],
         *,
         patience: Patience | None = None,
+        tried: Callable[[ModelTry], None] = lambda _one: None,
     ) -> ModelAnswer:
-        """The model's answer. `heard` receives each delta; `restarted` reports that earlier deltas are void."""
+        """The model's answer. `heard` receives each delta; `restarted` reports that earlier deltas are void; `tried`
+        receives each request that was not cancelled.
+        """
         patience = patience or Patience.of_turn(policy)
         for attempt in range(1, policy.model_attempts_max + 1):
+            began = self._clock.now()
             try:
-                return await hear(model, request, policy.model_wait_ms, heard, restarted)
+                answer = await hear(model, request, policy.model_wait_ms, heard, restarted)
             except ModelFailed as error:
+                tried(ModelTry(started_at=began, ended_at=self._clock.now(), failed=error))
                 log.error(
                     "model.failed",
                     failure=error.__cause__,
@@ -91,6 +107,9 @@ class ModelCaller:
                 delay_ms = patience.take(error, policy.retry.delay_ms(attempt, self._entropy.fraction()))
                 if delay_ms is None:
                     raise
+            else:
+                tried(ModelTry(started_at=began, ended_at=self._clock.now(), answer=answer))
+                return answer
             restarted()
             await self._tasks.sleep(delay_ms)
         raise ModelFailed("the model may not be asked at all: model_attempts_max is 0")

@@ -29,9 +29,9 @@ from holdfast.turns.turn_sql import SESSION, Held, LiveSession, hold, hop_of, li
 
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
-                  directory, repo, chain, opened_at)
+                  directory, repo, chain, node, opened_at)
 values (:session, :n, null, :phase, 1, :fence, (select fence from mailbox where id = :mailbox), :mailbox, :place,
-        :principal, :first_seq, :last_seq, :directory, :repo, :chain, :now)"""
+        :principal, :first_seq, :last_seq, :directory, :repo, :chain, :node, :now)"""
 OPENED = """
 update session
    set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now,
@@ -115,6 +115,7 @@ def insert_turn(
         directory=opening.where.directory or None,
         repo=opening.where.repo or None,
         chain=stored(opening.chain),
+        node=claim.node,
     )
     yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
     taking = take_queries(claim, opening.messages, opening.session, n)

@@ -16,7 +16,7 @@ from holdfast.inbox.mailbox import plain_run, source_of
 from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.kernel import log
 from holdfast.kernel.errors import ClaimLost, InvariantBroken, ModelFailed
-from holdfast.kernel.ids import ReplyId, SessionId
+from holdfast.kernel.ids import Instant, ReplyId, SessionId
 from holdfast.kernel.notifier import DELTA, Topic
 from holdfast.kernel.spans import TURN, span
 from holdfast.memory.recaller import Recaller, query_of, shown_of
@@ -25,6 +25,7 @@ from holdfast.sessions import system_messages
 from holdfast.sessions.compression import Pressure
 from holdfast.sessions.compressor import Compressor
 from holdfast.store.ports import Ports
+from holdfast.turns.activity import ActivityKind, context_parts
 from holdfast.turns.agents import Agents, acting
 from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.context_cache import Brief, Briefing, ContextCache, audience_of
@@ -35,10 +36,11 @@ from holdfast.turns.journal import (
     Noticed,
     UserSaid,
     body_tokens,
+    estimate_tokens,
     storable,
 )
-from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask
-from holdfast.turns.model_call import ModelCaller, Patience
+from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask, ToolSpec
+from holdfast.turns.model_call import ModelCaller, ModelTry, Patience
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.tool import Unreliable, outage_text
 from holdfast.turns.tool_calls import Hint, ToolCaller
@@ -58,6 +60,7 @@ from holdfast.turns.turn_sql import resume_turn
 from holdfast.turns.work_sql import EndedTurn, end_turn
 
 STEER_READ_MAX = 32
+INTERRUPTED = "interrupted"  # the outcome of an activity that was cancelled
 
 
 class TurnRunner:
@@ -80,7 +83,8 @@ class TurnRunner:
         self._briefing = briefing
         self._steps = TurnSteps(ports, contexts)
         self._tool_caller = ToolCaller(ports, self._steps, hint)
-        self._model_caller = ModelCaller(ports.entropy, ports.tasks)
+        self._model_caller = ModelCaller(ports.clock, ports.entropy, ports.tasks)
+        self._tool_tokens: dict[str, tuple[Sequence[ToolSpec], int]] = {}  # by agent
         self._fitter = ContextFitter(ports, contexts, compressor)
         self._suspects = asyncio.Lock()
 
@@ -165,6 +169,9 @@ class TurnRunner:
             return brief
         return replace(brief, instructions="\n\n".join(filter(None, (brief.instructions, outage_text(outages)))))
 
+    def _now(self) -> Instant:
+        return self._ports.clock.now()
+
     # --- thinking
 
     async def _think(self, run: TurnRun, context: Context) -> Interruption | None:
@@ -175,9 +182,12 @@ class TurnRunner:
             await self._fail(run, f"The model asked for tools {asked} times without answering.")
             return None
         if context.pressure(run.agent.policy.thresholds, run.brief.text) is Pressure.HARD:
+            began = self._now()
             fitted = await self._steps.raced(
                 run, self._fitter.make(context, run.agent.policy.thresholds, run.brief.text)
             )
+            outcome = INTERRUPTED if isinstance(fitted, Interruption) else "fits"
+            run.note(ActivityKind.COMPRESSION, "summary", began, self._now(), outcome)
             if isinstance(fitted, Interruption):
                 return fitted
             context = fitted
@@ -188,12 +198,15 @@ class TurnRunner:
             messages=render(context, brief.instructions, brief.notes, named=is_named(context, run.claim.address)),
             tools=run.agent.tools.specs(run.claim.agent),
         )
+        began, parts = self._now(), self._parts(run, context, request.tools)
         try:
-            answer = await self._steps.raced(run, self._ask(run, request))
+            answer = await self._steps.raced(run, self._ask(run, request, parts))
         except ModelFailed as error:
             await self._fail(run, f"{error}.", f"{error.reason}.")
             return None
         if isinstance(answer, Interruption):
+            name, now = run.agent.model.name, self._now()
+            run.note(ActivityKind.MODEL, name, began, now, INTERRUPTED, detail={"parts": parts})
             return answer
         run.usage = Usage(
             tokens_in=answer.usage.tokens_in,
@@ -208,7 +221,17 @@ class TurnRunner:
             await self._commit(run, TurnEvent.ANSWERED, (body,), answer.text)
         return None
 
-    async def _ask(self, run: TurnRun, request: ModelRequest) -> ModelAnswer:
+    def _parts(self, run: TurnRun, context: Context, tools: Sequence[ToolSpec]) -> dict[str, int]:
+        known, tokens = self._tool_tokens.get(run.claim.agent, ((), 0))
+        if known != tools:
+            tokens = sum(estimate_tokens(f"{one.name}{one.description}{one.parameters}") for one in tools)
+            self._tool_tokens[run.claim.agent] = tools, tokens
+        return context_parts(context, instructions=run.brief.instructions, notes=run.brief.notes, tools=tokens)
+
+    async def _ask(self, run: TurnRun, request: ModelRequest, parts: dict[str, int]) -> ModelAnswer:
+        def tried(one: ModelTry) -> None:
+            run.note_model(one, parts)
+
         def heard(text: str) -> None:
             run.partial += text
             if self._ports.notifier.wants_deltas(run.claim.mailbox, run.turn.messages):
@@ -221,7 +244,9 @@ class TurnRunner:
 
         policy = run.agent.policy.turn
         run.patience = run.patience or Patience.of_turn(policy)
-        return await self._model_caller.ask(run.agent.model, request, policy, heard, restarted, patience=run.patience)
+        return await self._model_caller.ask(
+            run.agent.model, request, policy, heard, restarted, patience=run.patience, tried=tried
+        )
 
     async def _steer(self, run: TurnRun) -> bool:
         """Add messages that arrived meanwhile to the turn, if the policy says so."""
@@ -257,11 +282,13 @@ class TurnRunner:
         query = query_of(run.claim, run.turn, run.agent.policy.recall, said, context)
         if not query.text.strip():
             return False
-        asking = self._recaller.recall(query, run.agent.policy.recall, as_of=context.withdrawals)
+        asking, began = self._recaller.recall(query, run.agent.policy.recall, as_of=context.withdrawals), self._now()
         found = await self._steps.raced(run, asking)
         if isinstance(found, Interruption):
+            run.note(ActivityKind.RECALL, "memory", began, self._now(), INTERRUPTED)
             return False  # the interruption is detected again before the model call
         shown = shown_of(found, run.agent.policy.recall, context)
+        run.note_recall(found, shown, began, self._now())
         if shown is None:
             return False
         await self._steps.take(run, Step(event=TurnEvent.RECALLED, entries=(shown,)))
@@ -299,6 +326,7 @@ class TurnRunner:
             usage=run.usage,
             reason=reason,
             policies=run.agent.policy.deliveries,
+            activities=tuple(run.activities),
         )
         committed = (await self._end(run, commit)).committed
         log.info(
@@ -308,9 +336,10 @@ class TurnRunner:
             steps=run.steps,
             tokens_in=run.usage.tokens_in,
             tokens_out=run.usage.tokens_out,
-            duration_ms=self._ports.clock.now() - run.turn.opened_at,
+            duration_ms=self._now() - run.turn.opened_at,
             waiting=committed.waiting,
         )
+        self._steps.publish_activities(run)
         self._steps.publish(run.claim, run.turn, event.value, text=text)
         self._ports.notifier.wake(Topic.DELIVERY, run.claim.agent)
         address = parse(run.claim.address)

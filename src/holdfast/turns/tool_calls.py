@@ -19,6 +19,7 @@ from holdfast.kernel import log
 from holdfast.kernel.ids import AgentName, ReplyId
 from holdfast.kernel.spans import TOOL, span
 from holdfast.store.ports import Ports
+from holdfast.turns.activity import ActivityKind, tool_name
 from holdfast.turns.approval import (
     ID_BITS,
     IDS_OFFERED,
@@ -87,7 +88,11 @@ class ToolCaller:
             started = ToolStarted(call=first.call.id, name=first.call.name)
             event = TurnEvent.DECIDED if run.turn.phase is Phase.AWAITING else TurnEvent.STEPPED
             await self._steps.take(run, Step(event=event, entries=(started,), starts=first.call))
+        began = self._ports.clock.now()
         result: Result | Interruption = await self._steps.raced(run, _call(run, first.call, approved=approved))
+        outcome = "interrupted" if isinstance(result, Interruption) else result.returned.outcome
+        name = tool_name(first.call.name, (spec.name for spec in run.agent.tools.specs(run.claim.agent)))
+        run.note(ActivityKind.TOOL, name, began, self._ports.clock.now(), outcome, call=first.call.id)
         return result
 
     # --- approvals

@@ -16,6 +16,7 @@ from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import Instant, MessageId, Principal, ReplyId, SessionId
 from holdfast.memory.delivery import NOWHERE, CallerDirectory, DeliveryPolicy
+from holdfast.turns.activity import Activity
 from holdfast.turns.approval import Approval, ApprovalAsk
 from holdfast.turns.context import Context
 from holdfast.turns.journal import AnyBody, AssistantSaid, Entry, ToolCall, ToolReturned, ToolStarted
@@ -143,6 +144,7 @@ class Step:
     ask: ApprovalAsk | None = None  # a question to a human
     starts: ToolCall | None = None  # the call that is about to run; compared with the approved call
     outgoing: tuple["OutgoingMessage", ...] = ()  # messages to other agents; the step journals that they were sent
+    activities: tuple[Activity, ...] = ()  # done since the previous write of this claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +181,7 @@ class TurnCommit:
     usage: Usage = field(default_factory=Usage)
     reason: str | None = None
     policies: tuple[DeliveryPolicy, ...] = ()
+    activities: tuple[Activity, ...] = ()  # done since the previous write of this claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

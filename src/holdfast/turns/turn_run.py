@@ -7,8 +7,8 @@ once a second, because another process may accept one.
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -16,13 +16,17 @@ from holdfast.inbox.mailbox import Claim, plain_run
 from holdfast.inbox.mailbox_sql import read_mail
 from holdfast.kernel import log
 from holdfast.kernel.errors import InvariantBroken, StoreUnavailable
+from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event, Topic, is_set_within
+from holdfast.memory.recall import RecallOutcome
 from holdfast.store.ports import Ports
+from holdfast.turns.activity import Activity, ActivityKind, providers_of, vendor_detail
 from holdfast.turns.agents import Agent
 from holdfast.turns.approval import asked_text
 from holdfast.turns.context import Context
 from holdfast.turns.context_cache import Brief, ContextCache
-from holdfast.turns.model_call import Patience
+from holdfast.turns.journal import Recalled
+from holdfast.turns.model_call import ModelTry, Patience
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.turn import Step, Turn, Usage
 from holdfast.turns.work_sql import EndedTurn, Planner, take_step
@@ -147,6 +151,54 @@ class TurnRun:
     brief: Brief = field(default_factory=Brief)  # the text before the conversation
     patience: Patience | None = None  # the remaining retry budget
     ended: EndedTurn | None = None  # None while the turn is open
+    activities: list[Activity] = field(default_factory=list)  # not stored yet
+
+    def note(
+        self,
+        kind: ActivityKind,
+        name: str,
+        started_at: Instant,
+        ended_at: Instant,
+        outcome: str,
+        *,
+        call: str | None = None,
+        usage: Usage | None = None,
+        detail: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add an activity to those that the next write of the turn stores."""
+        done = Activity(
+            kind=kind,
+            name=name,
+            started_at=started_at,
+            ended_at=ended_at,
+            outcome=outcome,
+            call=call,
+            tokens_in=usage.tokens_in if usage else None,
+            tokens_out=usage.tokens_out if usage else None,
+            detail=detail or {},
+        )
+        self.activities.append(done)
+
+    def note_model(self, one: ModelTry, parts: Mapping[str, int]) -> None:
+        """Add a request to the model, with the tokens of the parts of its context."""
+        name, outcome, detail, usage = self.agent.model.name, "failed", dict[str, Any](parts=parts), None
+        if one.failed is not None:
+            detail |= vendor_detail(one.failed.vendor, str(one.failed))
+        elif one.answer is not None:
+            name, usage = one.answer.model or name, one.answer.usage
+            outcome = "called tools" if one.answer.calls else "answered"
+        self.note(ActivityKind.MODEL, name, one.started_at, one.ended_at, outcome, usage=usage, detail=detail)
+
+    def note_recall(self, found: RecallOutcome, shown: Recalled | None, began: Instant, ended: Instant) -> None:
+        """Add a query of memory. The sentences about skipped providers name no words of people."""
+        sources = shown.sources if shown is not None else ()
+        detail: dict[str, Any] = {"found": len(found.memories), "shown": len(sources)}
+        if found.took_ms:
+            detail["took_ms"] = dict(found.took_ms)
+        if found.skipped:
+            detail["skipped"] = list(found.skipped)
+        outcome = "skipped" if found.skipped and not found.memories else "shown" if sources else "nothing"
+        self.note(ActivityKind.RECALL, providers_of(sources), began, ended, outcome, detail=detail)
 
 
 class TurnSteps:
@@ -156,8 +208,10 @@ class TurnSteps:
 
     async def take(self, run: TurnRun, step: Step) -> None:
         run.serving.watch.begin_transaction()
+        step = replace(step, activities=tuple(run.activities))
         stepping = take_step(run.claim, run.turn, step, self._contexts.get)
         run.turn, run.context = await self._ports.db.write(stepping)
+        self.publish_activities(run)
         self._contexts.keep(run.context)
         log.info("turn.stepped", step=step.event.value, phase=run.turn.phase.value)
         approval = run.turn.approval
@@ -181,5 +235,23 @@ class TurnSteps:
                 fence=claim.fence,
                 messages=turn.messages,
                 text=text,
+                fields={"agent": claim.agent},
             )
         )
+
+    def publish_activities(self, run: TurnRun) -> None:
+        """Announce the activities that were just stored."""
+        for done in run.activities:
+            fields: dict[str, object] = {
+                "agent": run.claim.agent,
+                "kind": done.kind.value,
+                "name": done.name,
+                "outcome": done.outcome,
+                "duration_ms": done.duration_ms,
+                "tokens_in": done.tokens_in or 0,
+                "tokens_out": done.tokens_out or 0,
+            }
+            self._ports.notifier.publish(
+                Event(name="turn.activity", session=run.turn.session, turn=run.turn.n, fields=fields)
+            )
+        run.activities.clear()

@@ -20,6 +20,7 @@ from holdfast.memory.delivery import CallerDirectory, NamingInputs
 from holdfast.outbox.reply_sql import insert_reply, send_messages
 from holdfast.store.script import Columns, Query, Row, Script, one, plain, rows, run, together, verb
 from holdfast.turns import approval_sql
+from holdfast.turns.activity_sql import record_activities, record_resumption
 from holdfast.turns.context import calibrate
 from holdfast.turns.journal import AnyBody, Recalled
 from holdfast.turns.journal_sql import append
@@ -90,7 +91,7 @@ update inbound set state = 'in_turn', session = :session, turn = :turn
 TURN_FENCE = "select fence, phase from turn where session = :session and n = :n"
 RESUME = """
 update turn
-   set attempt = :attempt, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox)
+   set attempt = :attempt, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox), node = :node
  where session = :session and n = :n"""
 STEPPED = "update turn set phase = :phase, last_seq = :last_seq where session = :session and n = :n"
 GROWN = "update session set last_seq = :last_seq, active_at = :now where id = :session"
@@ -218,7 +219,9 @@ def resume_turn(claim: Claim, turn: Turn) -> Script[Turn]:
     advance(current.phase, TurnEvent.RESUMED)
     # A wait for an approval is not a failure, so it does not count as an attempt.
     attempt = current.attempt + (current.phase is not Phase.AWAITING)
-    yield from run(RESUME, session=turn.session, n=turn.n, fence=claim.fence, mailbox=claim.mailbox, attempt=attempt)
+    yield from record_resumption(claim, turn.session, turn.n)
+    who = {"fence": claim.fence, "mailbox": claim.mailbox, "node": claim.node}
+    yield from run(RESUME, session=turn.session, n=turn.n, attempt=attempt, **who)
     return replace(current, attempt=attempt)
 
 
@@ -244,6 +247,7 @@ def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
     last_seq = yield from append(turn.session, turn.n, live.last_seq, bodies, claim)
     yield from run(STEPPED, session=turn.session, n=turn.n, phase=phase.value, last_seq=last_seq)
     yield from run(GROWN, session=turn.session, last_seq=last_seq)
+    yield from record_activities(claim, turn.session, turn.n, step.activities)
     hop_of(step.messages, (yield from together(*take_queries(claim, step.messages, turn.session, turn.n))))
     yield from send_messages(claim, current, step.outgoing)
     asked = (yield from approval_sql.ask(claim, current, step.ask)) if step.ask is not None else None
@@ -306,6 +310,7 @@ def commit_turn(
         title=span.title,
         places=span.places,
     )
+    yield from record_activities(claim, turn.session, turn.n, commit.activities)
     yield from run(FINISH_MESSAGES, mailbox=claim.mailbox, state=MESSAGE_STATES[phase].value, reason=reason)
     for reply in commit.replies:
         yield from insert_reply(

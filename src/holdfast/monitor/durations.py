@@ -1,0 +1,23 @@
+"""Durations and ages as people read them: at most two units, rounded down."""
+
+UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
+
+
+def duration(ms: float) -> str:
+    """`3 m 26 s`, `0.7 s`, `60 ms`."""
+    ms = max(0, int(ms))
+    if ms < 100:
+        return f"{ms} ms"
+    if ms < 10_000:
+        return f"{ms // 100 / 10:g} s"
+    for place, (name, size) in enumerate(UNITS):
+        if ms >= size:
+            rest_name, rest_size = UNITS[min(place + 1, len(UNITS) - 1)]
+            rest = ms % size // rest_size
+            return f"{ms // size} {name} {rest} {rest_name}" if rest and rest_size < size else f"{ms // size} {name}"
+    return f"{ms} ms"
+
+
+def ago(ms: float) -> str:
+    """How long ago something was; `in ...` if it lies ahead."""
+    return f"in {duration(-ms)}" if ms < 0 else f"{duration(ms)} ago"
