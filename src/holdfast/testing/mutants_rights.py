@@ -42,7 +42,7 @@ def anybody_switches() -> Sequence[Patch]:
     return [(command_sql, "judge", _open_to_people(CommandVerb.NEW, CommandVerb.RESUME, CommandVerb.BRANCH))]
 
 
-@mutant("I35", budget=60, first=5)
+@mutant("I35", budget=60, short=9)
 def anybody_undoes() -> Sequence[Patch]:
     """Every member of a group undoes and retries the turns of others."""
 
