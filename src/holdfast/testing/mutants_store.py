@@ -168,7 +168,7 @@ def forgetting_reaches_one_agent() -> Sequence[Patch]:
     return [(forget_sql, "_agents", broken)]
 
 
-@mutant("I15", budget=80, first=9948)
+@mutant("I15", budget=80, short=40199)
 def finishing_claims_have_no_name() -> Sequence[Patch]:
     """A finalisation whose claim was not answered stays claimed for as long as its node lives."""
     honest = finalisation_sql.claim_finalisation.script
