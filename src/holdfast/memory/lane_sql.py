@@ -186,9 +186,10 @@ def _packages(
     found = [QueuedDelivery._make((*head[:9], ITEM.value(head[9:-1]), head[-1])) for head in heads]
     # What a dead dispatcher was sending is doubted at once, so that it shares one quiet period.
     left = [] if repeated else [row.n for row in found if row.state == "sending"]
-    interrupted = {"node": lane.node, "asked": 0, **answer_of("interrupted", INTERRUPTED, NO_ANSWER)}
-    yield from record_delivery_attempts([{**interrupted, "n": n} for n in left])
-    yield from many(DOUBT, [{"fence": lane.fence, "reason": INTERRUPTED, "n": n, **_marks(lane)} for n in left])
+    if left:
+        interrupted = {"node": lane.node, "asked": 0, **answer_of("interrupted", INTERRUPTED, NO_ANSWER)}
+        yield from record_delivery_attempts([{**interrupted, "n": n} for n in left])
+        yield from many(DOUBT, [{"fence": lane.fence, "reason": INTERRUPTED, "n": n, **_marks(lane)} for n in left])
     found = [row._replace(state="uncertain") if row.n in left else row for row in found]
     is_sending = any(row.state == "sending" for row in found)
     packages: list[Package] = []
@@ -306,7 +307,8 @@ def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> S
         if (yield from _is_settled(claim)):
             due_in_ms.append(0)  # the answer of the first settlement was lost: the lane may be due
             continue
-        yield from record_delivery_attempts(_attempts(claim, settlements))
+        if attempts := _attempts(claim, settlements):
+            yield from record_delivery_attempts(attempts)
         yield from many(SETTLE, [_params(claim, one_) for one_ in settlements])
         delivered = {done.n for done in settlements if done.state is DeliveryState.DELIVERED}
         retracted = [one_.n for one_ in claim.packages if one_.parcel.op is Op.RETRACT and one_.n in delivered]
