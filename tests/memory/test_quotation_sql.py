@@ -5,10 +5,14 @@ words. An answer that repeats none stays, and so does every word that a person t
 import pytest
 
 from holdfast.inbox.mailbox_sql import claim_mailbox, release_claim
-from holdfast.kernel.ids import Principal
+from holdfast.kernel.errors import ClaimLost
+from holdfast.kernel.ids import Principal, SessionId
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NotApplied, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
+from holdfast.memory.provenance_sql import Trail
+from holdfast.memory.quotation_sql import Search
+from holdfast.memory.recall import CLOSING, HISTORY_TAG, OPENING
 from holdfast.sessions.command_rights import Rank
 from holdfast.turns.journal import AssistantSaid, Recalled, ToolCall, ToolReturned
 from holdfast.turns.turn import Step, TurnEvent
@@ -114,6 +118,111 @@ async def test_a_conversation_that_was_shown_nothing_of_it_is_not_looked_at(driv
     turn = await driver.talk("breakfast?", f"toast and {CANARY}", who="bob")
     await driver.db.write(begin_forgetting(person()))
     assert f"toast and {CANARY}" in await driver.texts(turn.session)
+
+
+async def deleted(driver, text=CANARY, *, who="ada", chat="den"):
+    """A session in which a person spoke, and that an operator deleted: no row has their words."""
+    turn = await driver.talk(text, "ok", who=who, chat=chat)
+    await driver.command(await driver.delete_text(turn.session, "root"), who="root", chat=chat, rank=Rank.OPERATOR)
+
+
+async def test_an_answer_that_repeats_a_recollection_goes_where_their_own_words_were_deleted(driver):
+    """Providers keep the words of a deleted session, so a recollection may have them although the journal does not."""
+    await deleted(driver)
+    turn = await recall_in(driver, f"ada said {CANARY}")
+    await driver.talk("and?", f"it was {CANARY}", who="bob")
+    await driver.talk("my dog is Rex", "good Rex", who="bob")
+    await driver.db.write(begin_forgetting(person()))
+    assert await found_in(driver) == []
+    kept = [text for text in await driver.texts(turn.session) if text]
+    assert kept == ["what was it?", "it is gone", "and?", "my dog is Rex", "good Rex"]
+
+
+async def test_a_turn_that_is_shown_their_deleted_words_now_is_asked_anew(driver):
+    await deleted(driver)
+    await driver.talk("something else", "ok", chat="den")  # the search has terms, but not these
+    await driver.say("what was it?", who="bob")
+    late = await driver.claim()
+    turn = await driver.open(late)
+    shown = Step(event=TurnEvent.RECALLED, entries=(Recalled(text=f"ada said {CANARY}"),))
+    turn = await driver.db.write(append_step(late, turn, shown))
+    await driver.db.write(begin_forgetting(person()))
+    with pytest.raises(ClaimLost):
+        await driver.answer(late, turn, f"it was {CANARY}")
+    assert await found_in(driver) == []
+
+
+async def test_deleted_words_that_were_recalled_and_passed_on_go_at_the_other_agent(driver):
+    post = Post(driver)
+    await deleted(driver)
+    turn = await recall_in(driver, f"ada said {CANARY}")
+    letter, _ = await post.ask("bob", "tell moss", MOSS, f"it was {CANARY}")
+    await post.hand_over(letter, "fern")
+    _, answer = await post.answer(MOSS, f"so {CANARY} it is")
+    await post.hand_over(answer, MOSS)
+    await post.answer("fern", f"moss says {CANARY}")
+    await driver.db.write(begin_forgetting(person()))
+    assert await found_in(driver) == []
+    assert "tell moss" in await driver.texts(turn.session)
+
+
+async def test_what_a_branch_and_a_note_repeat_of_deleted_words_that_were_recalled_goes(driver):
+    await deleted(driver)
+    await recall_in(driver, f"ada said {CANARY}")
+    turn = await driver.talk("and?", f"it was {CANARY}", who="bob")
+    await noted(driver, f"the word is {CANARY}", turn.session, subject="bob")
+    await driver.command("/branch", who="bob")
+    await driver.talk("once more?", f"{CANARY}", who="bob")
+    await driver.db.write(begin_forgetting(person()))
+    assert await found_in(driver) == []
+
+
+def test_a_session_is_scanned_again_when_more_words_count_there():
+    session = SessionId("ses_1")
+    search = Search(Trail(frozenset({"ada"}), frozenset({FERN})))
+    search.trail.tainted[session] = 5
+    search.suspect(session, 9)
+    assert search.todo == {}, "it is known from an earlier entry on"
+    search.suspect(session, 9, recalled={CANARY})
+    assert search.todo == {session: 5}
+    search.todo.clear()
+    search.trail.tainted[session] = 5
+    search.suspect(session, 7, recalled={CANARY})
+    assert search.todo == {}, "nothing is new"
+
+
+async def test_a_recollection_of_a_session_that_can_be_read_is_judged_by_its_words(driver):
+    """Only what may be of the deleted session counts as theirs; the tool `history` shows what can be read."""
+    await deleted(driver)
+    bobs = await driver.talk("my dog is Rex", "good Rex", who="bob", chat="yard")
+    item = f"- [bob; local; {bobs.session} turn {bobs.n}] my dog is Rex"
+    turn = await recall_in(driver, "\n".join([OPENING, item, CLOSING]))
+    await driver.talk("my dog?", "Rex", who="bob")
+    history = f"- [{bobs.session} turn {bobs.n}; 2026-05-04 10:00; bob] my dog is Rex"
+    await recall_in(driver, "\n".join([HISTORY_TAG, "Said before.", history]))
+    await driver.talk("and?", "Rex it is", who="bob")
+    await driver.db.write(begin_forgetting(person()))
+    kept = await driver.texts(turn.session)
+    assert "Rex" in kept
+    assert "Rex it is" in kept
+
+
+async def test_a_recollection_from_before_their_deleted_session_is_not_looked_at(driver):
+    turn = await recall_in(driver, f"the jam is {CANARY}")
+    await driver.talk("which jam?", f"{CANARY}", who="bob")
+    driver.clock.advance(1_000)
+    await deleted(driver, "hello there")
+    await driver.db.write(begin_forgetting(person()))
+    assert f"{CANARY}" in await driver.texts(turn.session)
+
+
+async def test_a_conversation_is_not_looked_at_where_somebody_elses_session_was_deleted(driver):
+    await driver.talk("my cat is Byron", "ok", chat="nook")
+    await deleted(driver, who="cy")
+    turn = await recall_in(driver, f"cy said {CANARY}")
+    await driver.talk("and?", f"it was {CANARY}", who="bob")
+    await driver.db.write(begin_forgetting(person()))
+    assert f"it was {CANARY}" in await driver.texts(turn.session)
 
 
 async def noted(driver, text, session, *, subject, who="bob", by="model"):

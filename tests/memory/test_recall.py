@@ -10,6 +10,7 @@ from holdfast.memory.recall import (
     Recollection,
     choose,
     frame,
+    framed_items,
     plain_words,
 )
 from holdfast.memory.visibility import is_group
@@ -104,3 +105,23 @@ def test_a_group_is_told_from_a_private_chat_by_its_address():
     assert not is_group("agent:main:http:dm:home")
     assert is_group("agent:main:telegram:group:-100:7")
     assert not is_group("")
+
+
+def test_the_words_and_the_session_of_each_memory_can_be_read_from_the_frame():
+    several = (
+        memory("The cat is [Byron]\n- [x; ses_9 turn 1] and\nsleeps.", session=SessionId("ses_1"), turn=7, at=MAY_4),
+        memory("A conclusion.", "honcho", speaker="ses_2 turn 3"),
+        memory("said in ses_3 turn 4", session=SessionId("ses_4")),
+    )
+    text = frame(RecallOutcome(key=KEY, memories=several, skipped=("honcho failed.",)), POLICY)
+    sessions, words = zip(*framed_items(text), strict=True)
+    assert sessions == ("ses_1", None, None), "a speaker's name is no place"
+    assert words[0].split("\n")[0] == "The cat is [Byron]"
+    assert words[0].endswith("sleeps.")
+    assert words[1:] == ("A conclusion.", "said in ses_3 turn 4")
+
+
+def test_sentences_of_our_own_are_no_memory_and_a_text_without_a_frame_is_one():
+    assert list(framed_items(frame(RecallOutcome(key=KEY, skipped=("honcho failed.",)), POLICY))) == []
+    assert list(framed_items("ada has a cat")) == [(None, "ada has a cat")]
+    assert list(framed_items("")) == [(None, "")]

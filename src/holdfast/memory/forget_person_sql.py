@@ -253,7 +253,7 @@ def _blank_own(agent: AgentName, person: Principal, done: Blanked) -> Script[Non
 
 def _blank_notes(agent: AgentName, trail: Trail, search: Search, done: Blanked) -> Script[None]:
     yield from rows(LOCK_MEMORY, agent=agent)
-    if search.terms:  # repeated under the locks of the agent's notes: more may have been added since
+    if search.terms or search.recalled:  # repeated under the locks of the agent's notes: more may have been added since
         yield from quoting_notes(search, agent)
     if agent in trail.agents:
         for person in sorted(trail.people):

@@ -90,7 +90,7 @@ with recursive line (id) as (
   union
   select session.id from session join line on session.parent_id = line.id
    where session.fork_seq > 0 and session.fork_turn >= :forked)
-select turn.session, turn.n, session.agent from line join session on session.id = line.id
+select turn.session, turn.n, session.agent, session.opened_at from line join session on session.id = line.id
   join turn on turn.session = session.id
  where session.state = 'deleted' and turn.n >= :first"""
 
@@ -150,11 +150,16 @@ class Trail:
     messages: set[str] = field(default_factory=set)  # inbound rows whose entries are erased, those of copies included
     notes: set[tuple[str, int]] = field(default_factory=set)  # notes for others, derived from the words
     tainted: dict[SessionId, int] = field(default_factory=dict)  # first entry at which a session could know them
+    unreadable_since: dict[str, int] = field(default_factory=dict)  # opening of an agent's first unreadable session
     kept_answers: int = 0
     others_words: int = 0
 
     def found(self, session: SessionId, agent: str) -> Found:
         return self.sessions.setdefault(session, Found(agent))
+
+    def is_unreadable(self, session: SessionId | None) -> bool:
+        """Whether a session was deleted that may have held the words; so may one that is unknown."""
+        return session is None or (session in self.sessions and bool(self.sessions[session].unreadable))
 
     @property
     def reached(self) -> list[str]:
@@ -325,5 +330,6 @@ def find_unreadable(trail: Trail) -> Script[None]:
     for message in sorted(trail.mail):
         known += [(SessionId(session), n, n) for session, n in (yield from rows(PASSED_ON, message=message))]
     for session, first, forked in known:
-        for deleted, n, agent in (yield from rows(UNREADABLE, session=session, first=first, forked=forked)):
+        for deleted, n, agent, opened_at in (yield from rows(UNREADABLE, session=session, first=first, forked=forked)):
             trail.found(SessionId(deleted), agent).unreadable.add(n)
+            trail.unreadable_since[agent] = min(opened_at, trail.unreadable_since.get(agent, opened_at))

@@ -5,11 +5,14 @@ branches, turns with a recall of them, conversations that see a note derived fro
 agents that any of these wrote to. Output of the agent there is erased if it shares a term with the words
 (memory/quotation.py). Messages of people there stay, and their terms count as their own.
 
+The words of a deleted session are unknown, but its turns are at the providers. So a recollection that may be of such a
+session counts as the person's words in the conversation that it was shown in, and where that conversation passed it on.
+
 Journals are read page by page. The person's terms and the turn numbers are kept in memory for this transaction only: no
 term is ever stored.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,7 +27,8 @@ from holdfast.memory.provenance_sql import (
     lock_sessions,
     mail_of,
 )
-from holdfast.memory.quotation import Terms, made_texts
+from holdfast.memory.quotation import Terms, made_texts, terms_in
+from holdfast.memory.recall import framed_items
 from holdfast.memory.visibility import AGENTS, CHAT, SESSION, chat_scope, holder_of, person_of, person_scope
 from holdfast.store.script import Columns, Script, one, rows, utf8
 from holdfast.turns.journal import Entry, Forgotten, Noticed, Observed, Recalled, Undone, UserSaid, decode_body
@@ -38,7 +42,7 @@ select message, body, at from inbound
  where principal = :person and mailbox in (select id from mailbox where agent = :agent) and message > :after
    and length(body) > 0 order by message limit :limit"""
 RECALLS = """
-select session, seq, body from entry
+select session, seq, body, at from entry
  where kind in ('observed', 'recall') and kind = 'recall' and at >= :since
    and session in (select id from session where agent = :agent) and (session, seq) > (:session, :seq)
  order by session, seq limit :limit"""
@@ -80,26 +84,38 @@ class Search:
 
     trail: Trail
     terms: Terms = field(default_factory=Terms)
-    since: int = NEVER  # time of the person's first word
+    since: int = NEVER  # time of the person's first word, or of the first unreadable session
     todo: dict[SessionId, int] = field(default_factory=dict)
     others: dict[SessionId, set[str]] = field(default_factory=dict)  # terms in messages of other people
+    recalled: dict[SessionId, set[str]] = field(default_factory=dict)  # terms that may be of deleted sessions
     judged: dict[SessionId, set[int]] = field(default_factory=dict)  # turns whose answers repeat no term
     spoken: dict[SessionId, set[int]] = field(default_factory=dict)  # entries of other people with a term
     shown: set[tuple[str, str]] = field(default_factory=set)  # agents and scopes of notes with the words
 
-    def suspect(self, session: SessionId, start: int, others: Iterable[str] = ()) -> None:
-        """Queue a session for scanning: it could know the words from entry `start` on."""
+    def suspect(
+        self, session: SessionId, start: int, others: Iterable[str] = (), recalled: Collection[str] = ()
+    ) -> None:
+        """Queue a session for scanning: it could know the words, and those in `recalled`, from entry `start` on."""
         self.others.setdefault(session, set()).update(others)
+        if not self.recalled.get(session, set()).issuperset(recalled):
+            self.recalled.setdefault(session, set()).update(recalled)
+            start = min(start, self.trail.tainted.pop(session, NEVER))  # what was scanned is scanned again
         if start < self.trail.tainted.get(session, NEVER):
             self.todo[session] = min(start, self.todo.get(session, NEVER))
+
+    def terms_of(self, session: SessionId) -> Terms:
+        """The terms that are evidence in a session."""
+        recalled = self.recalled.get(session)
+        return Terms(self.terms.said | recalled, self.terms.answered) if recalled else self.terms
 
 
 def find_quotations(trail: Trail) -> Script[Search]:
     """Add to the trail the entries, messages and notes that repeat the words of its entries."""
     search = Search(trail)
     yield from _collect(search)
-    if not search.terms:
+    if not search.terms and not trail.unreadable_since:
         return search
+    search.since = min((search.since, *trail.unreadable_since.values()))
     for session, found in trail.sessions.items():
         if found.seqs:
             search.suspect(session, min(found.seqs))
@@ -164,15 +180,24 @@ def _suspect_recalls(search: Search) -> Script[None]:
     """Queue sessions with a recall of the words, or with a blank recall, whose content is unknown."""
     for agent in search.trail.reached:
         place = ("", 0)
+        unreadable_since = search.trail.unreadable_since.get(agent, NEVER)
         while page := (
             yield from rows(
                 RECALLS, agent=agent, since=search.since, session=place[0], seq=place[1], limit=PAGE_ENTRIES
             )
         ):
             place = (page[-1][0], page[-1][1])
-            for session, seq, body in page:
-                if not body or search.terms.quoted_in(made_texts(decode_body("recall", bytes(body))), ()):
-                    search.suspect(SessionId(session), seq)
+            for session, seq, body, at in page:
+                texts = made_texts(decode_body("recall", bytes(body))) if body else []
+                doubtful = _doubtful(search.trail, texts) if at >= unreadable_since else set()
+                if doubtful or not body or search.terms.quoted_in(texts, ()):
+                    search.suspect(SessionId(session), seq, recalled=doubtful)
+
+
+def _doubtful(trail: Trail, texts: Iterable[str]) -> set[str]:
+    """The terms of recollections that may be of a deleted session with the words."""
+    items = (item for text in texts for item in framed_items(text))
+    return {term for session, words in items if trail.is_unreadable(session) for term in terms_in(words)}
 
 
 def _suspect_notes(search: Search) -> Script[None]:
@@ -204,11 +229,13 @@ def _suspect_chats(search: Search, agent: str, chats: dict[str, int]) -> Script[
                 yield from _suspect_since(search, [SessionId(row[0]) for row in found], chats[scope])
 
 
-def _suspect_since(search: Search, sessions: Iterable[SessionId], at: int, others: Iterable[str] = ()) -> Script[None]:
+def _suspect_since(
+    search: Search, sessions: Iterable[SessionId], at: int, others: Iterable[str] = (), recalled: Collection[str] = ()
+) -> Script[None]:
     for session in sessions:
         (seq,) = (yield from one(SINCE, session=session, at=at)) or (None,)
         if seq is not None:
-            search.suspect(session, seq, others)
+            search.suspect(session, seq, others, recalled)
 
 
 def quoting_notes(search: Search, agent: str) -> Script[list[tuple[str, int]]]:
@@ -240,8 +267,9 @@ def _quotes(search: Search, note: ModelNote) -> bool:
     origin = origin_session(note.origin)
     if origin is not None and origin not in search.trail.tainted:
         return False
-    others = search.others.get(origin, set()) if origin is not None else set()
-    return search.terms.quoted_in([note.text], others)
+    if origin is None:
+        return search.terms.quoted_in([note.text], ())
+    return search.terms_of(origin).quoted_in([note.text], search.others.get(origin, ()))
 
 
 def origin_session(origin: str) -> SessionId | None:
@@ -264,20 +292,20 @@ def _scan(search: Search, session: SessionId, agent: str, start: int) -> Script[
     others, earlier = search.others.setdefault(session, set()), set[str]()
     kept, spoken = search.judged.setdefault(session, set()), search.spoken.setdefault(session, set())
     judged: set[int] = set()
+    terms = search.terms_of(session)
     links = yield from chain(session)
     after = 0
     while page := (yield from entries(links, after=after, limit=PAGE_ENTRIES)):
         after = page[-1].seq
         for entry, is_made in _readable(trail, page):
             if not is_made:
-                known = search.terms.known_in(entry.text)
-                others |= known
-                if known and entry.session == session:
+                others |= terms.known_in(entry.text)
+                if entry.session == session and search.terms.known_in(entry.text):
                     spoken.add(entry.seq)
             elif entry.session != session or entry.seq < start:
                 for text in made_texts(entry.body):
-                    earlier |= search.terms.known_in(text)
-            elif search.terms.quoted_in(made_texts(entry.body), others, earlier):
+                    earlier |= terms.known_in(text)
+            elif terms.quoted_in(made_texts(entry.body), others, earlier):
                 found.quoted |= {entry.turn} - {0}
                 if not entry.turn or isinstance(entry.body, UserSaid):
                     found.seqs.add(entry.seq)
@@ -302,8 +330,9 @@ def _readable(trail: Trail, page: Iterable[Entry]) -> Iterator[tuple[Entry, bool
 
 def _spread(search: Search, session: SessionId, start: int, turns: set[int], others: set[str]) -> Script[None]:
     """Queue the branches that contain these turns, and the conversations that the turns wrote to."""
+    recalled = search.recalled.get(session, set())
     for child, fork_seq in (yield from rows(CHILDREN, session=session, first=start)):
-        search.suspect(SessionId(child), fork_seq + 1, others)
+        search.suspect(SessionId(child), fork_seq + 1, others, recalled)
     found = search.trail.sessions[session]
     for sent in (yield from agent_messages_of(session, turns - found.turns)):
         target = sent.target
@@ -315,4 +344,4 @@ def _spread(search: Search, session: SessionId, start: int, turns: set[int], oth
             waiting = [row for row in (yield from mail_of(sent, target)) if row[2] is None]
             search.trail.mail |= {message: mailbox for message, mailbox, _ in waiting}
         reached = yield from rows(SESSIONS_AT, address=target)
-        yield from _suspect_since(search, [SessionId(row[0]) for row in reached], sent.at, others)
+        yield from _suspect_since(search, [SessionId(row[0]) for row in reached], sent.at, others, recalled)

@@ -5,6 +5,7 @@ The simulated model never returns the same note twice, so a note in memory ident
 
 from itertools import pairwise
 
+from holdfast.audit.action import Act
 from holdfast.sessions.extraction import Proposals, parse_answer
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import Row
@@ -54,8 +55,11 @@ def epochs_follow_each_other(evidence: Evidence) -> Found:
 def models_are_asked_once(evidence: Evidence) -> Found:
     """Each request for an extraction had its own claim: a stored answer is never requested again."""
     asked = [one.session for one in evidence.asked if one.task is ModelTask.EXTRACT]
+    retried = {row["subject"] for row in evidence.rows["action"] if row["verb"] == Act.FINALISATION_RETRIED.stored}
     for session in dict.fromkeys(asked):
-        claims = sum(row["attempts"] for row in evidence.rows["finalisation"] if row["session"] == session)
+        ends = [row for row in evidence.rows["finalisation"] if row["session"] == session]
+        # An operator's retry sets the attempts to zero; the fence has grown with every claim.
+        claims = sum(row["fence"] if row["id"] in retried else row["attempts"] for row in ends)
         deleted = evidence.lineage.sessions[session]["state"] == "deleted"
         if asked.count(session) > claims and not deleted:
             yield f"the model was asked {asked.count(session)} times about {session}, which was taken up {claims} times"
