@@ -3,9 +3,10 @@
     python -m tools.walk            one line per function that a message meets for the first time, then the totals
     python -m tools.walk --json     the totals only, for a comparison
 
-A first message is answered and delivered to memory beforehand, so that work which happens only once is left out. Then
-every call of a function of Holdfast is counted, in every thread, from sending a second message until its reply is there
-and each provider has its turn. A crossing is a call from a file of one folder to a file of another.
+Two messages are answered and delivered to memory beforehand, one that memory keeps and one that asks it, so that work
+which happens only once is left out. Then every call of a function of Holdfast is counted, in every thread, from sending
+a third message until its reply is there and each provider has its turn. A crossing is a call from a file of one folder
+to a file of another.
 """
 
 import asyncio
@@ -114,6 +115,7 @@ async def walk_once() -> Walk:
     with TemporaryDirectory() as data, walking(walk):
         async with holdfast.open(data) as runtime:
             await converse(runtime, data, "My cat is called Byron.")
+            await converse(runtime, data, "How old is my cat?")
             walk.begin()
             await converse(runtime, data, "What is my cat called?")
             return replace(walk, functions=dict(walk.functions))  # closing the runtime is no part of the way

@@ -229,7 +229,7 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         directory=arrival.where.directory or None,
         repo=arrival.where.repo or None,
         token=arrival.token or None,
-        chain=stored(arrival.chain),
+        chain=stored(arrival.chain) if arrival.chain else None,
         is_agents=int(bool(arrival.chain)),
         request=arrival.request or None,
         rank=None if arrival.rank is Rank.MEMBER else arrival.rank.value,

@@ -29,9 +29,9 @@ def extended(chain: Chain, agent: AgentName) -> Chain:
     return tuple(dict.fromkeys((*chain, agent)))
 
 
-def stored(chain: Chain) -> str | None:
-    """The chain as a column value; names contain no space."""
-    return " ".join(chain) or None
+def stored(chain: Chain) -> str:
+    """The value of the column, which is null for an empty chain; names contain no space."""
+    return " ".join(chain)
 
 
 def loaded(text: str | None) -> Chain:

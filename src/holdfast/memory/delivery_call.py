@@ -17,6 +17,7 @@ from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import Event, Topic
 from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
 from holdfast.kernel.spans import DELIVER, span
+from holdfast.kernel.vendor_error import NO_ANSWER
 from holdfast.memory import lane
 from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
 from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey, Package, Settlement, Tally, Wellness
@@ -269,7 +270,8 @@ class ProviderDelivery:
                 "attempt": parcel.attempt,
                 "retry_in_ms": settlement.delay_ms or None,
             }
-            log.info("delivery.settled", **fields, **settlement.vendor.fields)
+            answer = settlement.vendor.fields if settlement.vendor is not NO_ANSWER else {}
+            log.info("delivery.settled", **fields, **answer)
             self._ports.notifier.publish(Event(name="delivery.settled", session=parcel.session, fields=fields))
 
 

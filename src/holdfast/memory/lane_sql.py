@@ -352,13 +352,14 @@ def _is_doubted(claim: LaneClaim, settlements: Sequence[Settlement]) -> bool:
 
 
 def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
+    has_reason = settlement.reason is not None or settlement.vendor is not NO_ANSWER
     return {
         "n": settlement.n,
         "fence": claim.fence,
         "state": settlement.state.value,
         "delay_ms": settlement.delay_ms,
         "receipt": plain(settlement.receipt),
-        "reason": plain(settlement.vendor.kept(settlement.reason)),
+        "reason": plain(settlement.vendor.kept(settlement.reason)) if has_reason else None,
         "suspect": int(settlement.suspect),
         "failing": int(settlement.failing),
         "again": int(settlement.again),

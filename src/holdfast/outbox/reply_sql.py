@@ -368,7 +368,7 @@ def send_messages(claim: Claim, turn: Turn, messages: Sequence[OutgoingMessage])
             channel=AGENT_CHANNEL,
             address=message.address,
             hop=turn.hop + 1,
-            chain=stored(turn.chain),
+            chain=stored(turn.chain) if turn.chain else None,
             state=ReplyState.PENDING.value,
             body=message.text.encode(),
         )

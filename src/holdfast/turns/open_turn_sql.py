@@ -114,7 +114,7 @@ def insert_turn(
         last_seq=last_seq,
         directory=opening.where.directory or None,
         repo=opening.where.repo or None,
-        chain=stored(opening.chain),
+        chain=stored(opening.chain) if opening.chain else None,
         node=claim.node,
     )
     yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
