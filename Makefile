@@ -17,6 +17,8 @@ HINDSIGHT := .venv-hindsight/.server-$(call sum,requirements/hindsight-server.tx
 AUDIT := .venv-audit/.ready-$(call sum,requirements/audit.txt)
 BENCH := .venv-bench/.ready-$(call sum,requirements/bench.txt)
 HERMES := .venv-hermes/.ready-$(call sum,requirements/hermes.txt)
+HERMES_0_14 := .venv-hermes-0.14/.ready-$(call sum,requirements/hermes-0.14.txt)
+HERMES_0_15 := .venv-hermes-0.15/.ready-$(call sum,requirements/hermes-0.15.txt)
 BENCH_HERMES := .venv-bench-hermes/.ready-$(call sum,requirements/bench-hermes.txt)
 DEV := $(VENV)/.dev-$(call sum,requirements/dev.txt requirements/encryption.txt)
 
@@ -63,7 +65,7 @@ test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 test-hindsight: $(DEV) $(HINDSIGHT) ## the Hindsight provider against the real server (three minutes)
 	$(BIN)/pytest -m hindsight $(ARGS) tests/hindsight_server
 
-test-hermes: $(DEV) $(HERMES) ## with the real Hermes and its own plugins (minutes)
+test-hermes: $(DEV) $(HERMES) $(HERMES_0_14) $(HERMES_0_15) ## with the real Hermes and its own plugins (minutes)
 	$(BIN)/pytest -m hermes $(ARGS) tests/hermes_real
 
 test-full-disk: $(DEV) ## a full disk, on a small tmpfs that only root may mount
@@ -122,11 +124,13 @@ lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements/audit.txt
 	$(COMPILE) --upgrade --group pyproject.toml:bench --output-file requirements/bench.txt
 	$(COMPILE) --upgrade --group pyproject.toml:hermes --output-file requirements/hermes.txt
+	$(COMPILE) --upgrade --group pyproject.toml:hermes-0-14 --output-file requirements/hermes-0.14.txt
+	$(COMPILE) --upgrade --group pyproject.toml:hermes-0-15 --output-file requirements/hermes-0.15.txt
 	$(COMPILE) --upgrade --group pyproject.toml:bench-hermes --output-file requirements/bench-hermes.txt
 	$(COMPILE) --upgrade --group pyproject.toml:encryption --constraint requirements/dev.txt --output-file requirements/encryption.txt
 
 clean: ## remove .venv, caches and built files
-	rm -rf $(VENV) .venv-audit .venv-bench .venv-bench-hermes .venv-hermes .venv-hindsight .mutation build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-audit .venv-bench .venv-bench-hermes .venv-hermes .venv-hermes-0.14 .venv-hermes-0.15 .venv-hindsight .mutation build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -163,6 +167,22 @@ $(HINDSIGHT): $(DEV)
 	$(call install,.venv-hindsight,--no-deps --require-hashes -r requirements/hindsight-server.txt)
 	@touch $@
 
+# Each release of Hermes has an environment of its own, because its pins exclude ours and those of other releases.
+define make_hermes
+	rm -rf $(1) && $(BIN)/python -m venv $(1)
+	$(call install,$(1),--no-deps --require-hashes -r $(2))
+	@touch $@
+endef
+
+$(HERMES): | $(DEV)
+	$(call make_hermes,.venv-hermes,requirements/hermes.txt)
+
+$(HERMES_0_14): | $(DEV)
+	$(call make_hermes,.venv-hermes-0.14,requirements/hermes-0.14.txt)
+
+$(HERMES_0_15): | $(DEV)
+	$(call make_hermes,.venv-hermes-0.15,requirements/hermes-0.15.txt)
+
 # Peers have environments of their own. One that cannot be made is missing in the benchmark, which says so.
 define make_peers
 	@rm -rf $(1) && $(BIN)/python -m venv $(1) && { $(call install,$(1),--no-deps --require-hashes -r $(2)); } \
@@ -171,9 +191,6 @@ endef
 
 $(BENCH): | $(DEV)
 	$(call make_peers,.venv-bench,requirements/bench.txt,$@)
-
-$(HERMES): | $(DEV)
-	$(call make_peers,.venv-hermes,requirements/hermes.txt,$@)
 
 $(BENCH_HERMES): | $(DEV)
 	$(call make_peers,.venv-bench-hermes,requirements/bench-hermes.txt,$@)

@@ -20,6 +20,7 @@ DEV = ROOT / "requirements" / "dev.txt"
 AUDIT = ROOT / "requirements" / "audit.txt"
 BENCH = ROOT / "requirements" / "bench.txt"
 BENCH_HERMES = ROOT / "requirements" / "bench-hermes.txt"
+HERMES = {name: ROOT / "requirements" / f"{name}.txt" for name in ("hermes", "hermes-0.14", "hermes-0.15")}
 ENCRYPTION = ROOT / "requirements" / "encryption.txt"
 INSTALLER = ROOT / "requirements" / "installer.txt"
 LINE = re.compile(r"[a-z0-9.-]+==[\w.]+( ; [\w\s.'<>=!()]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
@@ -55,7 +56,9 @@ def project():
 
 
 @pytest.mark.parametrize(
-    "lock", [BASE, DEV, AUDIT, BENCH, BENCH_HERMES, ENCRYPTION, INSTALLER], ids=lambda lock: lock.stem
+    "lock",
+    [BASE, DEV, AUDIT, BENCH, BENCH_HERMES, *HERMES.values(), ENCRYPTION, INSTALLER],
+    ids=lambda lock: lock.stem,
 )
 def test_a_lock_holds_names_versions_and_hashes_and_nothing_else(lock):
     odd = [line for line in lock.read_text(encoding="utf-8").splitlines() if not LINE.fullmatch(line)]
@@ -86,6 +89,12 @@ def test_the_installer_lock_holds_uv_alone():
 def test_the_bench_locks_hold_the_peers(project):
     assert names(project["dependency-groups"]["bench"]) <= set(pins(BENCH))
     assert names(project["dependency-groups"]["bench-hermes"]) <= set(pins(BENCH_HERMES))
+
+
+@pytest.mark.parametrize("name", HERMES)
+def test_each_lock_of_hermes_holds_the_release_that_is_asked_for(project, name):
+    (wanted,) = project["dependency-groups"][name.replace(".", "-")]
+    assert pins(HERMES[name])["hermes-agent"] == wanted.partition("==")[2]
 
 
 def test_the_encryption_lock_holds_the_library_that_takes_the_place_of_apsw_and_not_apsw(project):

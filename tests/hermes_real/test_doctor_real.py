@@ -2,9 +2,6 @@
 
 Healthy homes are silent. Damage is found with its kind and sessions. A repaired copy is silent and intact; the release
 that made the home and the newest one both open it, compress, answer and search in it.
-
-`HOLDFAST_HERMES_PYTHON_0_14` and `HOLDFAST_HERMES_PYTHON_0_15` name the interpreters of Hermes 0.14.0 and 0.15.2;
-without them, only the current release is tried.
 """
 
 import os
@@ -29,15 +26,6 @@ LATER_S = 600.0  # locks of a killed gateway have expired
 CHAT = "agent:main:telegram:dm:4242"
 
 needs_sigkill = pytest.mark.skipif(sys.platform == "win32", reason="the process kills itself with SIGKILL")
-
-
-@pytest.fixture(params=["0.14", "0.15"])
-def old_python(request):
-    """A release that compresses by rotation, and writes a continuation row by row."""
-    name = f"HOLDFAST_HERMES_PYTHON_{request.param.replace('.', '_')}"
-    if not os.environ.get(name):
-        pytest.skip(f"{name} names no Hermes {request.param}")
-    return os.environ[name]
 
 
 def run(python, home, scenario, *options, code=0):

@@ -1,9 +1,6 @@
 """The promise: a home that a real Hermes made, compressed in place or rotating, is imported with every message once.
 
 Afterwards its chat goes on in the same session, with the history.
-
-`HOLDFAST_HERMES_PYTHON_OLD` names the interpreter of Hermes 0.14.0, which leaves JSON transcripts, and
-`HOLDFAST_HERMES_PYTHON_0_15` that of 0.15.2; a release without an interpreter is not tried.
 """
 
 import os
@@ -37,13 +34,6 @@ def made_by_hermes(python: Path, home: Path, *options: str) -> Path:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     subprocess.run([python, script, home, "rotate", f"turns={TURNS}", *options], check=True, env=environment)
     return home
-
-
-def old(variable: str) -> Path:
-    """The interpreter of an old release."""
-    if not os.environ.get(variable):
-        pytest.skip(f"{variable} names no interpreter")
-    return Path(os.environ[variable])
 
 
 async def imported(driver, home):
@@ -81,16 +71,22 @@ async def test_every_message_of_a_real_home_is_imported_and_delivered_once(drive
     await check_goes_on(driver, live)
 
 
-@pytest.mark.parametrize("variable", ["HOLDFAST_HERMES_PYTHON_OLD", "HOLDFAST_HERMES_PYTHON_0_15"])
-async def test_a_home_of_an_old_release_is_imported_and_goes_on(driver, tmp_path, variable):
-    home = made_by_hermes(old(variable), tmp_path / "home")
-    assert bool(list((home / "sessions").glob("*.jsonl"))) is (variable == "HOLDFAST_HERMES_PYTHON_OLD")
+async def test_a_home_of_0_14_is_imported_and_goes_on(driver, python_0_14, tmp_path):
+    home = made_by_hermes(python_0_14, tmp_path / "home")
+    assert list((home / "sessions").glob("*.jsonl")), "this release leaves transcripts"
     _, live = await imported(driver, home)
     await check_goes_on(driver, live)
 
 
-async def test_an_old_home_that_lost_its_database_is_imported_from_its_transcripts(driver, tmp_path):
-    home = made_by_hermes(old("HOLDFAST_HERMES_PYTHON_OLD"), tmp_path / "home")
+async def test_a_home_of_0_15_is_imported_and_goes_on(driver, python_0_15, tmp_path):
+    home = made_by_hermes(python_0_15, tmp_path / "home")
+    assert not list((home / "sessions").glob("*.jsonl")), "this release leaves no transcripts"
+    _, live = await imported(driver, home)
+    await check_goes_on(driver, live)
+
+
+async def test_an_old_home_that_lost_its_database_is_imported_from_its_transcripts(driver, python_0_14, tmp_path):
+    home = made_by_hermes(python_0_14, tmp_path / "home")
     for file in home.glob("state.db*"):
         file.unlink()
     with HermesReader(find_home(home, {})) as reader:
