@@ -210,6 +210,41 @@ def test_a_turn_that_was_archived_without_a_summary(tmp_path):
     assert [row.split(":")[0] for row in found.evidence.rows] == ["messages 11", "messages 12"]
 
 
+@pytest.mark.parametrize("later", ["deploy on Friday, not on Monday", "and the deploy on Friday?"])
+def test_a_later_message_that_contains_the_words_of_an_archived_turn_does_not_hide_it(later, tmp_path):
+    home = HermesHome(tmp_path)
+    talk(home)
+    known = home._active("s1")
+    home.say("s1", "deploy on Friday", "noted")
+    home.db.execute("update messages set active = 0, compacted = 1 where active = 1")
+    home._carry("s1", known, "sum", head=1, tail=2)
+    home.say("s1", later, "noted, but why?")
+    assert wrong(tmp_path) == [("turn_archived_uncovered", ("s1",))]
+
+
+def test_messages_that_hermes_joined_are_carried_and_not_lost(tmp_path):
+    home = HermesHome(tmp_path)
+    talk(home)
+    home.message("s1", "user", "never answered")
+    home.say("s1", "the next message", "the answer to both")
+    known = home._active("s1")
+    home.db.execute("update messages set active = 0, compacted = 1 where active = 1")
+    tasks = "[Your active task list was preserved across context compression]\n- [ ] t1. deploy"
+    home._carry("s1", known[:-3], "sum", head=1, tail=0)
+    home.message("s1", "user", "never answered\n\nthe next message")
+    home.message("s1", "assistant", "the answer to both")
+    assert wrong(tmp_path) == []
+    home.message("s1", "user", f"later\n\n{tasks}")
+    home.message("s1", "assistant", "yes")
+    assert wrong(tmp_path) == []
+
+
+def test_a_lost_turn_is_found_beside_a_later_message_that_contains_its_words(tmp_path):
+    home, session = lost_turn(tmp_path, log=False)
+    home.say(session, "what was said while it summarised, please?", "answered meanwhile: nothing")
+    assert wrong(tmp_path) == [("turn_lost", (session,))]
+
+
 def test_a_turn_that_stayed_in_the_parent(tmp_path):
     home = HermesHome(tmp_path)
     talk(home)

@@ -2,7 +2,8 @@
 
 A compression writes the first messages again, a summary, and the last messages again. The last messages reach to the
 end of what the compression knew. Words that follow in the old history were said while it summarised: no summary covers
-them. Copies are compared by their stripped text, because carried messages lose outer blanks, and some get text added.
+them. Copies are compared by their stripped text, because carried messages lose outer blanks. Hermes joins messages of
+one role that follow each other, and may join its task list to the last one; any other added text makes a new message.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from holdfast.hermes.doctor.records import ExaminedMessage
 from holdfast.hermes.doctor.summary_text import words_beside_summary
 
-CONTAINED_CHARS_MIN = 8  # shorter words are found in other messages by chance
+TASK_LIST = "[Your active task list was preserved"
 
 Said = tuple[str, str]  # role and stripped text
 
@@ -26,12 +27,29 @@ class CarriedBlock:
     known: int  # how many spoken originals the compression knew; -1 if no carried message tells
 
 
-def twins(original: Said, copy: Said) -> bool:
-    """Whether a row can be the carried copy of another."""
-    if original[0] != copy[0]:
-        return False
-    contained = len(original[1]) >= CONTAINED_CHARS_MIN and original[1] in copy[1]
-    return original[1] == copy[1] or contained
+def repeated(originals: Sequence[Said], start: int, copy: Said) -> int:
+    """How many originals from one on a row repeats: one, or several that Hermes joined; 0 if it repeats none."""
+    role, rest = copy
+    for at in range(start, len(originals)):
+        of, text = originals[at]
+        if of != role or not rest.startswith(text):
+            return 0
+        behind = rest[len(text) :]
+        rest = behind.lstrip()
+        if not rest or rest.startswith(TASK_LIST):
+            return at + 1 - start
+        if "\n" not in behind[: len(behind) - len(rest)]:
+            return 0
+    return 0
+
+
+def repeated_by(originals: Sequence[Said], rows: Sequence[Said]) -> set[int]:
+    """The positions of the originals that a row repeats, alone or joined with others."""
+    found: set[int] = set()
+    for start in range(len(originals)):
+        for row in rows:
+            found.update(range(start, start + repeated(originals, start, row)))
+    return found
 
 
 def said(message: ExaminedMessage) -> Said:
@@ -45,14 +63,10 @@ def carried_suffix(originals: Sequence[Said], copies: Sequence[Said]) -> tuple[i
     """
     best = (0, -1)
     for start in range(len(originals)):
-        length = 0
-        while (
-            length < len(copies)
-            and start + length < len(originals)
-            and twins(originals[start + length], copies[length])
-        ):
-            length += 1
-        best = max(best, (length, start + length)) if length else best
+        length, end = 0, start
+        while length < len(copies) and (count := repeated(originals, end, copies[length])):
+            length, end = length + 1, end + count
+        best = max(best, (length, end)) if length else best
     return best
 
 
@@ -105,7 +119,8 @@ def is_cut_short(rows: Sequence[ExaminedMessage], parent: Sequence[ExaminedMessa
     """Whether a continuation has nothing but copies of its parent's messages, and they end before the parent does."""
     originals = [said(row) for row in parent if row.is_spoken and not row.is_undone]
     spoken = [said(row) for row in rows if row.is_spoken]
-    if not originals or not all(any(twins(one, copy) for one in originals) for copy in spoken):
+    starts = range(len(originals))
+    if not originals or not all(any(repeated(originals, at, copy) for at in starts) for copy in spoken):
         return False
     block = block_in_child(rows, parent)
     return block is None or block.known < len(originals)

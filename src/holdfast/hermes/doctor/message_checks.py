@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from holdfast.hermes.doctor.carry import Said, blocks_in_place, carried_suffix, twins, uncovered
+from holdfast.hermes.doctor.carry import Said, blocks_in_place, carried_suffix, repeated_by, uncovered
 from holdfast.hermes.doctor.finding import Certainty, FindingEvidence, HermesFinding, Severity, finding
 from holdfast.hermes.doctor.home_files import SavedTranscript
 from holdfast.hermes.doctor.log_lines import seconds
@@ -100,8 +100,9 @@ def lost_in_transcript(rows: Sequence[ExaminedMessage], transcript: SavedTranscr
     copies = ([(rows[at].role, merged)] if merged else []) + [(r.role, r.text) for r in rows[at + 1 :] if r.is_spoken]
     originals = transcript_said(transcript)
     length, known = carried_suffix(originals, copies)
-    present = [(row.role, row.text) for row in rows]
-    return [one for one in originals[known:] if not any(twins(one, row) for row in present)] if length else []
+    behind = originals[known:] if length else []
+    present = repeated_by(behind, [(row.role, row.text) for row in rows])
+    return [one for n, one in enumerate(behind) if n not in present]
 
 
 def _shown(message: str) -> str:
