@@ -95,8 +95,7 @@ MAY_ALSO_IMPORT = {
     "cli/hermes*.py": {"hermes"},  # the commands for Hermes Agent
     "cli/sim.py": {"testing"},  # the command that runs the simulator
     "config/tables.py": {"api"},  # the limits of the server are a table of holdfast.toml
-    "hermes/doctor/provider_texts.py": {"providers"},  # compares a home with what Hindsight and Honcho keep
-    "hermes/importing/provider_evidence.py": {"providers"},  # asks Hindsight and Honcho what they have of a home
+    "hermes/kept_reader.py": {"providers"},  # asks Hindsight and Honcho what they have of a home
     "eval/compression/run.py": {"testing"},  # a conversation in virtual time
     "eval/local_provider.py": {"providers"},  # measures the local provider itself, outside any runtime
     "store/node_sql.py": {"memory", "outbox"},  # a node learns what is due for every subject, and gives claims back

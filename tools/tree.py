@@ -30,7 +30,7 @@ ALSO_PURE = {
     *("hermes/importing/compaction.py", "hermes/importing/routing.py", "hermes/importing/rows.py"),
     *("hermes/importing/settings.py", "hermes/importing/turns.py"),
     *("api/auth/access_token.py", "api/auth/login.py", "api/limits/server_limits.py"),
-    *("hermes/filing.py", "hermes/undone.py"),
+    *("hermes/filing.py", "hermes/kept_messages.py", "hermes/undone.py"),
     *("providers/*/naming.py", "providers/local/ranking.py", "providers/local/synonyms.py"),
     *("providers/local/tokenizer.py",),
     *("store/encryption/key.py", "store/script.py", "store/postgres/dialect.py"),

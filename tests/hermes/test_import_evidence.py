@@ -14,15 +14,10 @@ from typer.testing import CliRunner
 
 import holdfast
 from holdfast.cli.commands import app
-from holdfast.hermes.importing.evidence import (
-    DeliveryEvidence,
-    EvidenceOrigin,
-    KeptMessages,
-    joined_parts,
-    messages_of_document,
-)
+from holdfast.hermes.importing.evidence import DeliveryEvidence, EvidenceOrigin
 from holdfast.hermes.importing.settings import assumed_delivered
 from holdfast.hermes.importing.turns import ImportedTurn, TimedBody
+from holdfast.hermes.kept_messages import KeptMessages, joined_parts, messages_of_document
 from holdfast.kernel.ids import Instant, Principal
 from holdfast.providers.honcho.client import HonchoClient
 from holdfast.providers.honcho.factory import HonchoSettings
@@ -94,7 +89,37 @@ def test_a_message_of_another_session_or_chat_proves_nothing():
     evidence = DeliveryEvidence([kept])
     assert evidence.holders(EvidenceOrigin("s1", PLACE), turn("yes")) == frozenset()
     assert evidence.holders(EvidenceOrigin("s2", PLACE), turn("yes")) == {"honcho"}
-    assert evidence.holders(EvidenceOrigin("s3"), turn("yes")) == {"honcho"}  # its chat is not known
+
+
+LONG = "what did we say about the bicycle?"
+
+
+def located(places, said):
+    """The evidence for a session of an old release, which has no chat key, and whether each message is proved."""
+    evidence = DeliveryEvidence([KeptMessages("honcho", by_place=places)])
+    origin = EvidenceOrigin("s1")
+    assert evidence.must_locate(origin)
+    evidence.locate("s1", said)
+    return evidence, [bool(evidence.holders(origin, turn(one))) for one in said]
+
+
+def test_a_session_without_a_chat_is_proved_by_the_place_that_has_most_of_it():
+    places = {"a": ["yes"], "b": ["yes", LONG, "no"], "c": [LONG]}
+    evidence, proved = located(places, ["yes", LONG, "no", "never sent"])
+    assert proved == [True, True, True, False]
+    assert evidence.uncertain == {"honcho": 0}
+
+
+def test_a_short_text_of_another_chat_proves_no_turn_and_is_counted():
+    evidence, proved = located({"a": ["yes", "good morning"]}, ["yes", "good morning", LONG])
+    assert proved == [False, False, False]
+    assert evidence.uncertain == {"honcho": 2}
+
+
+def test_two_places_that_have_as_much_of_a_session_prove_nothing():
+    evidence, proved = located({"a": [LONG], "b": [LONG]}, [LONG])
+    assert proved == [False]
+    assert evidence.uncertain == {"honcho": 1}
 
 
 def test_a_hosted_provider_of_hermes_has_what_hermes_gave_it():
@@ -115,7 +140,7 @@ def home(tmp_path):
         made.say("s1", said, "ok")
     made.route(CHAT, "s1")
     made.session("s2")
-    made.say("s2", "in the terminal", "ok")
+    made.say("s2", "a question in the terminal", "ok")
     made.say("s2", "a long text " * 3_000, "ok")
     made.close()
     return made
@@ -169,7 +194,7 @@ async def test_each_service_gets_the_turns_that_it_lacks_and_no_other(home, tmp_
         document = {"document_id": "s1", "content": of_hermes("my cat is called Byron", "yes"), "metadata": {}}
         servers.hindsight.keep({**document, "tags": ["session:s1"]}, "hermes")
         await say_at_honcho(servers, PLACE, ("ada", "yes"), ("hermes", "yes"))
-        await say_at_honcho(servers, "home", ("ada", "in the terminal"), ("hermes", "ok"))
+        await say_at_honcho(servers, "home", ("ada", "a question in the terminal"), ("hermes", "ok"))
         dry = await bring(home, servers, tmp_path, "--dry-run")
         report = await bring(home, servers, tmp_path)
         assert report["offered_turns"] == dry["offered_turns"] == 5
@@ -177,7 +202,7 @@ async def test_each_service_gets_the_turns_that_it_lacks_and_no_other(home, tmp_
         await deliver(servers, tmp_path)
         assert count(servers, "my cat is called Byron") == (1, 1)
         assert count(servers, "yes") == (2, 3)  # at Honcho one of them is an answer
-        assert count(servers, "in the terminal") == (1, 1)
+        assert count(servers, "a question in the terminal") == (1, 1)
 
 
 async def test_what_an_earlier_import_delivered_is_known_to_the_next_store(home, tmp_path):

@@ -9,11 +9,12 @@ import json
 import pytest
 
 from holdfast.hermes.home import find_home
-from holdfast.hermes.importing.evidence import DeliveryEvidence, KeptMessages
+from holdfast.hermes.importing.evidence import DeliveryEvidence
 from holdfast.hermes.importing.home_reader import HermesReader
 from holdfast.hermes.importing.import_sql import import_turns
 from holdfast.hermes.importing.importer import HermesImport
 from holdfast.hermes.importing.target import ImportTarget
+from holdfast.hermes.kept_messages import KeptMessages
 from holdfast.kernel.errors import HermesImportMismatch
 from holdfast.kernel.ids import AgentName, Provider, SessionId
 from holdfast.memory.delivery import DeliveryPolicy, PerAddress

@@ -56,7 +56,7 @@ async def doctor(
     else:
         examined = examine(find_home(home, variables()).path, SystemClock().now() / 1000, logs)
     if providers and examined.records is not None:
-        from holdfast.hermes.doctor.provider_texts import with_retention
+        from holdfast.hermes.doctor.kept_by_providers import with_retention
 
         examined = await with_retention(find_home(home, variables()), examined, variables())
     if html is not None:

@@ -105,8 +105,8 @@ async def _evidence(invocation: Invocation, reader: "HermesReader", importing: "
     """What the agent's providers have of the home."""
     from holdfast.hermes.config_yaml import provider_of
     from holdfast.hermes.importing.evidence import DeliveryEvidence
-    from holdfast.hermes.importing.provider_evidence import ask_providers
     from holdfast.hermes.importing.settings import assumed_delivered
+    from holdfast.hermes.kept_reader import ask_providers
     from holdfast.kernel.hardening import variables
     from holdfast.runtime.app import make_agents
 
@@ -178,12 +178,18 @@ def _output(
         "digest": report.digest,
         "offered_turns": report.offered,
         "held_turns": dict(report.held),
+        "uncertain_turns": {name: count for name, count in report.uncertain.items() if count},
         "scopes_left_out": report.scopes_left_out,
         "skipped": report.skipped,
         "holdfast_toml": toml,
     }
     text: list[Part] = [Heading(_headline(report)), facts(_counts(report, notes))]
     text += [f"{provider} has {count} of {report.offered} turns already." for provider, count in report.held.items()]
+    text += [
+        f"{provider} has the words of {count} more turns in chats that may be other ones; it gets these turns."
+        for provider, count in report.uncertain.items()
+        if count
+    ]
     if odd or refused:
         rows = [(one.hermes, one.state, one.title) for one in odd[:LISTED_MAX]]
         rows += [(one.file, one.state, one.reason or "") for one in refused[:LISTED_MAX]]

@@ -1,35 +1,21 @@
 """Evidence of delivery: which imported turns a memory provider has, by the users' messages that it lists.
 
-Rule 1: words are compared without blanks. Hermes strips and splits a message, and a document indents its lines.
-Rule 2: one stored message proves one turn. Of two equal turns the earlier one is taken for the delivered one.
-Rule 3: messages that name their session prove turns of that session alone, and messages of a chat prove turns of that
-        chat. A session without a chat key may have gone to any place: old releases do not store the key.
+Rule 1: one stored message proves one turn. Of two equal turns the earlier one is taken for the delivered one.
+Rule 2: messages that name their session prove turns of that session alone, and messages of a chat prove turns of that
+        chat.
+Rule 3: old releases do not store a session's chat key. Such a session is looked for in every place, and only the place
+        that has most of its messages proves its turns, one of them longer than what people say in several chats.
+        Equal words elsewhere prove nothing: the turn is delivered, and counted as uncertain.
 Rule 4: the message that was answered counts: Hermes offers a provider no other one.
 """
 
-import hashlib
-import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from holdfast.hermes.importing.turns import ImportedTurn
+from holdfast.hermes.kept_messages import SHORT_CHARS_MAX, KeptMessages, fingerprint
 from holdfast.turns.journal import UserSaid
-
-CONTINUED = "[continued] "  # Hermes' mark of a further part of a long message
-_LABEL = re.compile(r"\A[^\n:]{1,40}: ")  # Hermes' word for the speaker, before the words
-_LINE = re.compile(r"\[[0-9T:.Z-]+\] .*? \((\w+)\): (.*)")  # of a document that Holdfast wrote
-_INDENT = "    "
-
-
-@dataclass(frozen=True, slots=True)
-class KeptMessages:
-    """The users' messages that one provider lists, by session of Hermes and by place of the provider."""
-
-    provider: str
-    by_session: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    by_place: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +33,24 @@ class DeliveryEvidence:
         """`assumed` are providers that cannot be asked and that Hermes delivered to."""
         self._assumed = assumed
         self._pools = {one.provider: _pools(one) for one in kept}
+        self._located: dict[tuple[str, str], str] = {}
         self.found = dict.fromkeys(sorted({*self._pools, *assumed}), 0)  # turns by provider
+        self.uncertain = dict.fromkeys(sorted(self._pools), 0)  # turns whose words are in a chat that may be another
+
+    def must_locate(self, origin: EvidenceOrigin) -> bool:
+        """Whether the messages of the session are needed to find its place."""
+        return not origin.place and any(by_place for _, by_place in self._pools.values())
+
+    def locate(self, session: str, said: Sequence[str]) -> None:
+        """Find the place of a session without a chat key, by its users' messages."""
+        words = Counter(map(fingerprint, said))
+        long = {fingerprint(text) for text in said if len(text.strip()) > SHORT_CHARS_MAX}
+        for provider, (_, by_place) in self._pools.items():
+            shared = {place: sum((pool & words).values()) for place, pool in by_place.items() if _has_any(pool, long)}
+            best = max(shared.values(), default=0)
+            chosen = [place for place, count in shared.items() if count == best]
+            if len(chosen) == 1:
+                self._located[provider, session] = chosen[0]
 
     def holders(self, origin: EvidenceOrigin, turn: ImportedTurn) -> frozenset[str]:
         """The providers that have the turn."""
@@ -60,13 +63,18 @@ class DeliveryEvidence:
 
     def _take(self, provider: str, origin: EvidenceOrigin, words: bytes) -> bool:
         by_session, by_place = self._pools[provider]
-        own = (by_session.get(origin.session), by_place.get(origin.session))
-        chats = [by_place.get(origin.place)] if origin.place else by_place.values()
-        for pool in (*own, *chats):
+        place = origin.place or self._located.get((provider, origin.session), "")
+        for pool in (by_session.get(origin.session), by_place.get(origin.session), by_place.get(place)):
             if pool is not None and pool[words] > 0:
                 pool[words] -= 1
                 return True
+        if not origin.place and any(pool[words] > 0 for pool in by_place.values()):
+            self.uncertain[provider] += 1
         return False
+
+
+def _has_any(pool: Counter[bytes], words: set[bytes]) -> bool:
+    return any(pool[one] > 0 for one in words)
 
 
 def _pools(kept: KeptMessages) -> tuple[dict[str, Counter[bytes]], dict[str, Counter[bytes]]]:
@@ -76,56 +84,3 @@ def _pools(kept: KeptMessages) -> tuple[dict[str, Counter[bytes]], dict[str, Cou
         for listed in (kept.by_session, kept.by_place)
     )
     return by_session, by_place
-
-
-def fingerprint(text: str) -> bytes:
-    return hashlib.blake2b("".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def messages_of_document(text: str) -> list[str]:
-    """The users' messages in a document of Hindsight: Hermes' JSON, or the lines that Holdfast writes.
-
-    A server that appends without merging makes one line for each array of JSON.
-    """
-    lists = [found for line in text.splitlines() if isinstance(found := _json(line), list)]
-    return list(_in_json(lists)) if lists else list(_in_lines(text))
-
-
-def _json(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def _in_json(value: object) -> Iterator[str]:
-    if isinstance(value, list):
-        for one in value:
-            yield from _in_json(one)
-    elif isinstance(value, dict) and value.get("role") == "user" and isinstance(value.get("content"), str):
-        yield _LABEL.sub("", value["content"], count=1)
-
-
-def _in_lines(text: str) -> Iterator[str]:
-    said: list[str] | None = None
-    for line in text.splitlines():
-        if said is not None and line.startswith(_INDENT):
-            said.append(line)
-            continue
-        if said is not None:
-            yield "\n".join(said)
-        found = _LINE.match(line)
-        said = [found[2]] if found is not None and found[1] == "user" else None
-    if said is not None:
-        yield "\n".join(said)
-
-
-def joined_parts(texts: Iterable[tuple[str, bool]]) -> list[str]:
-    """Whole messages of parts in order. The flag says that a part continues the one before it."""
-    whole: list[str] = []
-    for text, continues in texts:
-        if whole and continues:
-            whole[-1] += text.removeprefix(CONTINUED)
-        else:
-            whole.append(text)
-    return whole

@@ -18,10 +18,10 @@ from holdfast.hermes.importing.compaction import RowFate, RowFates, RowMark, ans
 from holdfast.hermes.importing.evidence import DeliveryEvidence, EvidenceOrigin
 from holdfast.hermes.importing.home_reader import HermesReader
 from holdfast.hermes.importing.import_sql import ImportedSession, ImportEnding, ImportRun
-from holdfast.hermes.importing.provider_evidence import PREFIX, AskedSession, place_of_key
 from holdfast.hermes.importing.routing import HermesLineage, HermesSession, SessionPlace, choose_scope
 from holdfast.hermes.importing.target import NOTHING_STORED, ImportTarget, StoredSession
 from holdfast.hermes.importing.turns import ImportedTurn, JournalDigest, TurnMaker
+from holdfast.hermes.kept_reader import PREFIX, AskedSession, place_of_key
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, OperationId, SessionId
 from holdfast.memory.delivery import DeliveryPolicy
 from holdfast.sessions.session import Purpose
@@ -64,6 +64,7 @@ class ImportReport:
     empty: int = 0
     offered: int = 0  # turns that providers may get
     held: Mapping[str, int] = field(default_factory=dict)  # of these, the turns that a provider has already
+    uncertain: Mapping[str, int] = field(default_factory=dict)  # delivered, though a chat has the same words
     has_members: bool = False  # whether members of a group have sessions of their own
 
     @property
@@ -129,7 +130,7 @@ class HermesImport:
                 self.report.sessions.append(await self._session(session, judged))
             else:
                 self.report.empty += 1
-        self.report.held = self._evidence.found
+        self.report.held, self.report.uncertain = self._evidence.found, self._evidence.uncertain
         if self._target is not None and self.report.sessions:
             await self._target.finish(self._finished_run())
         return self.report
@@ -219,7 +220,7 @@ class HermesImport:
     ) -> tuple[str, str]:
         """Write the turns that are not stored yet; the digest of all of them, and the state of the session."""
         digest, same, told, page = JournalDigest(), True, 0, list[ImportedTurn]()
-        origin = EvidenceOrigin(session.id, place_of_key(self.lineage.key_of(session), self.agent))
+        origin = self._origin(session)
         for turn in maker.make(self._reader.messages(session.id), judged):
             digest.add_turn(turn)
             if turn.n == stored.complete:
@@ -234,6 +235,13 @@ class HermesImport:
         await self._flush(shared, page)
         self._progressed(maker.rows - told)
         return digest.hex(), self._state(stored, maker, same=same)
+
+    def _origin(self, session: HermesSession) -> EvidenceOrigin:
+        origin = EvidenceOrigin(session.id, place_of_key(self.lineage.key_of(session), self.agent))
+        if self._evidence.must_locate(origin):
+            said = [row.text for row in self._reader.messages(session.id) if row.role == "user"]
+            self._evidence.locate(session.id, said)
+        return origin
 
     def _held_by(self, shared: ImportedSession, origin: EvidenceOrigin, turn: ImportedTurn) -> frozenset[str]:
         """The providers that have the turn; asked for stored turns too, because each stored message proves one turn."""

@@ -1,15 +1,17 @@
-"""Asking Hindsight and Honcho what they have of the sessions that are imported. Only reads.
+"""Asking Hindsight and Honcho what they have of Hermes' sessions. Only reads.
 
-Rule 1: the agent's own providers are asked, at the places where they would get the turns: what Hermes stored on another
-        server, in another bank or in another workspace is not there, and is delivered.
-Rule 2: a provider that cannot be asked stops the import before it begins. A guess would lose turns or double them.
+Rule 1: Hindsight is asked in the banks of each session: those that Holdfast names by the settings, and for Hermes' own
+        plugin the one that it names by the same template. What is on another server or in another bank is not seen.
+Rule 2: a workspace of Honcho is read whole. Messages that name their session were delivered by Holdfast; the others
+        are known by their place alone.
 """
 
+import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from holdfast.hermes.importing.evidence import CONTINUED, KeptMessages, joined_parts, messages_of_document
+from holdfast.hermes.kept_messages import CONTINUED, KeptMessages, joined_parts, messages_of_document
 from holdfast.kernel.errors import ConfigInvalid, HermesEvidenceMissing
 from holdfast.kernel.ids import AgentName, Principal, SessionId
 from holdfast.kernel.machine import SystemClock
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 PREFIX = "hermes-"  # of an imported session's id
 MAIN = AgentName("main")
+ASKED = ("hindsight", "honcho")
 ASSISTANT = "hermes"  # the peer of Hermes' answers, if honcho.json names no other one
 
 
@@ -41,6 +44,7 @@ class AskedSession:
 
     id: str
     inputs: tuple[NamingInputs, ...]
+    in_hermes: Mapping[str, str] = field(default_factory=dict)  # what Hermes' plugin names its bank by, if asked
 
 
 def place_of_key(key: str, agent: AgentName) -> str:
@@ -49,21 +53,30 @@ def place_of_key(key: str, agent: AgentName) -> str:
     return HonchoNames(compat=True).place(named) if key else ""
 
 
+def bank_in_hermes(template: str, values: Mapping[str, str]) -> str:
+    """The bank of Hermes' own plugin: values without other characters, and runs of `-` and `_` made one."""
+    plain = {name: re.sub(r"[^\w-]+", "-", value).strip("-_") for name, value in values.items()}
+    named = re.sub(r"\{(\w+)\}", lambda found: plain.get(found[1], ""), template)
+    return re.sub("_{2,}", "_", re.sub("-{2,}", "-", named)).strip("-_") if named != template else template
+
+
 async def ask_providers(
     tables: Mapping[str, Mapping[str, object]], variables: Mapping[str, str], sessions: Sequence[AskedSession]
 ) -> list[KeptMessages]:
     """What the agent's Hindsight and Honcho have. Raises `HermesEvidenceMissing` and `ConfigInvalid`."""
-    asking = {"hindsight": _ask_hindsight, "honcho": _ask_honcho}
-    found = []
-    for name, ask in asking.items():
-        if name not in tables:
-            continue
-        try:
-            found.append(await ask(tables[name], variables, sessions))
-        except ModuleNotFoundError as error:
-            what = f"the client library is not installed ({error.name}); install holdfast[{name}]"
-            raise ConfigInvalid(f"{name}: {what}", key=name) from error
-    return found
+    return [await ask_provider(name, tables[name], variables, sessions) for name in ASKED if name in tables]
+
+
+async def ask_provider(
+    name: str, table: Mapping[str, object], variables: Mapping[str, str], sessions: Sequence[AskedSession]
+) -> KeptMessages:
+    """What one of them has. Raises `HermesEvidenceMissing` and `ConfigInvalid`."""
+    ask = _ask_hindsight if name == "hindsight" else _ask_honcho
+    try:
+        return await ask(table, variables, sessions)
+    except ModuleNotFoundError as error:
+        what = f"the client library is not installed ({error.name}); install holdfast[{name}]"
+        raise ConfigInvalid(f"{name}: {what}", key=name, reason=what) from error
 
 
 async def _ask_hindsight(
@@ -77,26 +90,32 @@ async def _ask_hindsight(
     key = read_key("hindsight", settings.url, settings.api_key_env, variables, plain_http=plain_http)
     naming = BankTemplate(settings.bank)
     client = HindsightClient(settings, key, SystemClock())
-    kept: dict[str, list[str]] = {}
+    kept: dict[str, list[str]] = {one.id: [] for one in sessions}
+    unread: dict[str, list[str]] = {one.id: [] for one in sessions}
     try:
         await client.ready()
         for session in sessions:
-            for bank in dict.fromkeys(naming.bank(inputs) for inputs in session.inputs):
-                kept.setdefault(session.id, []).extend(await _messages_in_bank(client, bank, session.id))
+            banks = [naming.bank(inputs) for inputs in session.inputs]
+            banks += [bank_in_hermes(settings.bank, session.in_hermes)] if session.in_hermes else []
+            for bank in filter(None, dict.fromkeys(banks)):
+                for text in await _documents(client, bank, session.id):
+                    said = messages_of_document(text)
+                    kept[session.id] += said
+                    unread[session.id] += [] if said else [text]
     except HindsightCallFailed as failure:
         raise _silent("hindsight", failure.problem.reason) from failure
     finally:
         await client.close()
-    return KeptMessages("hindsight", by_session=kept)
+    return KeptMessages("hindsight", by_session=kept, unread=unread)
 
 
-async def _messages_in_bank(client: "HindsightClient", bank: str, session: str) -> list[str]:
-    """The users' messages of a session: those that Hermes delivered, and those of an earlier import."""
+async def _documents(client: "HindsightClient", bank: str, session: str) -> list[str]:
+    """The documents of a session: those that Hermes delivered, and those of an earlier import."""
     found: list[str] = []
     for name in (session, f"{PREFIX}{session}"):
         for one in await client.tagged(bank, [tag("session", name)]):
             document = await client.document(bank, one)
-            found += messages_of_document(str(document.original_text or "")) if document is not None else []
+            found += [str(document.original_text)] if document is not None and document.original_text else []
     return found
 
 
@@ -146,4 +165,5 @@ def _by_session(rows: Sequence["Message"]) -> dict[str, list[str]]:
 
 
 def _silent(provider: str, reason: str) -> HermesEvidenceMissing:
-    return HermesEvidenceMissing(f"{provider} does not say which turns it has: {reason}", provider=provider)
+    what = f"{provider} does not say which turns it has: {reason}"
+    return HermesEvidenceMissing(what, provider=provider, reason=reason)
