@@ -19,7 +19,7 @@ from holdfast.hermes.doctor.finding import Severity
 TABLES = ("schema_version", "sessions", "messages", "gateway_routing", "compression_locks")
 UNREAD = {"system_prompt", "api_content", "billing_base_url", "billing_provider", "reasoning", "cwd", "git_branch"}
 UNREAD |= {"git_repo_root", "model_config", "estimated_cost_usd", "cost_status", "cost_source", "pricing_version"}
-LOGGED = re.compile(r"compression|conversation turn|Session split|Session hygiene|finalized")
+LOGGED = re.compile(r"compression|conversation turn|Turn ended|Session split|Session hygiene|finalized")
 FILLER = re.compile(r"(?:These are words that fill the history of the conversation\. ?)+(?:[A-Z][a-z ]*(?=\.\.\.))?")
 PLACES = (
     (re.compile(r"(?<=compacted into the summary below\.)(?:(?!\\n)[^\n])*"), ""),

@@ -19,6 +19,7 @@ from holdfast.hermes.doctor.records import Records, read_records
 from holdfast.hermes.doctor.routing_checks import check_finalisation, check_routing, current_routing
 from holdfast.hermes.doctor.snapshot import DatabaseSnapshot, open_snapshot
 from holdfast.hermes.doctor.store_checks import check_hazards, check_store
+from holdfast.hermes.doctor.unwritten_checks import check_unwritten
 from holdfast.kernel.errors import InvalidInput
 
 ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
@@ -78,6 +79,7 @@ def _checks(
     yield from check_lineage(records, story, is_running=is_running)
     yield from check_messages(records, story, files.transcripts)
     yield from check_routing(records, files.mirror)
+    yield from check_unwritten(records, story, files.transcripts)
     yield from check_finalisation(records, story)
     yield from check_memories(records, files)
     yield from check_log(story, records, routing, files.transcripts)

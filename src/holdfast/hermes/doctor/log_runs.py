@@ -6,7 +6,7 @@ which session used the thread before, and is never cleared.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.hermes.doctor.log_lines import LogRecord
@@ -23,6 +23,7 @@ DONE = re.compile(
     r"(?P<rest>\s*(?:rough_)?tokens)?"
 )
 TURN = re.compile(r"conversation turn: session=(?P<session>\S+) .*?platform=(?P<platform>\S*) .*?msg=(?P<message>.*)\Z")
+TURN_ENDED = re.compile(r"Turn ended\b.*?\bsession=(?P<session>\S+)")
 FINALISED = re.compile(r"Session expiry finalized for (?P<session>\S+)")
 FLUSHED = re.compile(r"Session (?P<session>\S+) expired, flushing memories")
 ID = re.compile(r"\d{8}_\d{6}_[0-9a-f]{6}(?:[0-9a-f]{2})?\Z")
@@ -69,6 +70,11 @@ class LogStory:
     runs: Sequence[LoggedCompression] = ()
     turns: Sequence[LoggedTurn] = ()
     finalised: Sequence[tuple[str, LogRecord]] = ()
+    ended: Sequence[tuple[str, LogRecord]] = ()  # turns whose rows were written, by the session at their end
+
+    def was_cut_off(self, turn: LoggedTurn, sessions: Collection[str]) -> bool:
+        """Whether no record says that the turn ended; `sessions` are its session and those that continue it."""
+        return not any(session in sessions and record.at >= turn.record.at for session, record in self.ended)
 
     def during(self, run: LoggedCompression) -> list[LoggedTurn]:
         """The turns of the compressed session that began while it was being summarised."""
@@ -83,6 +89,7 @@ def read_story(records: Iterable[LogRecord]) -> LogStory:
     runs: list[LoggedCompression] = []
     turns: list[LoggedTurn] = []
     finalised: list[tuple[str, LogRecord]] = []
+    ended: list[tuple[str, LogRecord]] = []
     for record in records:
         if (found := _match(STARTED, record)) is not None:
             runs.append(LoggedCompression(found["session"], _number(found["count"]), record))
@@ -92,7 +99,9 @@ def read_story(records: Iterable[LogRecord]) -> LogStory:
             turns.append(LoggedTurn(found["session"], record, _unquoted(found["message"])))
         elif (found := FINALISED.search(record.text) or FLUSHED.search(record.text)) is not None:
             finalised.append((found["session"], record))
-    return LogStory(tuple(runs), tuple(turns), tuple(finalised))
+        elif (found := TURN_ENDED.match(record.text)) is not None:
+            ended.append((found["session"], record))
+    return LogStory(tuple(runs), tuple(turns), tuple(finalised), tuple(ended))
 
 
 def _match(pattern: "re.Pattern[str]", record: LogRecord) -> "re.Match[str] | None":

@@ -70,9 +70,12 @@ def _deleted(
     """A turn that was answered during a compression that replaced all rows (before 0.18)."""
     # A later compression of the session may have covered what an earlier one lost: only the last one proves a loss.
     runs = [run for run in story.runs if run.session == session == run.result][-1:]
-    missing = lost_in_transcript(rows, transcript) if transcript is not None else []
+    is_continuation = any(run.changes_session and run.result == session for run in story.runs) and not runs
+    missing = lost_in_transcript(rows, transcript) if transcript is not None and not is_continuation else []
     turns = [(run, turn) for run in runs for turn in story.during(run)]
-    unseen = [(run, turn) for run, turn in turns if not any(row.text.startswith(_shown(turn.message)) for row in rows)]
+    unseen = [
+        (run, turn) for run, turn in turns if not any(row.text.startswith(shown_words(turn.message)) for row in rows)
+    ]
     if not unseen and not any(role == "user" for role, _ in missing):
         return
     if missing and not unseen and turns:
@@ -105,7 +108,7 @@ def lost_in_transcript(rows: Sequence[ExaminedMessage], transcript: SavedTranscr
     return [one for n, one in enumerate(behind) if n not in present]
 
 
-def _shown(message: str) -> str:
+def shown_words(message: str) -> str:
     """The beginning of a message as the log shows it: shortened, and with line breaks escaped."""
     return message.removesuffix("...").split("\\n", maxsplit=1)[0].strip()
 

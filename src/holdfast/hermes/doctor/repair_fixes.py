@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.hermes.doctor.carry import block_in_child, blocks_in_place, uncovered
+from holdfast.hermes.doctor.carry import Said, block_in_child, blocks_in_place, uncovered
 from holdfast.hermes.doctor.finding import HermesFinding
 from holdfast.hermes.doctor.home_files import HomeFiles
 from holdfast.hermes.doctor.lineage_checks import RETIRED, named_ancestor, rank, tip
@@ -28,6 +28,7 @@ from holdfast.hermes.doctor.repair_rows import (
 from holdfast.hermes.doctor.repetition import once, repeated_rows
 from holdfast.hermes.doctor.routing_checks import ROUTING_TABLE_SINCE
 from holdfast.hermes.doctor.store_checks import SEARCH_TABLES
+from holdfast.hermes.doctor.unwritten_checks import unwritten
 
 INDEXED = "coalesce(content, '') || ' ' || coalesce(tool_name, '') || ' ' || coalesce(tool_calls, '')"
 ORIGIN = ("user_id", "session_key", "chat_id", "chat_type", "thread_id", "display_name", "origin_json")
@@ -210,6 +211,25 @@ def _turn_lost(work: RepairWork, found: HermesFinding) -> None:
     work.touched.add(session)
 
 
+def _turn_not_stored(work: RepairWork, found: HermesFinding) -> None:
+    """Write the turn where the conversation goes on: a continuation that was cut short was ended before this."""
+    session = work.records.sessions[found.sessions[0]]
+    transcript = work.files.transcripts[session.id]
+    words = unwritten(work.records, session, transcript)
+    target = session.parent if session.end_reason == RETIRED and session.parent else session.id
+    rows = [row for row in work.records.said_in(target) if row.is_spoken]
+    first = next((n for n, one in enumerate(transcript.messages) if _is_said(one, words[0])), None)
+    if not rows or first is None:
+        return
+    messages = [one for one in transcript.messages[first:] if isinstance(one.get("content"), str)]
+    write_behind(work.db, target, rows[-1], messages)
+    work.touched.add(target)
+
+
+def _is_said(message: Mapping[str, Any], words: Said) -> bool:
+    return (str(message.get("role")), str(message.get("content") or "").strip()) == words
+
+
 def _last_carried(rows: Sequence[ExaminedMessage], summary: int, known: list[tuple[str, str]]) -> ExaminedMessage:
     """The last row behind the summary that the transcript had before the lost turn."""
     last = rows[summary]
@@ -293,6 +313,7 @@ FIXES: Mapping[str, Callable[[RepairWork, HermesFinding], None]] = {
     "turn_archived_uncovered": _turn_archived,
     "turn_left_in_parent": _turn_left,
     "turn_lost": _turn_lost,
+    "turn_not_stored": _turn_not_stored,
     "message_ids_reused": _message_ids,
     "routing_to_ended": _routing_to_ended,
     "routing_lost": _routing_lost,
