@@ -39,7 +39,7 @@ async def pair(
     return Output(shapes.pair_view(found), f"{found.principal} {done} {found.agent}.")
 
 
-@visitor()
+@visitor(times=True)
 async def pairs(runtime: Runtime, agent: OnlyAgent = None) -> Output:
     """List access requests, newest first.
 
@@ -121,7 +121,7 @@ async def unlink(runtime: Runtime, principal: Account) -> Output:
     return Output(view, f"{principal} {done}.")
 
 
-@visitor()
+@visitor(times=True)
 async def links(runtime: Runtime) -> Output:
     """List linked accounts.
 

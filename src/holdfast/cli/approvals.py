@@ -16,7 +16,7 @@ ApprovalArgument = Annotated[str, typer.Argument(help="The id, as the chat and `
 
 
 @approvals_app.callback()
-@visitor(in_group=True)
+@visitor(times=True, in_group=True)
 async def approvals(
     runtime: Runtime,
     decided: Annotated[bool, typer.Option("--all", help="Include decided calls, newest first.")] = False,
@@ -40,7 +40,7 @@ async def approvals(
 
 
 @approvals_app.command()
-@visitor()
+@visitor(times=True)
 async def show(runtime: Runtime, approval: ApprovalArgument) -> Output:
     """Show a complete tool call: exactly what will run, and its digest.
 

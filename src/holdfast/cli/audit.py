@@ -2,10 +2,8 @@
 
 import csv
 import io
-import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +15,7 @@ from holdfast.audit.action import COLUMNS, NO_DIGEST, Action, ActionFilter, act_
 from holdfast.audit.action_sql import list_actions, read_last_action
 from holdfast.cli.command import AfterNumber, Limit, Runtime, visitor
 from holdfast.cli.output import CONTRADICTION, OK, Heading, Output, Part, TextTable, when, write_new
+from holdfast.cli.times import parse_time, utc_time
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import Instant
 from holdfast.sessions.compression_audit import Audit, SessionFacts
@@ -27,7 +26,6 @@ audit_app = typer.Typer(name="audit", invoke_without_command=True, rich_markup_m
 SESSIONS_PAGE = 50
 OPERATIONS_PAGE = 10_000  # the number of operations that come with the facts of a session
 ACTIONS_PAGE = 1_000
-UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @audit_app.callback()
@@ -94,7 +92,7 @@ def log_lines(file: Path) -> Iterator[Mapping[str, object]]:
 
 
 @audit_app.command()
-@visitor()
+@visitor(times=True)
 async def actions(
     runtime: Runtime,
     *,
@@ -128,7 +126,7 @@ async def actions(
       holdfast audit actions --export actions.csv
       holdfast audit actions --verify
     """
-    start = _since(since, runtime.clock.now())
+    start = parse_time(since, option="--since") if since else Instant(0)
     wanted = ActionFilter(actor=actor, act=act_named(verb), subject=subject, since=start)
     if verify:
         return await _verify(runtime.db)
@@ -151,20 +149,6 @@ async def actions(
     )
     table = TextTable(("when", "act", "who", "what", "outcome", "times", "from"), cells)
     return Output(actions_view(found, limit), table)
-
-
-def _since(text: str, now: int) -> Instant:
-    """Raises `InvalidInput`."""
-    if not text:
-        return Instant(0)
-    if found := re.fullmatch(r"(\d{1,6})([mhd])", text):
-        return Instant(now - int(found[1]) * UNITS_MS[found[2]])
-    try:
-        start = datetime.fromisoformat(text)
-    except ValueError as error:
-        why = f"--since {text[:40]!r}: use 30m, 12h, 7d, or a date such as 2026-11-17"
-        raise InvalidInput(why, since=text[:40]) from error
-    return Instant(int((start if start.tzinfo else start.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 async def _pages(db: Database, wanted: ActionFilter) -> AsyncIterator[Action]:
@@ -194,7 +178,7 @@ async def _verify(db: Database) -> Output:
 def _encoded(rows: list[Action], *, as_csv: bool) -> bytes:
     text = io.StringIO()
     if as_csv:
-        cells = ({**columns_of(one), "at": when(one.at)}.values() for one in rows)
+        cells = ({**columns_of(one), "at": utc_time(one.at)}.values() for one in rows)
         csv.writer(text).writerows([COLUMNS, *(map(_inert, row) for row in cells)])
     else:
         text.writelines(msgspec.json.encode(action_view(one)).decode() + "\n" for one in rows)

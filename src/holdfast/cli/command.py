@@ -1,8 +1,8 @@
 """What commands share: the decorators that make a command of a coroutine function, and the common options.
 
-`command` adds the options that every command has (`--data`, `--json`, and on request `--config` and `--yes`), runs the
-coroutine, prints its `Output` and leaves with its exit code. `visitor` also opens the data folder and puts a refused
-act into the audit trail.
+`command` adds the options that every command has (`--data`, `--json`, and on request `--config`, `--utc` and `--yes`),
+runs the coroutine, prints its `Output` and leaves with its exit code. `visitor` also opens the data folder and puts a
+refused act into the audit trail.
 
 Rule: a command asks for confirmation if and only if no other command reverses it. Without a terminal it is refused
 unless `--yes` is given.
@@ -19,6 +19,7 @@ import typer
 
 from holdfast.cli.output import USAGE, Output, print_error
 from holdfast.cli.running import outcome
+from holdfast.cli.times import shown_in
 from holdfast.kernel.errors import ConfirmationRequired, InvalidInput
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The id 
 OnlyAgent = Annotated[str | None, typer.Option("--agent", help="Only this agent.", show_default="all agents")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="The maximum number of rows.")]
 AfterNumber = Annotated[int, typer.Option("--after", min=0, help="The value of `next` on the previous page.")]
+Utc = Annotated[bool, typer.Option("--utc", help="Print times in UTC, not in the zone of this machine.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Function = Callable[..., Coroutine[Any, Any, Output | int]]
 Decorator = Callable[[Function], Callable[..., None]]
@@ -60,29 +62,37 @@ def command_group(name: str, help: str) -> typer.Typer:
 
 
 def command(
-    *, data: bool = True, config: bool = False, confirm: Question | None = None, in_group: bool = False
+    *,
+    data: bool = True,
+    config: bool = False,
+    times: bool = False,
+    confirm: Question | None = None,
+    in_group: bool = False,
 ) -> Decorator:
     """Make a command of a function whose first parameter is the `Invocation`.
 
-    `confirm` makes a question of the other parameters; an empty question is not asked. `in_group` is for the command
-    that a group runs when no subcommand is named.
+    `times` is for a command that prints times: it gets `--utc`. `confirm` makes a question of the other parameters; an
+    empty question is not asked. `in_group` is for the command that a group runs when no subcommand is named.
     """
 
     def decorate(function: Function) -> Callable[..., None]:
         def run(**given: Any) -> None:  # noqa: ANN401 - the parameters of any command
             if in_group and given.pop("context").invoked_subcommand is not None:
                 return
-            data, config, as_json = (given.pop(name, None) for name in ("data", "config", "as_json"))
+            data, config, as_json, utc = (given.pop(name, None) for name in ("data", "config", "as_json", "utc"))
             if confirm is not None and not given.pop("yes") and (question := confirm(**given)):
                 _ask(question, as_json=bool(as_json))
             from holdfast.cli.opening import Invocation
 
             invocation = Invocation(data, config, bool(as_json))
-            raise typer.Exit(outcome(lambda: _printed(function, invocation, given), as_json=invocation.as_json))
+            with shown_in(utc=bool(utc)):
+                code = outcome(lambda: _printed(function, invocation, given), as_json=invocation.as_json)
+            raise typer.Exit(code)
 
         shared: dict[str, tuple[object, object]] = {"yes": (Yes, False)} if confirm is not None else {}
         shared |= {"config": (Config, None)} if config else {}
         shared |= {"data": (Data, None)} if data else {}
+        shared |= {"utc": (Utc, False)} if times else {}
         _describe(run, function, {**shared, "as_json": (Json, False)}, in_group=in_group)
         return run
 
@@ -92,6 +102,7 @@ def command(
 def visitor(
     *,
     config: bool = False,
+    times: bool = False,
     make: bool = False,
     act: str = "",
     on: str = "",
@@ -109,7 +120,7 @@ def visitor(
             async with invocation.visiting(make=make, act=act, on=given.get(on, "")) as runtime:
                 return await function(runtime, **given)
 
-        return command(config=config, confirm=confirm, in_group=in_group)(visit)
+        return command(config=config, times=times, confirm=confirm, in_group=in_group)(visit)
 
     return decorate
 

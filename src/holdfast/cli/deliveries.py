@@ -14,7 +14,7 @@ from holdfast.sessions.finalisation import FinishStep
 from holdfast.sessions.finalisation_sql import list_finalisations
 
 
-@visitor()
+@visitor(times=True)
 async def deliveries(
     runtime: Runtime,
     provider: Annotated[str | None, typer.Option("--provider", help="Only deliveries to this provider.")] = None,
@@ -38,7 +38,8 @@ async def deliveries(
         for one in view.deliveries
     )
     headings = ("delivery", "state", "attempt", "next try", "receipt or reason")
-    return Output(view, TextTable(headings, rows), *what_delivered_means(view.deliveries))
+    table = TextTable(headings, rows, "none; a configured memory provider gets one for each turn")
+    return Output(view, table, *what_delivered_means(view.deliveries))
 
 
 @visitor(act="delivery.replayed", on="delivery")
@@ -97,7 +98,7 @@ async def rebuild(
     return Output({"parcels": count}, f"{count} deliveries are in the index again.")
 
 
-@visitor()
+@visitor(times=True)
 async def extractions(
     runtime: Runtime,
     state: Annotated[FinishStep | None, typer.Option("--state", help="Only extractions in this state.")] = None,

@@ -17,7 +17,7 @@ def _question(session: str | None, person: str | None, agent: str | None) -> str
     return f"Permanently erase {whom}, here and at every memory provider?"
 
 
-@command(config=True, confirm=_question)
+@command(config=True, times=True, confirm=_question)
 async def forget(
     invocation: Invocation,
     session: Annotated[str | None, typer.Option("--session", help="The session to erase.")] = None,
@@ -43,7 +43,7 @@ async def forget(
         return _shown(await runtime.forget(session=session, person=person, agent=agent))
 
 
-@visitor(config=True)
+@visitor(config=True, times=True)
 async def forgetting(
     runtime: Runtime,
     id: Annotated[str, typer.Argument(metavar="ID", help="The id that `holdfast forget` printed.")],

@@ -35,7 +35,7 @@ memory = command_group("memory", "Show and change the notes of an agent.")
 
 
 @memory.command()
-@visitor(config=True)
+@visitor(config=True, times=True)
 async def show(runtime: Runtime, agent: AgentName = None, about: About = "") -> Output:
     """Show the current notes.
 
@@ -152,7 +152,7 @@ async def subjects(runtime: Runtime, agent: AgentName = None) -> Output:
 
 
 @memory.command()
-@visitor(config=True)
+@visitor(config=True, times=True)
 async def history(
     runtime: Runtime,
     agent: AgentName = None,
@@ -234,7 +234,7 @@ async def migrate(runtime: Runtime, agent: AgentName = None, about: About = "") 
 
 
 @memory.command()
-@visitor(config=True)
+@visitor(config=True, times=True)
 async def review(runtime: Runtime, agent: AgentName = None) -> Output:
     """List notes that were made in a group or by an unknown sender.
 
@@ -281,7 +281,7 @@ async def revoke(
     return Output(view, text, more, views.review_table(done.unattributed))
 
 
-@visitor(config=True)
+@visitor(config=True, times=True)
 async def recall(
     runtime: Runtime,
     text: Annotated[str, typer.Argument(help="The query.")],

@@ -92,7 +92,7 @@ async def attachment(
     )
 
 
-@visitor()
+@visitor(times=True)
 async def replies(
     runtime: Runtime,
     *,

@@ -6,17 +6,19 @@ the terminal it is shown on.
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.api.shapes.error_report import error_view
+from holdfast.cli.times import time_and_age
 from holdfast.kernel.errors import HoldfastError, InvalidInput
 from holdfast.kernel.files import is_out_of_space, unwritable
 from holdfast.kernel.ids import Instant
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.api.shapes.shapes import Delivery
 
 UTF_8 = frozenset({"utf-8", "utf8"})
+LAST_COLUMN_CHARS = 20  # the last column may be folded to this width before a table is printed row by row
 OK, WRONG, USAGE, CONTRADICTION, AWAITING, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130  # exit codes
 
 
@@ -35,8 +38,11 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
+    """A table; without rows, `none` is printed instead, such as "none; `holdfast send` sends a message"."""
+
     headings: Sequence[str]
     rows: Iterable[Sequence[object]]
+    none: str = "none"
 
 
 Part = str | Heading | TextTable
@@ -56,8 +62,8 @@ class Output:
             match part:
                 case Heading(text):
                     print(f"\x1b[1m{visible(text)}\x1b[0m" if is_terminal() else visible(text))
-                case TextTable(headings, rows):
-                    print_table(headings, rows)
+                case TextTable():
+                    print_table(part)
                 case _:
                     print(visible(part))
 
@@ -80,22 +86,53 @@ def print_warning(sentence: str) -> None:
     print(visible(f"warning: {sentence}"), file=sys.stderr, flush=True)
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table: formatted by rich on a terminal, aligned with spaces elsewhere."""
-    cells = [[visible("" if cell is None else str(cell)).replace("\n", " ") for cell in row] for row in rows]
-    if is_terminal():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+def print_table(table: TextTable) -> None:
+    """Formatted by rich on a terminal, aligned with spaces elsewhere.
 
-        table = Table(*headings, box=None, header_style="bold", pad_edge=False)
-        for row in cells:
-            table.add_row(*(Text(cell, overflow="fold") for cell in row))
-        Console().print(table)
+    On a terminal too narrow for the columns, each row is printed as lines with the headings before the values.
+    """
+    cells = [[visible("" if cell is None else str(cell)).replace("\n", " ") for cell in row] for row in table.rows]
+    if not cells:
+        print(visible(table.none))
         return
-    widths = [max(len(line[n]) for line in [list(headings), *cells]) for n in range(len(headings))]
-    for line in [list(headings), *cells]:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    widths = [max(len(line[n]) for line in [table.headings, *cells]) for n in range(len(table.headings))]
+    if not is_terminal():
+        for line in [table.headings, *cells]:
+            print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    elif sum(widths[:-1]) + 2 * len(widths) + min(widths[-1], LAST_COLUMN_CHARS) > (columns := terminal_columns()):
+        for n, line in enumerate(cells):
+            if n:
+                print()
+            _print_card(table.headings, line, columns)
+    else:
+        _print_formatted(table.headings, cells)
+
+
+def _print_card(headings: Sequence[str], line: Sequence[str], columns: int) -> None:
+    """One row of a table under each other; what does not fit goes on below its value."""
+    indent = min(max(map(len, headings)) + 1, columns // 2)
+    for heading, cell in zip(headings, line, strict=True):
+        if cell:
+            texts = textwrap.wrap(cell, max(1, columns - indent)) or [""]
+            print(f"{heading[: indent - 1]:<{indent}}{texts[0]}")
+            for text in texts[1:]:
+                print(f"{'':<{indent}}{text}")
+
+
+def _print_formatted(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*headings, box=None, header_style="bold", pad_edge=False)
+    for row in cells:
+        table.add_row(*(Text(cell, overflow="fold") for cell in row))
+    Console().print(table)
+
+
+def terminal_columns(otherwise: int = 100) -> int:
+    """The width of the terminal, or the variable COLUMNS."""
+    return shutil.get_terminal_size((otherwise, 24)).columns
 
 
 def write_new(file: Path, body: bytes, *, option: str) -> None:
@@ -152,9 +189,8 @@ def is_terminal() -> bool:
 
 
 def when(instant: Instant | int | None) -> str:
-    if instant is None:
-        return ""
-    return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    """A time and its age; empty without one."""
+    return "" if instant is None else time_and_age(instant)
 
 
 def what_delivered_means(deliveries: "Iterable[Delivery]") -> list[str]:

@@ -15,7 +15,7 @@ from holdfast.sessions.history_sql import list_operations, read_snapshot
 LOOK_EVERY_MS = 1_000
 
 
-@visitor(config=True)
+@visitor(config=True, times=True)
 async def sessions(
     runtime: Runtime,
     agent: OnlyAgent = None,
@@ -39,14 +39,14 @@ async def sessions(
         for one in view.sessions
     )
     headings = ("session", "agent", "chat", "state", "turns", "summaries", "opened", "title")
-    return Output(view, TextTable(headings, rows))
+    return Output(view, TextTable(headings, rows, "none; `holdfast send` and `holdfast chat` begin one"))
 
 
 def _state(session: shapes.SessionView) -> str:
     return f"{session.state}, live" if session.live else session.state
 
 
-@visitor()
+@visitor(times=True)
 async def show(
     runtime: Runtime,
     session: Annotated[str, typer.Argument(metavar="SESSION", help="A session, or `<session>.snapshot.<n>`.")],

@@ -115,7 +115,7 @@ NOT_SERVED = "no process serves this data folder; start `holdfast up`"
 Statuses = Sequence[ChannelStatus] | Sequence[ToolServerStatus]
 
 
-@command()
+@command(times=True)
 async def channels(invocation: Invocation) -> Output:
     """Show which bots are connected, and errors.
 
@@ -136,7 +136,7 @@ async def channels(invocation: Invocation) -> Output:
     return _connections("channels", found, table, served=page is not None)
 
 
-@command()
+@command(times=True)
 async def tools(invocation: Invocation) -> Output:
     """Show which MCP servers are connected, and errors.
 

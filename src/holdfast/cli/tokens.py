@@ -98,7 +98,7 @@ async def new(
 
 
 @token.command("list")
-@command(config=True)
+@command(config=True, times=True)
 async def list_all(invocation: Invocation) -> Output:
     """List the tokens, without their secrets.
 
@@ -126,7 +126,8 @@ async def list_all(invocation: Invocation) -> Output:
         for one in found
     )
     headings = ("token", "label", "scopes", "agents", "speaks for", "held by", "made", "expires", "revoked")
-    return Output({"tokens": [_token_view(one) for one in found]}, TextTable(headings, rows))
+    table = TextTable(headings, rows, "none; `holdfast token new` makes one")
+    return Output({"tokens": [_token_view(one) for one in found]}, table)
 
 
 @token.command("revoke")
@@ -176,7 +177,7 @@ def _token_view(one: AccessToken) -> dict[str, object]:
 
 
 @logins.command("list")
-@visitor(config=True)
+@visitor(config=True, times=True)
 async def list_open(
     runtime: Runtime, every: Annotated[bool, typer.Option("--all", help="Include logins that have ended.")] = False
 ) -> Output:

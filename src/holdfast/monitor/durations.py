@@ -1,6 +1,7 @@
-"""Durations and ages as people read them: at most two units, rounded down."""
+"""Durations and ages as people read them, rounded down: durations have at most two units, ages one."""
 
 UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
+AGES = (("days", 172_800_000, 86_400_000), ("h", 7_200_000, 3_600_000), ("min", 60_000, 60_000), ("s", 0, 1_000))
 
 
 def duration(ms: float) -> str:
@@ -19,5 +20,7 @@ def duration(ms: float) -> str:
 
 
 def ago(ms: float) -> str:
-    """How long ago something was; `in ...` if it lies ahead."""
-    return f"in {duration(-ms)}" if ms < 0 else f"{duration(ms)} ago"
+    """`3 min ago`, `in 2 h`."""
+    name, _, size = next(unit for unit in AGES if abs(ms) >= unit[1])
+    age = f"{int(abs(ms)) // size} {name}"
+    return f"in {age}" if ms < 0 else f"{age} ago"
