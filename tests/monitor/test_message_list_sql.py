@@ -11,8 +11,9 @@ from holdfast.kernel.ids import MessageId
 from holdfast.kernel.ports import make_id
 from holdfast.monitor import message_list_sql
 from holdfast.monitor.message_list import MessageFilter
-from holdfast.monitor.message_list_sql import list_messages
+from holdfast.monitor.message_list_sql import list_messages, read_listed
 from holdfast.monitor.trace_sql import find_messages, near_messages
+from tests.monitor.stories import Story, answered_with_an_uncertain_reply, approved, parked_at_one_provider
 from tests.support.driver import SECRET, retain
 
 
@@ -120,3 +121,32 @@ async def test_one_own_id_in_two_chats_finds_both_the_newest_first(driver):
     first = await driver.say("hello", chat="home", event="1")
     second = await driver.say("hello", chat="den", event="1")
     assert await driver.db.read(find_messages("1")) == [second, first]
+
+
+async def test_ids_that_others_made_lead_to_the_message(driver):
+    for told in (answered_with_an_uncertain_reply, parked_at_one_provider):
+        story = Story(driver)
+        message = await told(story)
+        ids = {"answered_with_an_uncertain_reply": ("881",), "parked_at_one_provider": ("row 7", "req_12")}
+        for wanted in ids[told.__name__]:
+            assert await driver.db.read(find_messages(wanted)) == [message], wanted
+    story = Story(driver)
+    message = await approved(story)
+    assert await driver.db.read(find_messages("call_1")) == [message]
+    assert await driver.db.read(find_messages("row 8")) == []
+
+
+async def test_a_session_leads_to_its_messages_and_its_turns_to_theirs(driver):
+    await driver.talk("one")
+    await driver.talk("two")
+    second, first = (await driver.db.read(list_messages(MessageFilter()))).messages
+    found = await driver.db.read(find_messages(first.session))
+    assert found == [second.message, first.message]
+    assert await driver.db.read(find_messages(f"{first.session}/1")) == [first.message]
+    listed = await driver.db.read(read_listed([*found, MessageId("msg_unknown")]))
+    assert [one.text for one in listed] == ["two", "one"]
+
+
+async def test_a_mistyped_own_id_finds_its_neighbours(driver):
+    messages = [await driver.say("hello", event=event) for event in ("order 17", "order 19")]
+    assert await driver.db.read(near_messages("order 18")) == messages

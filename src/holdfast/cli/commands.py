@@ -41,7 +41,7 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "compress": Listed("sessions:compress", "Summarise the older history of a session now."),
     },
     "Look": {
-        "trace": Listed("messages:trace", "Show what happened to a message."),
+        "trace": Listed("trace:trace", "Show what happened to a message, step by step, with times."),
         "attachment": Listed("messages:attachment", "Save an attachment of a message to a file."),
         "sessions": Listed("sessions:sessions", "List sessions, newest first."),
         "show": Listed("sessions:show", "Show the journal of a session, or a snapshot."),

@@ -1,4 +1,4 @@
-"""`holdfast trace` and `attachment`: one message and its files. `replies` and `resend`: replies to chat platforms."""
+"""`holdfast attachment`: a file of a message. `replies` and `resend`: replies to chat platforms."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,64 +6,14 @@ from typing import Annotated
 import typer
 
 from holdfast.api.shapes.monitoring import OutgoingReply, replies_view, reply_view
-from holdfast.api.shapes.shapes import Awaited, message_view
 from holdfast.cli.command import AfterNumber, Limit, OnlyAgent, Runtime, visitor
-from holdfast.cli.output import Heading, Output, Part, TextTable, facts, what_delivered_means, when, write_new
-from holdfast.inbox.address import check_part
+from holdfast.cli.output import Output, TextTable, when, write_new
 from holdfast.inbox.attachment_sql import find_attachment, read_attachment
 from holdfast.inbox.chat_message import attachment_hash
 from holdfast.kernel.errors import AttachmentNotFound
-from holdfast.kernel.ids import MessageId, ReplyId
+from holdfast.kernel.ids import ReplyId
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply_sql import list_replies
-
-
-@visitor()
-async def trace(
-    runtime: Runtime,
-    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The id, as `holdfast send` prints it.")],
-) -> Output:
-    """Show what happened to a message.
-
-    The output has its acceptance, its turn, its reply, and the receipt of each memory provider.
-
-    \b
-    Examples:
-      holdfast trace msg_01k...
-      holdfast trace msg_01k... --json
-    """
-    found = await runtime.trace(MessageId(check_part("message", message)))
-    view = message_view(found)
-    turn = f"{view.turn}, attempt {view.attempt}" + (f", {found.phase}" if found.phase else "")
-    told = {
-        "accepted": f"{when(view.accepted_at)} as {view.id!r} from {view.sender!r}",
-        "chat": f"{view.chat!r} of agent {view.agent}",
-        "behind": f"{view.queued_behind} others" if view.queued_behind else None,
-        "session": view.session,
-        "turn": turn if view.turn is not None else None,
-        "awaits": _awaits(view.awaiting) if view.awaiting else None,
-        "reason": view.reason,
-        "reply": view.reply.state if view.reply else "none yet",
-        "draft": view.reply.draft if view.reply else None,
-    }
-    text: list[Part] = [Heading(f"{view.message}  {view.state}"), facts(told)]
-    if view.attachments:
-        kept = ((one.hash, one.name, one.media_type, one.bytes) for one in view.attachments)
-        text.append(TextTable(("attachment", "name", "type", "bytes"), kept))
-    if view.deliveries:
-        rows = ((one.provider, one.place, one.state, one.attempt, one.receipt, one.reason) for one in view.deliveries)
-        text.append(TextTable(("provider", "place", "state", "attempt", "receipt", "reason"), rows))
-        text += what_delivered_means(view.deliveries)
-    if view.reply:
-        text.append(f"\n{view.reply.text}")
-    return Output(view, *text)
-
-
-def _awaits(asked: Awaited) -> str:
-    if not asked.cut:
-        return f"/approve {asked.approval} or /deny {asked.approval}"
-    shown = f"`holdfast approvals show {asked.approval}`"
-    return f"/approve {asked.approval} DIGEST, with the digest from {shown}, or /deny {asked.approval}"
 
 
 @visitor()

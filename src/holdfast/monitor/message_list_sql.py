@@ -7,7 +7,7 @@ bodies are bytes. A page looks at a limited number of messages and says how far 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from holdfast.kernel.ids import Instant
+from holdfast.kernel.ids import Instant, MessageId
 from holdfast.kernel.ports import make_id
 from holdfast.monitor.message_list import (
     SCANNED_MAX,
@@ -16,7 +16,7 @@ from holdfast.monitor.message_list import (
     MessageFilter,
     MessagePage,
 )
-from holdfast.store.script import Columns, Script, rows, verb
+from holdfast.store.script import Columns, Query, Script, rows, together, verb
 
 CHUNK_MIN, CHUNK_MAX = 200, 2_000  # messages read at once
 SKEW_MS = 300_000  # between the clock that made an id and the one that stamped the row
@@ -46,6 +46,7 @@ STORED = Columns(
     sender="inbound.principal",
     accepted_at="inbound.at",
 )
+ONE = f"select {STORED} from inbound join mailbox on mailbox.id = inbound.mailbox where inbound.message = :message"
 MATCHES = """
        (:agent = '' or mailbox.agent = :agent) and (:chat = '' or inbound.conversation = :chat)
    and (:sender = '' or inbound.principal = :sender) and (:state = '' or inbound.state = :state)"""
@@ -85,6 +86,13 @@ def list_messages(wanted: MessageFilter, *, before: str = "", limit: int = 50) -
             return MessagePage(messages=found, next=None, searched_back_to=None)
         place = start
     return MessagePage(messages=found, next=place, searched_back_to=(yield from _time_of(place)))
+
+
+@verb
+def read_listed(messages: Sequence[MessageId]) -> Script[list[ListedMessage]]:
+    """The given messages as rows of a list; those that do not exist are left out."""
+    found = yield from together(*(Query(ONE, {"message": message}) for message in messages))
+    return [_listed(STORED.value(row)) for one_ in found for row in one_]
 
 
 TIME = "select at from inbound where message <= :place order by message desc limit 1"

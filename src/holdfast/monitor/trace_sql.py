@@ -1,14 +1,16 @@
 """Reading everything that is known about one message, in one snapshot, and finding messages by any id."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.inbox.mailbox import MessageTrace
-from holdfast.kernel.ids import Instant, MessageId, SessionId
+from holdfast.kernel.ids import Instant, MessageId
 from holdfast.memory.delivery import DeliveryView
 from holdfast.memory.lane_sql import split_id
 from holdfast.monitor.attempt import AttemptKind, SendAttempt
 from holdfast.monitor.attempt_sql import list_attempts
+from holdfast.monitor.foreign_id_sql import by_foreign_id
 from holdfast.monitor.trace import (
     NodeRun,
     TracedApproval,
@@ -192,6 +194,7 @@ def _undone(message: MessageTrace) -> Script[TurnUndone | None]:
 # --- finding a message by any id ---------------------------------------------------------------------
 
 FOUND_MAX = 50
+TURN_ID = re.compile(r"(ses_\w+)[:/](\d{1,18})")
 FROM = "select message from inbound where message >= :id order by message limit :limit"
 BY_REPLY = "select message from reply where id = :id"
 BY_APPROVAL = """
@@ -205,15 +208,20 @@ select inbound.message from delivery
  where delivery.stream = :stream and delivery.provider = :provider and delivery.from_seq = :from_seq
  order by inbound.turn, inbound.seq limit :limit"""
 BY_TURN = "select message from inbound where session = :session and turn = :turn order by seq limit :limit"
+BY_SESSION = """
+select message from inbound where session = :id and turn is not null order by turn desc, seq desc limit :limit"""
 BY_EVENT = "select message from inbound where event_id = :id order by message desc limit :limit"
 BELOW = "select message from inbound where message < :id order by message desc limit :limit"
 ABOVE = "select message from inbound where message > :id order by message limit :limit"
+EVENTS_BELOW = "select message from inbound where event_id < :id order by event_id desc limit :limit"
+EVENTS_ABOVE = "select message from inbound where event_id > :id order by event_id limit :limit"
 
 
 @verb
 def find_messages(wanted: str) -> Script[Sequence[MessageId]]:
     """The messages that an id may mean: of a message (or its beginning), a reply, an approval, a delivery, a turn
-    (`SESSION:N`), or the sender's own id of the message, newest first.
+    (`SESSION/N` or `SESSION:N`), a session, or the sender's own id of the message; if there is none, an id of others.
+    Messages of one turn come in its order, others newest first.
     """
     found: list[str] = []
     if wanted.startswith("msg_"):
@@ -221,14 +229,17 @@ def find_messages(wanted: str) -> Script[Sequence[MessageId]]:
         found += [row[0] for row in following if row[0].startswith(wanted)]
     elif wanted.startswith(("rep_", "ask_")):
         found += [row[0] for row in (yield from rows(BY_REPLY, id=wanted))]
-    elif wanted.startswith("ses_") and wanted.rpartition(":")[2].isdecimal():
-        session, _, turn = wanted.rpartition(":")
-        about = {"session": SessionId(session), "turn": min(int(turn), 2**62), "limit": FOUND_MAX}
+    elif turn := TURN_ID.fullmatch(wanted):
+        about = {"session": turn[1], "turn": int(turn[2]), "limit": FOUND_MAX}
         found += [row[0] for row in (yield from rows(BY_TURN, **about))]
+    elif wanted.startswith("ses_"):
+        found += [row[0] for row in (yield from rows(BY_SESSION, id=wanted, limit=FOUND_MAX))]
     else:
         found += [row[0] for row in (yield from rows(BY_APPROVAL, id=wanted))]
         found += yield from _of_delivery(wanted)
     found += [row[0] for row in (yield from rows(BY_EVENT, id=wanted, limit=FOUND_MAX))]
+    if not found and wanted:
+        found += yield from by_foreign_id(wanted, limit=FOUND_MAX)
     return [MessageId(one_) for one_ in dict.fromkeys(found)]
 
 
@@ -243,7 +254,8 @@ def _of_delivery(wanted: str) -> Script[list[str]]:
 
 @verb
 def near_messages(wanted: str) -> Script[Sequence[MessageId]]:
-    """The ids of messages next to an unknown one, for a person who mistyped it."""
-    below = yield from rows(BELOW, id=wanted, limit=NEAR_MAX)
-    above = yield from rows(ABOVE, id=wanted, limit=NEAR_MAX)
-    return [MessageId(row[0]) for row in (*below[::-1], *above)]
+    """The messages whose ids, or whose senders' own ids, stand next to one that a person mistyped."""
+    below, above = (BELOW, ABOVE) if wanted.startswith("msg_") else (EVENTS_BELOW, EVENTS_ABOVE)
+    before = yield from rows(below, id=wanted, limit=NEAR_MAX)
+    after = yield from rows(above, id=wanted, limit=NEAR_MAX)
+    return [MessageId(row[0]) for row in (*before[::-1], *after)]

@@ -329,7 +329,10 @@ class Runtime:
     # --- history
 
     async def trace(self, message: MessageId) -> MessageTrace:
-        found = await self.db.read(trace_message(message))
+        return self.explained(await self.db.read(trace_message(message)))
+
+    def explained(self, found: MessageTrace) -> MessageTrace:
+        """The trace with what each provider's receipts prove."""
         return replace(found, deliveries=tuple(self._providers.explained(found.deliveries)))
 
     async def sessions(

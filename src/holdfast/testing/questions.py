@@ -29,7 +29,7 @@ from holdfast.inbox.attachment_sql import find_attachment, list_attachments, rea
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, LoginId, MessageId, ReplyId, SessionId, TokenId
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects
 from holdfast.monitor.message_list import MessageFilter
-from holdfast.monitor.message_list_sql import list_messages
+from holdfast.monitor.message_list_sql import list_messages, read_listed
 from holdfast.monitor.sample import SampleSpan
 from holdfast.monitor.sample_sql import list_samples
 from holdfast.monitor.status import headline
@@ -144,7 +144,8 @@ async def _find(node: Runtime, db: apsw.Connection, chance: float) -> object:
     """The message of a reply, of a delivery, and of a mistyped id; and a page of messages."""
     for wanted in (_pick(db, "reply", "id", chance), _pick(db, "delivery", "id", chance)):
         await node.db.read(find_messages(wanted))
-    await node.db.read(near_messages(_pick(db, "inbound", "message", chance)[:-1]))
+    near = await node.db.read(near_messages(_pick(db, "inbound", "message", chance)[:-1]))
+    await node.db.read(read_listed(near))
     return await node.db.read(list_messages(MessageFilter(agent="fern", text="m1"), limit=5))
 
 
