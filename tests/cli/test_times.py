@@ -95,7 +95,7 @@ def test_a_command_prints_local_times_and_with_utc_those_of_utc(tmp_path, berlin
 def test_every_command_that_lists_times_can_list_them_in_utc():
     without = {"init", "up", "version", "chat", "send", "approve", "deny", "compress", "attachment", "context", "spend"}
     shown = {name for name, one in listed_commands().items() if "--utc" in _options(one)}
-    assert {"trace", "sessions", "show", "replies", "deliveries", "channels", "tools", "pairs"} <= shown
+    assert {"trace", "messages", "sessions", "show", "replies", "deliveries", "channels", "tools", "pairs"} <= shown
     assert shown.isdisjoint(without)
 
 

@@ -42,6 +42,7 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
     },
     "Look": {
         "trace": Listed("trace:trace", "Show what happened to a message, step by step, with times."),
+        "messages": Listed("message_list:messages", "List and search messages, newest first."),
         "attachment": Listed("messages:attachment", "Save an attachment of a message to a file."),
         "sessions": Listed("sessions:sessions", "List sessions, newest first."),
         "show": Listed("sessions:show", "Show the journal of a session, or a snapshot."),
