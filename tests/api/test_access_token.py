@@ -21,13 +21,14 @@ def token(*scopes, **more):
     return AccessToken(id=TokenId("tok"), scopes=frozenset(scopes), **more)
 
 
-def test_every_scope_grants_itself_operate_grants_read_and_admin_grants_all():
+def test_every_scope_grants_itself_operate_grants_read_read_grants_metrics_and_admin_grants_all():
     assert set(GRANTS) == set(Scope)
     granted = {held: {scope for scope in Scope if token(held).may(scope)} for held in Scope}
     assert granted == {
         Scope.SEND: {Scope.SEND},
-        Scope.READ: {Scope.READ},
-        Scope.OPERATE: {Scope.OPERATE, Scope.READ},
+        Scope.METRICS: {Scope.METRICS},
+        Scope.READ: {Scope.READ, Scope.METRICS},
+        Scope.OPERATE: {Scope.OPERATE, Scope.READ, Scope.METRICS},
         Scope.ADMIN: set(Scope),
     }
 
@@ -59,7 +60,7 @@ def test_a_token_needs_a_scope_and_names_real_agents():
 def test_scopes_are_spelt_as_the_table_has_them():
     assert parse_scopes(["send", "read", "send"]) == {Scope.SEND, Scope.READ}
     for word in ("Send", "root", ""):
-        with pytest.raises(InvalidInput, match="there are: send, read, operate, admin"):
+        with pytest.raises(InvalidInput, match="there are: send, metrics, read, operate, admin"):
             parse_scopes([word])
 
 

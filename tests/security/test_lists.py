@@ -25,7 +25,9 @@ from holdfast.inbox.channel_status import (
 )
 from holdfast.inbox.message import Arrival, Enclosure
 from holdfast.kernel.errors import MessageNotFound, ScopeRequired, SessionNotFound
-from holdfast.kernel.ids import AgentName, Instant, MailboxId, Principal, ReplyId, TokenId
+from holdfast.kernel.ids import AgentName, Instant, MailboxId, NodeId, Principal, ReplyId, TokenId
+from holdfast.monitor.sample import Sample, SampleSpan
+from holdfast.monitor.sample_sql import record_sample
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from holdfast.turns.spend_sql import Spend, record_spend
 from tests.support.fakes import ScriptedModel, calls, happened, last_said, says, soon
@@ -41,6 +43,10 @@ REFUSED = "concerns every agent"
 NOTHING = "tells of no agent"
 LISTS = {
     "/v1/models": OWN,
+    "/v1/status": OWN,
+    "/v1/messages": OWN,
+    "/v1/samples": OWN,
+    "/v1/nodes": REFUSED,
     "/v1/sessions": OWN,
     "/v1/deliveries": OWN,
     "/v1/approvals": OWN,
@@ -63,7 +69,7 @@ LISTS = {
 }
 QUESTIONS = {"/v1/recall": {"q": "tea"}, "/v1/conversation": {"chat": "c0"}}
 ROUTES = [one for one in ENDPOINTS if one.method == "GET" and "{" not in one.path]
-PAGED = ("/v1/sessions", "/v1/deliveries", "/v1/approvals", "/v1/replies")
+PAGED = ("/v1/messages", "/v1/sessions", "/v1/deliveries", "/v1/approvals", "/v1/replies")
 """Those that a page of one shows one of, however many of another agent's are newer and older."""
 
 
@@ -157,6 +163,9 @@ async def plant(runtime, agent, n):
             Spend(id=f"sp_{n}", agent=agent, task="reply", model="m", tokens_in=1, tokens_out=1, cost_micros=1)
         )
     )
+    minute = SampleSpan.MINUTE.start_of(runtime.clock.now())
+    counts = {f"accepted/{agent}": 1, f"replies/delivered/{agent}/telegram": 1}
+    await runtime.db.write(record_sample(NodeId(f"node_{n}"), Sample(span=SampleSpan.MINUTE, at=minute, counts=counts)))
     code = f"7K2MPQ9{'XYZ'[n]}"
     await runtime.db.write(
         ask_pairing(

@@ -22,12 +22,26 @@ from holdfast.store.ports import Database
 
 SHOWS_NO_DATA = {"token", "logged_in", "health", "new_message", "linked"}
 CHECKS_AGENTS_AND_CHATS = {
-    *("agents", "default_agent", "accept", "unanswered", "listen", "trace", "message", "mailbox", "conversation"),
+    *(
+        "agents",
+        "default_agent",
+        "accept",
+        "unanswered",
+        "listen",
+        "trace",
+        "timeline",
+        "message",
+        "mailbox",
+        "conversation",
+    ),
     *("attachment", "session", "sessions", "history", "prompt", "begin_compression", "snapshot", "operations"),
     *("recall", "forget", "forget_status", "approvals", "approval", "decide"),
 }
 REFUSES_BY_ITSELF = {"whole", "overview"}
-CHECKS_AGENTS = {"channels", "tool_servers", "spend", "deliveries", "replies", "resend", "pairs", "pair", "unpair"}
+CHECKS_AGENTS = {
+    *("channels", "tool_servers", "spend", "deliveries", "replies", "resend", "pairs", "pair", "unpair"),
+    *("now", "status", "messages", "samples"),
+}
 NO_RUNTIME = cast("Any", None)
 SCOPES = frozenset({Scope.OPERATE, Scope.SEND})
 OF_AN_AGENT = AccessToken(id=TokenId("a"), scopes=SCOPES, agents=frozenset({"ada"}))

@@ -28,7 +28,10 @@ from holdfast.kernel.ids import Instant, LoginId, TokenId
 
 Scopes = Annotated[
     list[Scope],
-    typer.Option("--scope", help="A permission; operate includes read, admin includes all; may be repeated."),
+    typer.Option(
+        "--scope",
+        help="A permission; operate includes read, read includes metrics, admin includes all; may be repeated.",
+    ),
 ]
 token = command_group("token", "Manage access tokens for the HTTP API.")
 logins = command_group("logins", "Manage browser logins.")

@@ -21,6 +21,8 @@ class MessageFilter:
     own_id: str = ""  # the sender's id of the message, or its beginning
     since: Instant | None = None
     until: Instant | None = None
+    agents: frozenset[str] = frozenset()  # of one of these; empty: of any
+    token: str = ""  # sent with this access token or without one; empty: with any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ class StoredMessage(NamedTuple):
     accepted_at: Instant
     session: str | None
     turn: int | None
+    token: str | None
     body: bytes
 
 
@@ -108,6 +109,10 @@ def _matching(chunk: Sequence[StoredMessage], wanted: MessageFilter) -> Iterator
     for row in chunk:
         if not row.event_id.startswith(wanted.own_id):
             continue
+        if (wanted.agents and row.agent not in wanted.agents) or (
+            wanted.token and row.token not in {None, wanted.token}
+        ):
+            continue
         if wanted.since is not None and row.accepted_at < wanted.since:
             continue
         if wanted.until is not None and row.accepted_at > wanted.until:
@@ -121,5 +126,5 @@ def _listed(row: StoredMessage) -> ListedMessage:
     text = " ".join(bytes(row.body).decode("utf-8", "replace").split())
     if len(text) > TEXT_CHARS_MAX:
         text = f"{text[: TEXT_CHARS_MAX - 1]}…"
-    fields = {name: value for name, value in row._asdict().items() if name != "body"}
+    fields = {name: value for name, value in row._asdict().items() if name not in {"body", "token"}}
     return ListedMessage(**fields, text=text)

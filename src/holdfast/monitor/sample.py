@@ -7,8 +7,8 @@ Rule 3: minutes are kept for a day and hours for three months.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from holdfast.kernel.ids import Instant
@@ -76,3 +76,22 @@ def added_up(samples: Iterable[Sample]) -> dict[Instant, Sample]:
         found[one.at] = merged(found.get(one.at, {}), one)
         spans[one.at] = one.span
     return {at: Sample(span=spans[at], at=at, **body) for at, body in found.items()}
+
+
+# What is counted by a state before the agent.
+BY_STATE = frozenset({"replies", "deliveries"})
+
+
+def agent_of(name: str) -> str:
+    """The agent of a count or level."""
+    what, *parts = name.split("/")
+    return parts[1 if what in BY_STATE else 0]
+
+
+def of_agents(sample: Sample, sees: Callable[[str], bool]) -> Sample:
+    """The part of a sample that concerns agents of a reader."""
+    return replace(
+        sample,
+        counts={name: count for name, count in sample.counts.items() if sees(agent_of(name))},
+        levels={name: level for name, level in sample.levels.items() if sees(agent_of(name))},
+    )

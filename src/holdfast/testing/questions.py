@@ -30,6 +30,7 @@ from holdfast.kernel.ids import AgentName, ApprovalId, Instant, LoginId, Message
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects
 from holdfast.monitor.message_list import MessageFilter
 from holdfast.monitor.message_list_sql import list_messages, read_listed
+from holdfast.monitor.node_run_sql import list_node_runs
 from holdfast.monitor.sample import SampleSpan
 from holdfast.monitor.sample_sql import list_samples
 from holdfast.monitor.status import headline
@@ -173,6 +174,7 @@ QUESTIONS: Mapping[str, Question] = {
     "links": _plain(lambda node: node.access.links()),
     "mailbox": _plain(lambda node: node.db.read(find_mailbox(str(CHATS[0].address)))),
     "memory history": _plain(lambda node: node.db.read(list_memory_operations(FERN, "", after=0, limit=200))),
+    "nodes": _plain(lambda node: node.db.read(list_node_runs())),
     "notes": _plain(lambda node: node.db.read(list_memory_subjects(FERN))),
     "operations": _plain(lambda node: node.db.read(list_operations())),
     "pairings": _plain(lambda node: node.access.pairs()),

@@ -162,6 +162,7 @@ _SHAPE = re.compile(r"hf_[0-9a-f]{64}\Z", re.ASCII)
 
 class Scope(Enum):
     SEND = "send"  # send messages and receive their replies
+    METRICS = "metrics"  # read numbers and states, and nothing that people wrote
     READ = "read"  # read conversations, sessions and deliveries
     OPERATE = "operate"  # compress, replay, approve, forget
     ADMIN = "admin"  # tokens, pairing, identities, and everything else
@@ -169,8 +170,9 @@ class Scope(Enum):
 
 GRANTS: Mapping[Scope, frozenset[Scope]] = {
     Scope.SEND: frozenset({Scope.SEND}),
-    Scope.READ: frozenset({Scope.READ}),
-    Scope.OPERATE: frozenset({Scope.OPERATE, Scope.READ}),
+    Scope.METRICS: frozenset({Scope.METRICS}),
+    Scope.READ: frozenset({Scope.READ, Scope.METRICS}),
+    Scope.OPERATE: frozenset({Scope.OPERATE, Scope.READ, Scope.METRICS}),
     Scope.ADMIN: frozenset(Scope),
 }
 

@@ -4,16 +4,25 @@ For a token that names agents, data of any other agent does not exist. Other age
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from holdfast.api.auth.access_token import AccessToken
+from holdfast.api.auth.access_token import AccessToken, Scope
 from holdfast.inbox.access import PairingView
 from holdfast.inbox.address import agent_name, check_part
 from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.kernel.errors import ReplyNotFound
-from holdfast.kernel.ids import AgentName, ReplyId
+from holdfast.kernel.ids import AgentName, Instant, ReplyId
 from holdfast.memory.delivery import DeliveryView
+from holdfast.monitor import sample
+from holdfast.monitor.message_list import MessageFilter, MessagePage
+from holdfast.monitor.message_list_sql import list_messages
+from holdfast.monitor.sample import Sample, SampleSpan, added_up
+from holdfast.monitor.sample_sql import list_samples
+from holdfast.monitor.status import StoreStatus
+from holdfast.monitor.status_sql import read_status
+from holdfast.monitor.status_view import of_agents, without_people
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import list_replies, read_reply
 from holdfast.runtime.runtime import Runtime
@@ -38,6 +47,28 @@ class Overview:
 
     def tool_servers(self) -> Sequence[ToolServerStatus]:
         return self._seen(self._runtime.tool_servers())
+
+    @property
+    def now(self) -> Instant:
+        return self._runtime.clock.now()
+
+    async def status(self) -> StoreStatus:
+        """Without the scope `read`, nothing in it names people."""
+        found = await self._runtime.db.read(read_status())
+        if self._token.agents:
+            found = of_agents(found, self._token.sees)
+        return found if self._token.may(Scope.READ) else without_people(found)
+
+    async def messages(self, wanted: MessageFilter, *, before: str, limit: int) -> MessagePage:
+        """A token that does not find other tokens' messages by id does not list them either."""
+        token = "" if self._token.finds_all else self._token.id
+        wanted = replace(wanted, agents=self._token.agents, token=token)
+        return await self._runtime.db.read(list_messages(wanted, before=before, limit=limit))
+
+    async def samples(self, span: SampleSpan, since: Instant) -> Sequence[Sample]:
+        """The sum of all processes, oldest first."""
+        found = added_up(await self._runtime.db.read(list_samples(span, since)))
+        return [sample.of_agents(one, self._token.sees) for _, one in sorted(found.items())]
 
     async def spend(self, *, days: int, agent: AgentName | None) -> Sequence[SpendTotal]:
         return self._seen(await self._runtime.db.read(sum_spend_by_model(days=days, agent=agent)))

@@ -32,6 +32,8 @@ from holdfast.kernel.ids import ApprovalId, ForgetId, MessageId, Principal, Sess
 from holdfast.kernel.notifier import Feed
 from holdfast.memory.forget import ForgetKind, Forgetting
 from holdfast.memory.recall import RecallOutcome
+from holdfast.monitor.trace import TraceFacts
+from holdfast.monitor.trace_sql import read_trace
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.views import Health, Prompt
 from holdfast.sessions import history_sql
@@ -171,6 +173,12 @@ class Viewer:
     async def trace(self, message: MessageId) -> MessageTrace:
         """A message by its id, with its deliveries. Raises `MessageNotFound`."""
         return self._own(await self._runtime.trace(message), by_id=True)
+
+    async def timeline(self, message: MessageId) -> TraceFacts:
+        """The facts about a message, for its timeline. A bound token is not told what the agent did in between."""
+        self.token.check_all_chats("timelines")
+        await self.trace(message)
+        return await self._runtime.db.read(read_trace(message))
 
     async def message(self, message: MessageId) -> MessageTrace:
         """A message of a chat that the caller reads, from any token. Raises `MessageNotFound`."""

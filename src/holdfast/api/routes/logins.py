@@ -134,7 +134,7 @@ def _me(viewer: Viewer, cookie: str) -> Me:
     )
 
 
-@route("GET /metrics", Scope.READ, media_type="text/plain")
+@route("GET /metrics", Scope.METRICS, media_type="text/plain")
 async def get_metrics(call: HttpCall) -> Response:
     """Prometheus metrics."""
     runtime = call.viewer.whole("gauges")
