@@ -574,8 +574,8 @@ def settings() -> str:
     )
     return page(
         "Settings",
-        f"`{config.FILE}` in the data folder, or the file that `--config` or `HOLDFAST_CONFIG` names. It is read once, "
-        "when Holdfast starts. Without a file, every valid name is an agent with these defaults; with a file, only the "
+        f"`{config.FILE}` in the data folder, or the file that `--config` or `HOLDFAST_CONFIG` names. It is read when "
+        "Holdfast starts. Without a file, every valid name is an agent with these defaults; with a file, only the "
         "listed agents exist. Unknown keys and invalid values are refused, with the name of the key.",
         "Secrets are never written into it: `token_env` names an environment variable, `token_file` a file. "
         "`holdfast init` writes a commented file; `holdfast config check` shows what would run and lists every error.",
@@ -583,6 +583,16 @@ def settings() -> str:
         table(("setting", "meaning", "values", "default"), rows),
         "For example:",
         example,
+        "## Several agents",
+        "The table `[defaults]` may have every setting of an agent except for `channels`. An agent takes over each "
+        "setting that its own table does not have; tables are merged setting by setting, lists and texts are replaced. "
+        "`false` in place of a table below `memory` or `mcp`, as in `mcp.git = false`, leaves out the one of "
+        "`[defaults]`.",
+        "A table `[models.NAME]` has the settings of a model, with the vendor's name in `name`. Agents refer to it as "
+        '`model = "NAME"`; `fallbacks` and `summariser` may do so too. A table `[agents.NAME.model]` without `name` '
+        "changes single settings of the model of `[defaults]`.",
+        '```toml\n[models.fast]\nname = "openai:gpt-5-mini"\n\n[defaults]\nmodel = "fast"\ncontext_tokens = 64000\n\n'
+        "[agents.main]\n\n[agents.poet.model]\ntemperature = 1.2\n```",
         "## The server",
         "Settings of the whole process are in the table `[server]`; options of the command line take precedence.",
         table(("setting", "meaning", "values", "default"), _server_settings()),

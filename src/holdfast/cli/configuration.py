@@ -16,11 +16,12 @@ from holdfast.api.auth.access_token_sql import list_tokens
 from holdfast.api.auth.operator_token import VARIABLE, check_token
 from holdfast.api.shapes.error_report import error_view
 from holdfast.cli.command import Config, Data, Invocation, Json, command, command_group
-from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, print_error, print_json
+from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, print_error, print_errors
 from holdfast.config import FILE
+from holdfast.config.secrets import secret_variables
 from holdfast.kernel.errors import ConfigInvalid, HoldfastError
 from holdfast.kernel.files import is_out_of_space, unwritable
-from holdfast.kernel.hardening import variables
+from holdfast.kernel.hardening import conceal, variables
 
 if TYPE_CHECKING:
     from holdfast.runtime.inspection import Inspection
@@ -155,7 +156,7 @@ async def check(
         found = replace(found, notes=(*found.notes, *await _token_notes(invocation.folder)))
     except HoldfastError as error:  # a store that cannot be opened is one more problem
         found = replace(found, problems=(*found.problems, error))
-    file = invocation.settings.file
+    file = invocation.reading.config.file
     output = _output(None if file is None else str(file), found)
     if invocation.as_json or found.ok:
         return output
@@ -186,8 +187,9 @@ async def _inspected(invocation: Invocation, connect_wait_s: float | None = None
     """The inspection of the configuration and of the operator's token, which is not part of the configuration."""
     from holdfast.runtime.inspection import Inspector
 
-    folder = invocation.folder
-    found = await Inspector(invocation.settings, folder, variables(), connect_wait_s).inspect()
+    folder, read = invocation.folder, invocation.reading
+    conceal(secret_variables(read.config.agents or {}))
+    found = await Inspector(read.config, folder, variables(), connect_wait_s, found=read.problems).inspect()
     try:
         check_token(folder, variables().get(VARIABLE))
     except HoldfastError as error:
@@ -210,16 +212,12 @@ async def _token_notes(folder: Path) -> list[str]:
     return [unconfirmed_text(one.id, one.label) for one in tokens if one.revoked_at is None and one.is_unconfirmed]
 
 
-async def explain(error: ConfigInvalid, invocation: Invocation) -> int:
+async def explain(error: HoldfastError, invocation: Invocation) -> int:
     """Print every error of a configuration that could not be run. Raises `error` if the configuration is valid."""
     problems = (await _inspected(invocation)).problems
     if not problems:
         raise error
-    if invocation.as_json:
-        views = [error_view(one).error for one in problems]
-        print_json({"error": views[0], "problems": views})
-    for one in problems:
-        print_error(one, as_json=False)
+    print_errors(problems, as_json=invocation.as_json)
     return WRONG
 
 

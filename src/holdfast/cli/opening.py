@@ -10,7 +10,7 @@ from holdfast.audit.action import BY_NAME
 from holdfast.audit.actor import record_refusal
 from holdfast.cli.command import home_of
 from holdfast.cli.logs import logging_to, to_file
-from holdfast.config import FILE, Config, load_config
+from holdfast.config import FILE, Config, Reading, faultless, load_reading
 from holdfast.config.secrets import secret_files, secret_variables
 from holdfast.kernel.errors import HoldfastError, Remedy, StoreBroken, StoreOwned, StorePathInvalid
 from holdfast.kernel.hardening import conceal
@@ -34,13 +34,21 @@ class Invocation:
 
         return user_data_path("holdfast", appauthor=False)
 
+    @property
+    def config_file(self) -> Path | None:
+        """The file of `--config`, or the one in the data folder; None if there is none."""
+        file = self.folder / FILE
+        return self.config or (file if file.exists() else None)
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The configuration without its wrong settings, and the errors. Raises `ConfigInvalid` if it is not TOML."""
+        return load_reading(self.config_file)
+
     @cached_property
     def settings(self) -> Config:
-        """The configuration of `--config`, or the one in the data folder."""
-        file = self.config
-        if file is None and (self.folder / FILE).exists():
-            file = self.folder / FILE
-        read = load_config(file)
+        """The configuration. Raises its first error, with the others in `others`."""
+        read = faultless(self.reading)
         conceal(secret_variables(read.agents or {}))
         return read
 

@@ -82,6 +82,15 @@ def print_error(error: HoldfastError, *, as_json: bool) -> None:
     print(f"error[{error.code}]: {visible(str(error))}\n  hint: {error.hint}", file=sys.stderr, flush=True)
 
 
+def print_errors(errors: Sequence[HoldfastError], *, as_json: bool) -> None:
+    """Errors that were found together. In JSON the first one is `error`, and all of them are `problems`."""
+    if as_json:
+        views = [error_view(one).error for one in errors]
+        print_json({"error": views[0], "problems": views})
+    for one in errors:
+        print_error(one, as_json=False)
+
+
 def print_warning(sentence: str) -> None:
     print(visible(f"warning: {sentence}"), file=sys.stderr, flush=True)
 

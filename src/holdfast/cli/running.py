@@ -15,7 +15,7 @@ from holdfast.api.errors import InternalError
 from holdfast.audit.action import ActorKind, By
 from holdfast.audit.actor import acting_as
 from holdfast.cli import IMPORT_THRESHOLD
-from holdfast.cli.output import INTERNAL, INTERRUPTED, OK, USAGE, WRONG, print_error
+from holdfast.cli.output import INTERNAL, INTERRUPTED, OK, USAGE, WRONG, print_error, print_errors
 from holdfast.kernel.errors import ConfigInvalid, HoldfastError, InvalidUnicode, Remedy
 from holdfast.kernel.hardening import variables
 
@@ -85,7 +85,10 @@ def _failed(error: Exception, *, as_json: bool) -> int:
             traceback.print_exception(error)
             hint = "Please report this error with the lines above."
             known = InternalError(f"{type(error).__name__}: {error}", hint=hint)
-    print_error(known, as_json=as_json)
+    if known.others:
+        print_errors((known, *known.others), as_json=as_json)
+    else:
+        print_error(known, as_json=as_json)
     return exit_code(known)
 
 

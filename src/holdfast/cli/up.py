@@ -26,7 +26,7 @@ from holdfast.cli.terminal import on_signal
 from holdfast.config import HOST, PORT, ServerTable
 from holdfast.config import Config as Settings
 from holdfast.kernel import log
-from holdfast.kernel.errors import ConfigInvalid, HoldfastError, StoreBroken
+from holdfast.kernel.errors import AllowlistNotImmutable, ConfigInvalid, HoldfastError, StoreBroken
 from holdfast.kernel.hardening import variables
 from holdfast.runtime.app import detect_agents, secure_folder
 
@@ -75,17 +75,17 @@ async def up(
       HOLDFAST_TOKEN=... holdfast up --config holdfast.toml
       HOLDFAST_TOKEN=... holdfast up --host 0.0.0.0 --public-host chat.example.org
     """
-    server = invocation.settings.server
-    listening = structs.replace(
-        server,
-        host=host or server.host,
-        port=server.port if port is None else port,
-        public_hosts=tuple(public_host or server.public_hosts),
-        trusted_proxies=tuple(trusted_proxy or server.trusted_proxies),
-    )
     try:
+        server = invocation.settings.server
+        listening = structs.replace(
+            server,
+            host=host or server.host,
+            port=server.port if port is None else port,
+            public_hosts=tuple(public_host or server.public_hosts),
+            trusted_proxies=tuple(trusted_proxy or server.trusted_proxies),
+        )
         return await _serve(invocation, listening, verbose=verbose)
-    except ConfigInvalid as error:
+    except (ConfigInvalid, AllowlistNotImmutable) as error:
         return await explain(error, invocation)
 
 

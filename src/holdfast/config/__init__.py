@@ -4,7 +4,16 @@ Without a file, every valid name is an agent with the defaults; with a file, onl
 error names the file, the key, its value and the correction. The file refers to secrets and never contains them.
 """
 
-from holdfast.config.reading import FILE, FILE_BYTES_MAX, Config, load_config, parse_config
+from holdfast.config.reading import (
+    FILE,
+    FILE_BYTES_MAX,
+    Config,
+    Reading,
+    faultless,
+    load_config,
+    load_reading,
+    parse_config,
+)
 from holdfast.config.secrets import SecretFact
 from holdfast.config.tables import HOST, PORT, AgentTable, ServerTable
 
@@ -15,8 +24,11 @@ __all__ = [
     "PORT",
     "AgentTable",
     "Config",
+    "Reading",
     "SecretFact",
     "ServerTable",
+    "faultless",
     "load_config",
+    "load_reading",
     "parse_config",
 ]

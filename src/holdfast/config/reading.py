@@ -1,31 +1,46 @@
-"""Reads holdfast.toml into frozen policies, or raises one error that says what to change."""
+"""Reads holdfast.toml into frozen policies, and says everything that has to be changed in it."""
 
 import difflib
 import ipaddress
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
-from holdfast.config.secrets import literal_secret, located, refuse_duplicates, refuse_literal
-from holdfast.config.tables import SHARING_AGENT, SHARING_PERSON, AgentTable, ServerTable
+from holdfast.config.agent_table import check_name, read_agent
+from holdfast.config.faults import mended, together, without
+from holdfast.config.inheritance import (
+    DEFAULTS,
+    MODELS,
+    Models,
+    Table,
+    check_inheritable,
+    check_model_table,
+    check_named_models,
+    merged,
+    origins_of,
+    spare_models,
+    table_of,
+)
+from holdfast.config.lines import lines_of
+from holdfast.config.origins import Origins
+from holdfast.config.secrets import duplicates, literal_secrets, refuse_literal
+from holdfast.config.tables import ServerTable
 from holdfast.config.wording import not_toml, translated, wrong
-from holdfast.inbox.access import check_allowed, check_allowed_chat, check_operator
-from holdfast.inbox.address import agent_name
-from holdfast.kernel.errors import AllowlistNotImmutable, ConfigInvalid, InvalidName
+from holdfast.kernel.errors import ConfigInvalid, HoldfastError
 from holdfast.turns.policy import AgentPolicy
 
 FILE = "holdfast.toml"
 FILE_BYTES_MAX = 1_000_000
-INSTRUCTIONS_BYTES_MAX = 256 * 1024
-TOP = ("server", "agents")
+TOP = ("server", DEFAULTS, MODELS, "agents")
+USE = "use [server], [defaults], [models.NAME] and [agents.NAME]"
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
-PERSON = re.compile(r"[\w.-]+", re.ASCII)  # the plain name of a person, as set by `holdfast link`
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -34,6 +49,9 @@ class Config(Struct, frozen=True, kw_only=True):
     file: Path | None = None
     agents: Mapping[str, AgentPolicy] | None = None
     server: ServerTable = field(default_factory=ServerTable)
+    models: Mapping[str, Mapping[str, Any]] = {}  # the tables [models.NAME]
+    tables: Mapping[str, Mapping[str, Any]] = {}  # what each agent has, as the file and its [defaults] say
+    origins: Origins = field(default_factory=Origins)
 
     @property
     def message_bytes_max(self) -> int:
@@ -47,10 +65,22 @@ class Config(Struct, frozen=True, kw_only=True):
         return self.file.parent if self.file is not None else Path()
 
 
+class Reading(NamedTuple):
+    """What a file says without its wrong settings, and an error for each of those."""
+
+    config: Config
+    problems: tuple[HoldfastError, ...]
+
+
 def load_config(file: Path | None) -> Config:
-    """Raises `ConfigInvalid` and `AllowlistNotImmutable`."""
+    """Raises `ConfigInvalid` and `AllowlistNotImmutable`; the error has all further ones in `others`."""
+    return faultless(load_reading(file))
+
+
+def load_reading(file: Path | None) -> Reading:
+    """Raises `ConfigInvalid` if the file cannot be read as TOML at all."""
     if file is None:
-        return Config()
+        return Reading(Config(), ())
     try:
         with file.open("rb") as opened:
             raw = opened.read(FILE_BYTES_MAX + 1)
@@ -58,57 +88,166 @@ def load_config(file: Path | None) -> Config:
         raise ConfigInvalid(f"{file} cannot be read: {error.strerror}", file=str(file)) from error
     if len(raw) > FILE_BYTES_MAX:
         raise ConfigInvalid(f"{file} is larger than {FILE_BYTES_MAX} bytes; shorten it", file=str(file))
-    return parse_config(raw, file)
+    return read_config(raw, file)
 
 
 def parse_config(raw: bytes, file: Path) -> Config:
-    """Raises `ConfigInvalid` and `AllowlistNotImmutable`. Reads only the instruction files that the text names."""
+    """Raises as `load_config` does. Reads only the instruction files that the text names."""
+    return faultless(read_config(raw, file))
+
+
+def faultless(found: Reading) -> Config:
+    """Raises the first error, with the others in `others`."""
+    if found.problems:
+        raise together(list(found.problems))
+    return found.config
+
+
+def read_config(raw: bytes, file: Path) -> Reading:
+    """Raises `ConfigInvalid` for a text that is not TOML."""
     tables = _toml(raw, file)
-    literal = literal_secret(tables)
-    if literal is not None:
-        raise refuse_literal(file, literal)
-    for key in tables:
-        if key not in TOP:
-            meant = next(iter(difflib.get_close_matches(key, TOP, n=1)), "")
-            fix = f"unknown key; {f'did you mean {meant}? ' if meant else ''}use [server] and [agents.NAME]"
-            raise wrong(file, key, tables[key], fix)
-    server = _server(file, tables.get("server", {}))
-    if tables and "agents" not in tables:
-        return Config(file=file, server=server)  # setting only a port leaves every agent available
+    problems: list[HoldfastError] = []
+    for key in literal_secrets(tables):
+        problems.append(refuse_literal(file, key))
+        rest = without(tables, key)
+        tables = tables if rest is None else rest
+    problems += [_unknown(file, key, tables[key]) for key in tables if key not in TOP]
+    server = _server(file, tables.get("server", {}), problems)
+    lines = lines_of(raw.decode())
+    if tables and "agents" not in tables and not {DEFAULTS, MODELS} & set(tables):
+        # setting only a port leaves every agent available
+        return Reading(Config(file=file, server=server, origins=Origins(lines=lines)), tuple(problems))
     agents = tables.get("agents")
     if not isinstance(agents, dict) or not agents:
-        raise ConfigInvalid(f"{file} does not list any agent; add a table [agents.main]", file=str(file))
-    _check_folders(file, agents)
-    read = {name: _agent(file, name, table) for name, table in agents.items()}
-    refuse_duplicates(file, {name: policy.channels for name, policy in read.items()})
-    return Config(file=file, agents=read, server=server)
+        problems.append(ConfigInvalid(f"{file} does not list any agent; add a table [agents.main]", file=str(file)))
+        agents = {}
+    models = _models(file, tables.get(MODELS, {}), problems)
+    below = Below(_defaults(file, tables.get(DEFAULTS, {}), models, problems), models)
+    problems += _folders(file, agents)
+    made = [one for name, table in agents.items() if (one := _agent(file, name, table, below, problems)) is not None]
+    policies = {one.name: one.policy for one in made}
+    problems += duplicates(file, {name: policy.channels for name, policy in policies.items()})
+    keys = {key: place for one in made for key, place in one.origins.items()}
+    return Reading(
+        Config(
+            file=file,
+            agents=policies,
+            server=server,
+            models=models,
+            tables={one.name: one.table for one in made},
+            origins=Origins(keys=keys, lines=lines),
+        ),
+        tuple(problems),
+    )
 
 
-def _toml(raw: bytes, file: Path) -> dict[str, Any]:
+def _toml(raw: bytes, file: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(raw.decode())
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or a number of thousands of digits
         raise not_toml(file, raw, error) from error
 
 
-def _check_folders(file: Path, agents: dict[str, object]) -> None:
+def _unknown(file: Path, key: str, value: object) -> ConfigInvalid:
+    meant = next(iter(difflib.get_close_matches(key, TOP, n=1)), "")
+    return wrong(file, key, value, f"unknown key; {f'did you mean {meant}? ' if meant else ''}{USE}")
+
+
+def _folders(file: Path, agents: Mapping[str, object]) -> list[HoldfastError]:
     """Each agent has a folder, and some file systems do not distinguish Ada from ada."""
     seen: dict[str, str] = {}
-    for name in agents:
-        other = seen.setdefault(name.casefold(), name)
-        if other != name:
-            raise wrong(
-                file, f"agents.{name}", name, f"the name differs from {other} only in case; choose another name"
-            )
+    others = ((name, seen.setdefault(name.casefold(), name)) for name in agents)
+    return [
+        wrong(file, f"agents.{name}", name, f"the name differs from {other} only in case; choose another name")
+        for name, other in others
+        if other != name
+    ]
 
 
-def _server(file: Path, table: object) -> ServerTable:
+def _models(file: Path, tables: object, problems: list[HoldfastError]) -> dict[str, dict[str, Any]]:
+    if not isinstance(tables, dict):
+        problems.append(wrong(file, MODELS, tables, f"it must have a table for each model, [{MODELS}.NAME]"))
+        return {}
+    made = {}
+    for name, table in tables.items():
+        try:
+            made[name] = check_model_table(file, name, table)
+        except ConfigInvalid as error:
+            problems.append(error)
+            made[name] = {"name": "practice"}  # agents that refer to it are not wrong
+    return {
+        name: dict(mended(table, f"{MODELS}.{name}", partial(_check_spares, file, name, made), problems)[1])
+        for name, table in made.items()
+    }
+
+
+def _check_spares(file: Path, name: str, models: Models, table: Table) -> None:
+    check_named_models(file, f"{MODELS}.{name}", {key: one for key, one in table.items() if key != "name"}, models)
+
+
+def _defaults(file: Path, table: object, models: Models, problems: list[HoldfastError]) -> Table:
+    """The table [defaults] without its wrong settings, so that no agent reports them again."""
     if not isinstance(table, dict):
-        raise wrong(file, "server", table, "it must be a table, [server]")
+        problems.append(wrong(file, DEFAULTS, table, f"it must be a table, [{DEFAULTS}]"))
+        return {}
+
+    def read(wanted: Table) -> None:
+        check_inheritable(file, wanted)
+        check_named_models(file, f"{DEFAULTS}.model", wanted.get("model"), models)
+        read_agent(file, DEFAULTS, wanted)
+
+    _, kept = mended(table, DEFAULTS, read, problems)
+    return kept
+
+
+class Below(NamedTuple):
+    """What every agent may take over."""
+
+    defaults: Table
+    models: Models
+
+
+class ReadAgent(NamedTuple):
+    name: str
+    policy: AgentPolicy
+    table: Table
+    origins: Mapping[str, str]
+
+
+def _agent(file: Path, name: str, own: object, below: Below, problems: list[HoldfastError]) -> ReadAgent | None:
+    key = f"agents.{name}"
+    try:
+        check_name(file, key, name, "agent")
+        if not isinstance(own, dict):
+            raise wrong(file, key, own, f"it must be a table, [{key}]")
+    except ConfigInvalid as error:
+        problems.append(error)
+        return None
+    _, own = mended(
+        own, key, lambda table: check_named_models(file, f"{key}.model", table.get("model"), below.models), problems
+    )
+    settings = merged(name, own, below.defaults, below.models)
+    read, table = mended(table_of(settings), key, partial(read_agent, file, key), problems)
+    if read is None:
+        return None
+    origins = {f"{key}.{MODELS}": MODELS, **origins_of(key, settings)}
+    spare = spare_models(read.model, below.models) if isinstance(read.model, dict) else {}
+    return ReadAgent(name, replace(read.policy(), models=spare), table, origins)
+
+
+def _server(file: Path, table: object, problems: list[HoldfastError]) -> ServerTable:
+    if not isinstance(table, dict):
+        problems.append(wrong(file, "server", table, "it must be a table, [server]"))
+        return ServerTable()
+    found, _ = mended(table, "server", partial(_read_server, file), problems)
+    return found or ServerTable()
+
+
+def _read_server(file: Path, table: Table) -> ServerTable:
     try:
         read = msgspec.convert(table, ServerTable, strict=True)
     except msgspec.ValidationError as error:
-        raise translated(file, "server", table, ServerTable, str(error)) from error
+        raise translated(file, "server", dict(table), ServerTable, str(error)) from error
     try:
         ipaddress.ip_address("127.0.0.1" if read.host.lower() == "localhost" else read.host.strip("[]"))
     except ValueError as error:
@@ -127,108 +266,3 @@ def _server(file: Path, table: object) -> ServerTable:
     if fault is not None:
         raise wrong(file, f"server.limits.{fault[0]}", getattr(read.limits, fault[0]), fault[1])
     return read
-
-
-def _agent(file: Path, name: str, table: object) -> AgentPolicy:
-    key = f"agents.{name}"
-    _check_name(file, key, name, "agent")
-    if not isinstance(table, dict):
-        raise wrong(file, key, table, f"it must be a table, [{key}]")
-    if not isinstance(table.get("model", ""), str | dict):
-        fix = 'it must be a name such as "openai:gpt-5.2" or "practice", or a table'
-        raise wrong(file, f"{key}.model", table["model"], fix)
-    try:
-        read = msgspec.convert(table, AgentTable, strict=True)
-    except msgspec.ValidationError as error:
-        raise translated(file, key, table, AgentTable, str(error)) from error
-    _check_memory(file, key, read)
-    for kind in ("memory", "channels", "mcp"):
-        for one in getattr(read, kind) or {}:
-            _check_name(file, f"{key}.{kind}.{one}", one, kind)
-    _check_shares(file, key, read)
-    _check_zone(file, key, read.expiry.time_zone)
-    _check_people(file, key, read)
-    return _with_files(file, key, read).policy()
-
-
-def _check_name(file: Path, key: str, name: str, what: str) -> None:
-    try:
-        agent_name(name, what=what)
-    except InvalidName as error:
-        raise wrong(file, key, name, f"{error}. {error.hint}") from error
-
-
-def _check_memory(file: Path, key: str, read: AgentTable) -> None:
-    if read.sharing not in (SHARING_PERSON, SHARING_AGENT):
-        fix = 'it must be "person" (show each person their own memories) or "agent" (show everyone all memories)'
-        raise wrong(file, f"{key}.memory.sharing", read.sharing, fix)
-    for name, table in (read.memory or {}).items():
-        if name != "sharing" and not isinstance(table, dict):
-            raise wrong(file, f"{key}.memory.{name}", table, f"it must be a table, [{key}.memory.{name}]")
-
-
-def _check_shares(file: Path, key: str, read: AgentTable) -> None:
-    shares = read.compression
-    if shares.soft >= shares.hard:
-        raise wrong(file, f"{key}.compression.soft", shares.soft, f"it must be below hard, which is {shares.hard}")
-    if shares.keep >= shares.hard:
-        raise wrong(file, f"{key}.compression.keep", shares.keep, f"it must be below hard, which is {shares.hard}")
-
-
-def _check_zone(file: Path, key: str, name: str) -> None:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # unknown, not a name, or a folder of zones
-        fix = "the time zone is unknown; use a name such as Europe/Berlin or UTC"
-        raise wrong(file, f"{key}.expiry.time_zone", name, fix) from error
-
-
-def _check_people(file: Path, key: str, read: AgentTable) -> None:
-    """People are identified by ids that cannot be transferred to another account."""
-    approvers = {one for one in read.approval.approvers if not PERSON.fullmatch(one)}
-    lists = (
-        ("access.allow", read.access.allow, check_allowed),
-        ("access.allow_chats", read.access.allow_chats, check_allowed_chat),
-        ("access.operators", read.access.operators, check_operator),
-        ("approval.approvers", approvers, check_allowed),
-    )
-    for inner, entries, check in lists:
-        for entry in sorted(entries):
-            try:
-                check(entry)
-            except AllowlistNotImmutable as error:
-                what = f"{file}: {key}.{inner}: {error}"
-                raise AllowlistNotImmutable(what, file=str(file), key=f"{key}.{inner}") from error
-
-
-def _with_files(file: Path, key: str, read: AgentTable) -> AgentTable:
-    """The table with the text of its instructions file, and with paths relative to the configuration's folder."""
-    if isinstance(read.model, dict) and isinstance(read.model.get("api_key_file"), str) and read.model["api_key_file"]:
-        path = str(located(file, read.model["api_key_file"]))
-        read = structs.replace(read, model={**read.model, "api_key_file": path})
-    if read.instructions_file is None:
-        return read
-    if read.instructions:
-        fix = "`instructions` is set as well; keep one of the two"
-        raise wrong(file, f"{key}.instructions_file", read.instructions_file, fix)
-    try:
-        text = _read_text(located(file, read.instructions_file))
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: an unknown home folder
-        why = getattr(error, "strerror", None) or str(error)
-        fix = f"it cannot be read from {file.parent.resolve()}: {why}"
-        raise wrong(file, f"{key}.instructions_file", read.instructions_file, fix) from error
-    return structs.replace(read, instructions=text)
-
-
-def _read_text(path: Path) -> str:
-    """Raises `OSError`, and `ValueError` for a file that is too large or not UTF-8."""
-    if path.exists() and not path.is_file():
-        raise ValueError("it is not a file")
-    with path.open("rb") as opened:
-        raw = opened.read(INSTRUCTIONS_BYTES_MAX + 1)
-    if len(raw) > INSTRUCTIONS_BYTES_MAX:
-        raise ValueError(f"it is larger than {INSTRUCTIONS_BYTES_MAX} bytes")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"byte {error.start} is not UTF-8") from error

@@ -32,17 +32,15 @@ class SecretFact:
     found: bool
 
 
-def literal_secret(table: Mapping[str, object], key: str = "") -> str | None:
-    """The key of the first secret that is written into the file."""
+def literal_secrets(table: Mapping[str, object], key: str = "") -> Iterator[str]:
+    """The keys of the secrets that are written into the file."""
     for name, value in table.items():
         inner = f"{key}.{name}" if key else name
         below = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping)]
         if not below and _LITERAL.fullmatch(name):
-            return inner
-        found = next(filter(None, (literal_secret(one, inner) for one in below)), None)
-        if found is not None:
-            return found
-    return None
+            yield inner
+        for one in below:
+            yield from literal_secrets(one, inner)
 
 
 def described(file: Path, how: str, name: str) -> str:
@@ -70,7 +68,13 @@ def references(table: Mapping[str, object], key: str = "") -> Iterator[tuple[str
 
 def secret_tables(policy: AgentPolicy) -> Mapping[str, Mapping[str, object]]:
     """The tables of an agent that may refer to secrets."""
-    return {"model": policy.model, "memory": policy.memory or {}, "channels": policy.channels, "mcp": policy.mcp}
+    return {
+        "model": policy.model,
+        "models": policy.models,
+        "memory": policy.memory or {},
+        "channels": policy.channels,
+        "mcp": policy.mcp,
+    }
 
 
 def secret_variables(agents: Mapping[str, AgentPolicy]) -> frozenset[str]:
@@ -90,15 +94,17 @@ def secret_files(file: Path, agents: Mapping[str, AgentPolicy]) -> tuple[Path, .
     return tuple(located(file, name) for _, how, name in named if how == "file")
 
 
-def refuse_duplicates(file: Path, channels: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
-    """Raises `ConfigInvalid` if two agents refer to the same token for the same kind of channel."""
+def duplicates(file: Path, channels: Mapping[str, Mapping[str, Mapping[str, object]]]) -> Iterator[ConfigInvalid]:
+    """An error for each channel that refers to the same token as another one of its kind."""
     named = [one for agent, tables in channels.items() for one in references(tables, f"agents.{agent}.channels")]
     tokens = ((key, how, name) for key, how, name in named if key.endswith(f"token_{how}"))
-    equal_tokens(file, {key: f"{how} {located(file, name) if how == 'file' else name}" for key, how, name in tokens})
+    yield from equal_tokens(
+        file, {key: f"{how} {located(file, name) if how == 'file' else name}" for key, how, name in tokens}
+    )
 
 
-def equal_tokens(file: Path | None, keys: Mapping[str, str]) -> None:
-    """Raises `ConfigInvalid` if two references of the same kind of channel have the same value."""
+def equal_tokens(file: Path | None, keys: Mapping[str, str]) -> Iterator[ConfigInvalid]:
+    """An error for each reference with the same value as another one of the same kind of channel."""
     seen: dict[tuple[str, str], str] = {}
     for key, value in keys.items():
         kind = key.split(".")[3]
@@ -109,7 +115,7 @@ def equal_tokens(file: Path | None, keys: Mapping[str, str]) -> None:
             fix = "; these two keys need different tokens" if is_same else each
             place = {} if file is None else {"file": str(file)}
             what = f"duplicate token: {other} has the same token{fix}"
-            raise ConfigInvalid(": ".join((*place.values(), key, what)), **place, key=key)
+            yield ConfigInvalid(": ".join((*place.values(), key, what)), **place, key=key)
 
 
 def located(file: Path, name: str) -> Path:

@@ -27,6 +27,7 @@ class HoldfastError(Exception):
     code: ClassVar[str] = "error"
     remedy: ClassVar[Remedy] = Remedy.REPORT
     hint: str = "Please report this."
+    others: tuple["HoldfastError", ...] = ()  # found together with this one, as in a configuration with several errors
 
     def __init_subclass__(cls, *, remedy: Remedy | None = None) -> None:
         """A class without a code of its own is coded by its name, and one without a remedy has that of its base."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.models.pydantic_model import PydanticModel
 
 KEY_BYTES_MAX = 8_192
+OF_THE_FIRST = ("fallbacks", "summariser")  # a model that is one itself has none
 
 
 def make_models(
@@ -42,21 +43,36 @@ def make_models(
     Raises `ConfigInvalid`. Sends no request. With `lenient`, for processes that rarely use a model, a missing key or
     library raises only when the model is asked; an invalid table still raises at once.
     """
-    settings = parse_settings(policy.model, where) if policy.model else found or ModelSettings(name=PRACTICE)
+    settings = ModelSettings(name=PRACTICE)
+    if policy.model:
+        settings = parse_settings(policy.model, where, policy.models)
+    elif found is not None:
+        settings = found
     try:
-        if policy.daily_spend_micros is not None:
-            _check_prices(settings, where)
         names = (settings.name, *settings.fallbacks)
-        models = [make_model(settings.of(name), environment, tasks, where=where) for name in names]
-        model = models[0] if len(models) == 1 else Fallback(models)
-        if settings.summariser is None:
-            return model, model
-        return model, make_model(settings.of(settings.summariser), environment, tasks, where=where)
+        chosen = {
+            name: _settings_of(name, settings, policy, where) for name in (*names, settings.summariser or names[0])
+        }
+        if policy.daily_spend_micros is not None:
+            for one, place in chosen.values():
+                _check_price(one, place)
+        made = {name: make_model(one, environment, tasks, where=place) for name, (one, place) in chosen.items()}
+        model = made[names[0]] if len(names) == 1 else Fallback([made[name] for name in names])
+        return model, model if settings.summariser is None else made[settings.summariser]
     except ConfigInvalid as error:
         if not lenient:
             raise
         missing = NoModel(str(error))
         return missing, missing
+
+
+def _settings_of(name: str, settings: ModelSettings, policy: AgentPolicy, where: str) -> tuple[ModelSettings, str]:
+    """The settings of a model, a fallback or a summariser, and the key of the table that they come from."""
+    if name in policy.models and name != settings.name:
+        place = f"models.{name}"
+        table = {key: one for key, one in policy.models[name].items() if key not in OF_THE_FIRST}
+        return parse_settings(table, place), place
+    return settings.of(name), where
 
 
 def models_in(made: Iterable[Model]) -> list[Model]:
@@ -147,18 +163,15 @@ def _check_libraries(settings: ModelSettings, where: str) -> None:
         raise ConfigInvalid(f"{where}.name is {settings.name!r}: {why}", key="name")
 
 
-def _check_prices(settings: ModelSettings, where: str) -> None:
+def _check_price(settings: ModelSettings, where: str) -> None:
     """A spending limit that cannot be enforced is refused, not ignored."""
-    names = (settings.name, *settings.fallbacks, *([settings.summariser] if settings.summariser else ()))
-    for name in names:
-        one = settings.of(name)
-        if one.is_practice:
-            continue
-        _check_libraries(one, where)
-        if not has_price(one):
-            why = "its price is not known, so a daily spending limit cannot be enforced"
-            fix = "set input_usd_per_million and output_usd_per_million, or remove the limit"
-            raise ConfigInvalid(f"{where}: {name}: {why}; {fix}", key="input_usd_per_million")
+    if settings.is_practice:
+        return
+    _check_libraries(settings, where)
+    if not has_price(settings):
+        why = "its price is not known, so a daily spending limit cannot be enforced"
+        fix = "set input_usd_per_million and output_usd_per_million, or remove the limit"
+        raise ConfigInvalid(f"{where}: {settings.name}: {why}; {fix}", key="input_usd_per_million")
 
 
 # --- models made of models ------------------------------------------------------------------------

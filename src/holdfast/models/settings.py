@@ -15,7 +15,7 @@ Rule 4: a cost is in millionths of a dollar, rounded up, by the price table that
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated
 
 import msgspec
@@ -71,21 +71,25 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
         return replace(other, base_url=None, api_key_env=None, api_key_file=None)
 
 
-def parse_settings(table: Mapping[str, object], where: str = "model") -> ModelSettings:
-    """The table as settings. Raises `ConfigInvalid`, also for an empty table, which names no model."""
+def parse_settings(table: Mapping[str, object], where: str = "model", named: Collection[str] = ()) -> ModelSettings:
+    """The table as settings. `named` are tables of other models that `fallbacks` and `summariser` may refer to.
+
+    Raises `ConfigInvalid`, also for an empty table, which names no model.
+    """
     if "name" not in table:
         what = 'write the vendor and the model, as in "openai:gpt-5.2"'
         raise ConfigInvalid(f"{where}.name is missing; {what}", key="name")
     settings = read_table(where, table, ModelSettings)
-    _check(settings, where)
+    _check(settings, where, named)
     return settings
 
 
-def _check(settings: ModelSettings, where: str) -> None:
+def _check(settings: ModelSettings, where: str, named: Collection[str]) -> None:
     _check_name(settings.name, f"{where}.name")
     for n, name in enumerate(settings.fallbacks):
-        _check_name(name, f"{where}.fallbacks[{n}]")
-    if settings.summariser is not None:
+        if name not in named:
+            _check_name(name, f"{where}.fallbacks[{n}]")
+    if settings.summariser is not None and settings.summariser not in named:
         _check_name(settings.summariser, f"{where}.summariser")
     fault = _fault_of_order((settings.name, *settings.fallbacks))
     if fault:

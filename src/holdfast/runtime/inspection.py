@@ -9,7 +9,7 @@ it requests the vendor's list of models, a record of the memory provider, or the
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -168,13 +168,20 @@ class Inspector:
     """
 
     def __init__(
-        self, config: Config, data: Path, environment: Mapping[str, str], connect_wait_s: float | None = None
+        self,
+        config: Config,
+        data: Path,
+        environment: Mapping[str, str],
+        connect_wait_s: float | None = None,
+        *,
+        found: Iterable[HoldfastError] = (),
     ) -> None:
+        """`found` are the errors of the file itself, which the configuration was read without."""
         self._config = config
         self._connect_wait_s = connect_wait_s
         self._wanted: list[Attemptable] = []
         self._environment = environment
-        self._problems: list[HoldfastError] = []
+        self._problems = list(found)
         self._notes: list[str] = []
         self._made_with = Environment(
             clock=SystemClock(),
@@ -188,6 +195,8 @@ class Inspector:
     async def inspect(self) -> Inspection:
         """Inspect the configuration. Errors in it are returned, never raised."""
         listed = self._config.agents if self._config.agents is not None else {"main": AgentPolicy()}
+        for name, table in self._config.models.items():
+            self._try(partial(parse_settings, table, f"models.{name}", self._config.models))
         plans = [await self._plan(AgentName(name), policy) for name, policy in listed.items()]
         secrets, attempts = self._secrets(listed), None
         own = [note for name, policy in listed.items() for note in _notes(name, policy)]
@@ -198,8 +207,8 @@ class Inspector:
         return Inspection(
             plans=tuple(plans),
             secrets=secrets,
-            problems=tuple(self._problems),
-            notes=(*own, *silent_notes(listed), *self._notes),
+            problems=tuple({str(one): one for one in self._problems}.values()),
+            notes=tuple(dict.fromkeys((*own, *silent_notes(listed), *self._notes))),
             attempts=attempts,
         )
 
@@ -251,7 +260,7 @@ class Inspector:
         if found is not None:
             return f"{found.name} (detected)"
         try:
-            settings = parse_settings(policy.model, where)
+            settings = parse_settings(policy.model, where, policy.models)
         except ConfigInvalid:  # already among the problems
             return "none"
         return " then ".join((settings.name, *settings.fallbacks))
@@ -271,27 +280,29 @@ class Inspector:
             return None
 
     def _placed(self, error: HoldfastError) -> HoldfastError:
-        """The error with the name of the file, which a factory does not know."""
+        """The error with the name of the file and of the table to correct, which a factory does not know."""
         file, said = self._config.file, str(error)
-        if file is None or said.startswith(str(file)) or not isinstance(error, ConfigInvalid):
+        if file is None or not isinstance(error, ConfigInvalid):
             return error
-        return type(error)(f"{file}: {said}", **error.context)
+        said = self._config.origins.placed(said)
+        return type(error)(said if said.startswith(str(file)) else f"{file}: {said}", **error.context)
 
     def _secrets(self, listed: Mapping[str, AgentPolicy]) -> tuple[SecretFact, ...]:
         """Every secret that the configuration refers to. Two bots with the same token are added to the problems."""
         file = self._config.file or Path()
-        facts, tokens = [], dict[str, str]()
+        facts, tokens = dict[str, SecretFact](), dict[str, str]()
         for agent, policy in listed.items():
             for key, how, name in references(secret_tables(policy), f"agents.{agent}"):
                 value = read_reference(file, how, name, self._environment)
-                facts.append(SecretFact(key=key, where=described(file, how, name), found=value is not None))
+                place = self._config.origins.of(key)
+                facts[place] = SecretFact(key=place, where=described(file, how, name), found=value is not None)
                 if how == "file" and value is not None and (mode := open_mode(located(file, name))):
                     what = f"other users may read or change {described(file, how, name)} (mode {mode:04o})"
-                    self._notes.append(f"{key}: {what}; run `chmod 600` on it")
+                    self._notes.append(f"{place}: {what}; run `chmod 600` on it")
                 if value is not None and ".channels." in key and key.endswith(("token_env", "token_file")):
                     tokens[key] = value
-        self._try(partial(equal_tokens, file, tokens))
-        return tuple(facts)
+        self._problems += equal_tokens(file, tokens)
+        return tuple(facts.values())
 
 
 def _notes(agent: str, policy: AgentPolicy) -> Iterator[str]:

@@ -100,7 +100,8 @@ def make_channels(agents: Agents, environment: Environment) -> Channels:
     for name, agent in agents.listed.items():
         for channel, settings in agent.policy.channels.items():
             made.add(name, channel, make_channel(name, channel, settings, environment))
-    equal_tokens(None, _tokens(agents, environment))
+    for error in equal_tokens(None, _tokens(agents, environment)):
+        raise error
     return made
 
 

@@ -142,4 +142,6 @@ class AgentPolicy:
     channels: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # settings by channel
     mcp: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # settings by MCP server
     model: Mapping[str, object] = field(default_factory=dict)  # the model's settings; empty: a detected model
+    # The models that `fallbacks` and `summariser` of the model call by a name.
+    models: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     tools: tuple[str, ...] | None = None  # the built-in tools; None for all
