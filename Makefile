@@ -15,6 +15,7 @@ sum = $(shell cat $(1) pyproject.toml | cksum | tr ' ' -)
 BASE := $(VENV)/.base-$(call sum,requirements/base.txt)
 HINDSIGHT := .venv-hindsight/.server-$(call sum,requirements/hindsight-server.txt)
 AUDIT := .venv-audit/.ready-$(call sum,requirements/audit.txt)
+BROWSER := $(VENV)/browser/.ready-$(call sum,requirements/browser.txt)
 BENCH := .venv-bench/.ready-$(call sum,requirements/bench.txt)
 HERMES := .venv-hermes/.ready-$(call sum,requirements/hermes.txt)
 HERMES_0_14 := .venv-hermes-0.14/.ready-$(call sum,requirements/hermes-0.14.txt)
@@ -33,7 +34,7 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --no-config
 LOCK = $(COMPILE) pyproject.toml --group build
 
-.PHONY: help install up encryption test test-browser test-confinement test-full-disk test-hermes test-hindsight test-proxy check audit build sim bench walk mutants soak lock clean
+.PHONY: help install up encryption test test-browser test-confinement test-full-disk test-hermes test-hindsight test-proxy check audit build sim bench walk mutants shots soak lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -54,7 +55,7 @@ test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 	@echo "Separate, because it takes long: make soak"
 	@echo "Separate, because it starts the real Hindsight server: make test-hindsight"
 	@echo "Separate, because it starts the real Hermes: make test-hermes"
-	@echo "Separate, because it needs Chromium on PATH: make test-browser"
+	@echo "Separate, because it needs Chromium: make test-browser"
 	@echo "Separate, because it needs nginx on PATH: make test-proxy"
 	@echo "Separate, because it needs bubblewrap and root: make test-confinement"
 	@echo "Separate, because it mounts file systems as root: make test-full-disk"
@@ -71,8 +72,13 @@ test-hermes: $(DEV) $(HERMES) $(HERMES_0_14) $(HERMES_0_15) ## with the real Her
 test-full-disk: $(DEV) ## a full disk, on a small tmpfs that only root may mount
 	$(BIN)/pytest -m full_disk $(ARGS) tests/full_disk
 
-test-browser: $(DEV) ## the chat page in a real Chromium, which must be on PATH
-	$(BIN)/pytest -m browser $(ARGS) tests/browser
+test-browser: $(DEV) $(BROWSER) ## the console and the chat page in a real Chromium, which is installed if it is missing
+	@$(BIN)/python -m tools.chromium
+	PYTHONPATH=$(VENV)/browser $(BIN)/pytest -m browser $(ARGS) tests/browser
+
+shots: $(DEV) $(BROWSER) ## make the screenshots of docs/console anew
+	@$(BIN)/python -m tools.chromium
+	HOLDFAST_SHOTS=docs/console PYTHONPATH=$(VENV)/browser $(BIN)/pytest -m browser $(ARGS) tests/browser/test_pages.py
 
 test-proxy: $(DEV) ## behind a real nginx over TLS, which must be on PATH
 	$(BIN)/pytest -m proxy $(ARGS) tests/proxy
@@ -127,6 +133,7 @@ lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	$(COMPILE) --upgrade --group pyproject.toml:hermes-0-14 --output-file requirements/hermes-0.14.txt
 	$(COMPILE) --upgrade --group pyproject.toml:hermes-0-15 --output-file requirements/hermes-0.15.txt
 	$(COMPILE) --upgrade --group pyproject.toml:bench-hermes --output-file requirements/bench-hermes.txt
+	$(COMPILE) --upgrade --group pyproject.toml:browser --constraint requirements/dev.txt --output-file requirements/browser.txt
 	$(COMPILE) --upgrade --group pyproject.toml:encryption --constraint requirements/dev.txt --output-file requirements/encryption.txt
 
 clean: ## remove .venv, caches and built files
@@ -188,6 +195,12 @@ define make_peers
 	@rm -rf $(1) && $(BIN)/python -m venv $(1) && { $(call install,$(1),--no-deps --require-hashes -r $(2)); } \
 		&& touch $(3) || { rm -rf $(1); echo "$(1) could not be made: its peers are not measured"; }
 endef
+
+# Beside the other packages and not among them: only tests/browser names this folder.
+$(BROWSER): | $(DEV)
+	rm -rf $(VENV)/browser
+	$(call install,$(VENV),--no-deps --require-hashes --target $(VENV)/browser -r requirements/browser.txt)
+	@touch $@
 
 $(BENCH): | $(DEV)
 	$(call make_peers,.venv-bench,requirements/bench.txt,$@)

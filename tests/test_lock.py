@@ -21,6 +21,7 @@ AUDIT = ROOT / "requirements" / "audit.txt"
 BENCH = ROOT / "requirements" / "bench.txt"
 BENCH_HERMES = ROOT / "requirements" / "bench-hermes.txt"
 HERMES = {name: ROOT / "requirements" / f"{name}.txt" for name in ("hermes", "hermes-0.14", "hermes-0.15")}
+BROWSER = ROOT / "requirements" / "browser.txt"
 ENCRYPTION = ROOT / "requirements" / "encryption.txt"
 INSTALLER = ROOT / "requirements" / "installer.txt"
 LINE = re.compile(r"[a-z0-9.-]+==[\w.]+( ; [\w\s.'<>=!()]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
@@ -57,7 +58,7 @@ def project():
 
 @pytest.mark.parametrize(
     "lock",
-    [BASE, DEV, AUDIT, BENCH, BENCH_HERMES, *HERMES.values(), ENCRYPTION, INSTALLER],
+    [BASE, DEV, AUDIT, BENCH, BENCH_HERMES, *HERMES.values(), BROWSER, ENCRYPTION, INSTALLER],
     ids=lambda lock: lock.stem,
 )
 def test_a_lock_holds_names_versions_and_hashes_and_nothing_else(lock):
@@ -95,6 +96,10 @@ def test_the_bench_locks_hold_the_peers(project):
 def test_each_lock_of_hermes_holds_the_release_that_is_asked_for(project, name):
     (wanted,) = project["dependency-groups"][name.replace(".", "-")]
     assert pins(HERMES[name])["hermes-agent"] == wanted.partition("==")[2]
+
+
+def test_the_browser_lock_holds_what_drives_chromium(project):
+    assert names(project["dependency-groups"]["browser"]) <= set(pins(BROWSER))
 
 
 def test_the_encryption_lock_holds_the_library_that_takes_the_place_of_apsw_and_not_apsw(project):

@@ -29,6 +29,8 @@ from holdfast.api.streams.event_stream import EventStream
 from holdfast.api.streams.websocket import Sockets
 from holdfast.audit.action import FOR_PROGRAMS, short
 from holdfast.audit.actor import acting_as, record_refusal
+from holdfast.console.error_page import error_page, is_console
+from holdfast.console.table import PAGES
 from holdfast.inbox.channel import Webhooks
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, RobotRefused
@@ -143,10 +145,12 @@ class HttpApp:
         table = (*ENDPOINTS, openapi.get_document)
         routes = [Route(one.path, _Handling(one, runtime, settings, guard), methods=[one.method]) for one in table]
         self._router = Router(routes, redirect_slashes=False)
+        pages = [Route(one.path, _Handling(one, runtime, settings, guard), methods=[one.method]) for one in PAGES]
+        self._pages = Router(pages, redirect_slashes=False)
         self._sockets = Sockets(guard, settings, partial(viewer_for, runtime, settings.admission))
         self._guard = guard
         self._settings = settings
-        public = [one.path for one in table if one.is_open]
+        public = [one.path for one in (*table, *PAGES) if one.is_open]
         self._public = frozenset(path for path in public if "{" not in path)
         self._public_under = tuple(path.partition("{")[0] for path in public if "{" in path)
         self.logins = settings.logins
@@ -172,7 +176,8 @@ class HttpApp:
             scope["app"] = self  # makes the router raise errors instead of answering them in plain text
             with self._settings.admission.open(who) as opened:
                 scope["opened"] = opened
-                await self._router(scope, receive, begin_to_send)
+                router = self._pages if is_console(scope["path"]) else self._router
+                await router(scope, receive, begin_to_send)
         except (ClientDisconnect, errors.SlowReader):
             return  # the client is gone; accepted messages are durable, and anything else was not acknowledged
         except Exception as error:
@@ -183,7 +188,12 @@ class HttpApp:
             extra = _allowed(self._router, scope) if isinstance(problem, errors.MethodNotAllowed) else {}
             if isinstance(problem, errors.LoginEnded):
                 extra = {"Set-Cookie": clear_cookie(self._guard.cookie_name(scope))}
-            response = answer(error_view(problem), errors.status_of(problem), {**errors.headers_of(problem), **extra})
+            if is_console(scope["path"]):
+                response = error_page(problem, scope, extra)
+            else:
+                response = answer(
+                    error_view(problem), errors.status_of(problem), {**errors.headers_of(problem), **extra}
+                )
             await response(scope, receive, send)
 
     async def _check(self, scope: Scope) -> Requester:

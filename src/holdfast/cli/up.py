@@ -228,6 +228,7 @@ def _announce(folder: Path, token: Token, *, url: str, code: str, model: str, ag
         f"log      {folder / FILE}",
         "",
         f"chat     {browser}",
+        f"console  {url}/console (the same login)",
         "",
         "Or send a message from another terminal:",
         f'  curl {url}/v1/messages -H "Authorization: Bearer {bearer}" \\',

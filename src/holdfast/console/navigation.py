@@ -1,0 +1,63 @@
+"""The pages in the order of the menu, and what each counts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.monitor.queues import OPEN_DELIVERIES
+from holdfast.monitor.status import Need, NeedKind, StoreStatus, Urgency
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What the menu says beside a page: how much is there, and whether it waits for a person."""
+
+    number: int = 0
+    hot: bool = False
+
+
+Counting = Callable[[StoreStatus, Sequence[Need]], Counts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MenuEntry:
+    path: str
+    title: str
+    icon: str
+    key: str  # after `g`
+    count: Counting | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MenuGroup:
+    title: str
+    entries: tuple[MenuEntry, ...]
+
+
+def waiting(kind: NeedKind) -> Counting:
+    """Count the needs of a kind that wait for a person."""
+
+    def count(_status: StoreStatus, needs: Sequence[Need]) -> Counts:
+        wanted = {Urgency.HOLDS_UP, Urgency.STUCK, Urgency.DECIDE}
+        return Counts(number=sum(one.count for one in needs if one.kind is kind and one.urgency in wanted), hot=True)
+
+    return count
+
+
+def undelivered(status: StoreStatus, needs: Sequence[Need]) -> Counts:
+    number = sum(queue.count(*OPEN_DELIVERIES, "parked") for queue in status.queues.deliveries.values())
+    stuck = any(one.kind is NeedKind.LANE for one in needs)
+    return Counts(number=number, hot=stuck)
+
+
+def broken(_status: StoreStatus, needs: Sequence[Need]) -> Counts:
+    kinds = {NeedKind.CHANNEL, NeedKind.TOOLS, NeedKind.MODEL, NeedKind.STORE, NeedKind.NOT_SERVING}
+    return Counts(number=sum(one.kind in kinds for one in needs), hot=True)
+
+
+MENU = (
+    MenuGroup(title="", entries=(MenuEntry(path="/console", title="Overview", icon="overview", key="o"),)),
+    MenuGroup(
+        title="Conversations",
+        entries=(MenuEntry(path="/console/messages", title="Messages", icon="messages", key="m"),),
+    ),
+)

@@ -1,0 +1,70 @@
+"""Messages: the list with its filters, and finding one by any id."""
+
+from starlette.responses import RedirectResponse, Response
+
+from holdfast.api.endpoint import Param
+from holdfast.console.page import Asked, PageView, page
+from holdfast.inbox.message import MessageState
+from holdfast.kernel.ids import Instant
+from holdfast.monitor.message_list import MessageFilter
+from holdfast.monitor.message_list_sql import list_messages
+from holdfast.monitor.trace_sql import find_messages
+
+DAY_MS = 86_400_000
+SPANS = {"hour": DAY_MS // 24, "day": DAY_MS, "week": 7 * DAY_MS, "": None}
+TEXT = {"type": "string", "maxLength": 500}
+STATES = [state.value for state in MessageState]
+CHOICE = {"type": "string", "maxLength": 40}
+QUERY = {
+    "q": Param("words, or any id", TEXT, default=""),
+    "agent": Param("only this agent's", CHOICE | {"maxLength": 64}, default=""),
+    "chat": Param("only of this chat", TEXT, default=""),
+    "sender": Param("only of this sender", TEXT, default=""),
+    "state": Param("only in this state", CHOICE, default=""),
+    "since": Param("how far back", CHOICE, default=""),
+    "before": Param("`next` of the page before", CHOICE, default=""),
+}
+PAGE_SIZE = 50
+
+
+@page("/console/messages", query=QUERY)
+async def get_messages(asked: Asked) -> PageView | Response:
+    """Messages, newest first."""
+    wanted = asked.query
+    text, span = wanted["q"].strip(), SPANS.get(wanted["since"])
+    found = await asked.read(
+        list_messages(
+            MessageFilter(
+                agent=wanted["agent"],
+                chat=wanted["chat"],
+                sender=wanted["sender"],
+                state=wanted["state"] if wanted["state"] in STATES else "",
+                text=text,
+                since=None if span is None else Instant(max(0, asked.status.at - span)),
+            ),
+            before=wanted["before"],
+            limit=PAGE_SIZE,
+        )
+    )
+    return PageView(
+        "messages.html",
+        "Messages",
+        {
+            "asked": {**wanted, "q": text},
+            "found": found,
+            "older": asked.address(before=found.next or ""),
+            "agents": asked.runtime.agents(),
+            "states": STATES,
+            "is_filtered": any(wanted[name] for name in QUERY if name != "before"),
+        },
+    )
+
+
+@page("/console/find", query={"q": Param("words, or any id", TEXT, default="")})
+async def get_find(asked: Asked) -> PageView | Response:
+    """Where a person who typed words or an id wants to go: to the one message, or to the list of matches."""
+    text = asked.query["q"].strip()
+    found = await asked.read(find_messages(text)) if text and " " not in text else ()
+    target = f"/console/trace/{found[0]}" if len(found) == 1 else "/console/messages"
+    request = asked.call.request.url
+    return RedirectResponse(str(request.replace(path=target, query="" if len(found) == 1 else f"{request.query}")), 303)
