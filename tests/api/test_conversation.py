@@ -40,6 +40,7 @@ async def test_commands_questions_and_approvals_are_where_they_happened(tmp_path
         ]
         assert question["approval"] in question["text"]
         assert (question["sender"], question["message"]) == (None, wished)
+        assert [one["question"] for one in before["lines"]] == [*[False] * 5, True]
         later = await run.send("browser", "and then?")
         await soon(run.ask("browser", f"/approve {question['approval']}"))
         assert await soon(run.reply_to(wished)) == "here it is"
@@ -56,6 +57,7 @@ async def test_commands_questions_and_approvals_are_where_they_happened(tmp_path
             *(("", "here it is"), ("", "and again")),
         ]
         assert [one["approval"] for one in after["lines"]] == [None] * 11
+        assert [n for n, one in enumerate(after["lines"]) if one["question"]] == [5]
         assert after["before"] is None
 
 

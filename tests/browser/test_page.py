@@ -73,7 +73,7 @@ async def test_a_link_with_a_code_is_all_it_takes_and_the_conversation_outlives_
         assert [one for one in page.complaints if "ERR_CONNECTION_REFUSED" not in one] == []
 
 
-SHOWN = """[...document.querySelectorAll("#log li")].map((one) => one.firstChild.textContent.split("\\n")[0])"""
+SHOWN = """[...document.querySelectorAll("#log > li")].map((one) => one.firstChild.textContent.split("\\n")[0])"""
 GUARDED = AgentPolicy(approval=ApprovalPolicy(tools=frozenset({"memory"})), memory={})
 
 
@@ -138,7 +138,7 @@ async def test_a_long_call_is_shown_whole_and_approved_by_the_digest_of_what_was
             await page.until('document.querySelectorAll("li.asked button").length === 2')
             (asked,) = await live.runtime.approvals.list()
             digest = short_digest(asked.digest)
-            question = await page.run('document.querySelector("li.asked span").textContent')
+            question = await page.run('document.querySelector("li.asked > div").textContent')
             assert ("everything" in question, digest in question) == (False, False)
             assert await page.run('document.querySelector("li.asked details").open')
             whole = await page.run(WHOLE)

@@ -289,7 +289,7 @@ def _shown(body: bytes) -> str:
 
 
 MAILBOX_ID = "select mailbox_id from address where address = :address"
-SAID_LINE = Columns(ChatLine, without=("approval", "undone"), id="message", text=("body", _shown))
+SAID_LINE = Columns(ChatLine, without=("is_question", "approval", "undone"), id="message", text=("body", _shown))
 SAID = f"""
 select {SAID_LINE} from inbound
  where account = :account and conversation = :conversation and mailbox = :mailbox and seq < :before
@@ -302,6 +302,8 @@ REPLY_LINE = Columns(
     principal="null",
     text=("reply.body", _shown),
     seq="inbound.seq",
+    is_question="""
+exists(select 1 from approval where session = reply.session and turn = reply.turn and asked_at = reply.at)""",
 )
 REPLIES = f"""
 select {REPLY_LINE}

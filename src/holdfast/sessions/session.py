@@ -101,7 +101,8 @@ class ChatLine:
     turn: int | None
     at: Instant
     seq: int  # position of the message in its mailbox; the cursor for the page before it
-    approval: ApprovalId | None = None  # an open question to a human
+    is_question: bool = False  # asks a human about a tool call, decided or not
+    approval: ApprovalId | None = None  # of a question that is open
     undone: bool = False
 
 

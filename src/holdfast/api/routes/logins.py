@@ -52,7 +52,10 @@ class LoggedOut(Shape, frozen=True, kw_only=True):
 @cache
 def page() -> tuple[bytes, dict[str, str]]:
     """The page and its headers: only its own script and style run, and it loads nothing from other hosts."""
-    text = files("holdfast.api").joinpath("page.html").read_text(encoding="utf-8")
+    page_text, script = (
+        files("holdfast.api").joinpath(name).read_text("utf-8") for name in ("page.html", "markdown.js")
+    )
+    text = page_text.replace("/* markdown.js */", script)
     sources = {
         kind: " ".join(_hash(block) for block in re.findall(rf"<{kind}>(.*?)</{kind}>", text, re.DOTALL))
         for kind in ("script", "style")

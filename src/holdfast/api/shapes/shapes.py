@@ -147,6 +147,7 @@ class ConversationLine(Shape, frozen=True, kw_only=True):
     session: str | None
     turn: int | None
     at: int
+    question: bool  # a reply that asks a human about a tool call, decided or not; its text is no Markdown
     approval: str | None  # an open approval: decide it with /approve or /deny
     undone: bool
 
@@ -286,7 +287,7 @@ message_view: Callable[[MessageTrace], MessageStatus] = view_of(
     awaiting=optional("awaiting", awaited_view),
 )
 line_view: Callable[[ChatLine], ConversationLine] = view_of(
-    ConversationLine, message_id=or_none("event_id"), sender="principal"
+    ConversationLine, message_id=or_none("event_id"), sender="principal", question="is_question"
 )
 session_view: Callable[[Session], SessionView] = view_of(
     SessionView, chat=lambda one: parse(one.address).chat if one.address else None
