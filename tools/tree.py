@@ -22,7 +22,7 @@ ACTING = {
     *("outbox/drafter.py", "outbox/reply_sender.py", "outbox/typing_indicator.py"),
     *("sessions/compressor.py", "sessions/finisher.py"),
     *("turns/agents.py", "turns/approvals.py", "turns/context_cache.py", "turns/context_window.py"),
-    *("turns/mailbox_processor.py", "turns/model.py", "turns/model_call.py"),
+    *("turns/mailbox_processor.py", "turns/model.py", "turns/model_call.py", "turns/pauses.py"),
     *("turns/runner.py", "turns/tool.py", "turns/tool_calls.py", "turns/turn_run.py"),
     *("turns/worker.py",),
 }

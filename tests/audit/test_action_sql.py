@@ -47,6 +47,7 @@ from holdfast.sessions.finalisation import FinishEvent
 from holdfast.sessions.finalisation_sql import record_finalisation, retry_finalisation
 from holdfast.store.ports import Database
 from holdfast.store.script import Call, run
+from holdfast.turns.agent_pause_sql import pause_agent, resume_agent
 from holdfast.turns.approval import Decision
 from holdfast.turns.approval_sql import decide_approval
 from tests.inbox import test_access_sql as test_access
@@ -243,6 +244,16 @@ async def finalisation_retried(driver):
     return held.origin, lambda db: db.write(retry_finalisation(session, 1, by=acting()))
 
 
+async def agent_paused(driver):
+    await driver.say("one")
+    return "fern", lambda db: db.write(pause_agent(FERN, by=acting()))
+
+
+async def agent_resumed(driver):
+    await (await agent_paused(driver))[1](driver.db)
+    return "fern", lambda db: db.write(resume_agent(FERN, by=acting()))
+
+
 async def provider_backfilled(driver):
     await driver.chat("one")
     return "mem", lambda db: db.write(backfill_sessions(FERN, retain(), limit=9, by=acting()))
@@ -285,6 +296,8 @@ ACTS = {
     delivery_replayed: Act.DELIVERY_REPLAYED,
     reply_resent: Act.REPLY_RESENT,
     finalisation_retried: Act.FINALISATION_RETRIED,
+    agent_paused: Act.AGENT_PAUSED,
+    agent_resumed: Act.AGENT_RESUMED,
     provider_backfilled: Act.PROVIDER_BACKFILLED,
     history_imported: Act.HISTORY_IMPORTED,
     settings_changed: Act.CONFIG_CHANGED,

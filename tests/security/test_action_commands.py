@@ -100,6 +100,8 @@ def attempts(session, reply):
         "replay": (["replay", f"mem:{session}:1"], ["delivery.replayed"]),
         "retry-extraction": (["retry-extraction", f"finish:{session}:9"], ["finalisation.retried"]),
         "refinish": (["refinish", f"finish:{session}:9"], []),  # the old name; it is being retried already
+        "pause": (["pause", "main"], ["agent.paused"]),
+        "resume": (["resume", "main"], ["agent.resumed"]),
         "backfill": (["backfill", "local"], ["provider.backfilled"]),
         "rebuild": (["rebuild", "local"], ["provider.rebuilt"]),
         "memory|add": (["memory", "add", "The office is in Rome."], ["memory.shared"]),

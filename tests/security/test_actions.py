@@ -103,6 +103,8 @@ def requests(session, reply):
             "delivery.replayed",
             f"mem:{session}:1",
         ),
+        "/v1/agents/{agent}/pause": ("/v1/agents/main/pause", None, "agent.paused", "main"),
+        "/v1/agents/{agent}/resume": ("/v1/agents/main/resume", None, "agent.resumed", "main"),
         "/v1/forget": ("/v1/forget", {"person": "ada", "id": "forget_1"}, "person.forgotten", "ada"),
         "/v1/login": ("/v1/login", {"token": spell_token(1)}, "login", "tok_admin"),
         "/v1/logout": ("/v1/logout", None, "logout", "tok_admin"),

@@ -53,6 +53,8 @@ SCOPES = {
         "POST /v1/approvals/{approval}",
         "POST /v1/replies/{reply}/resend",
         "POST /v1/finalisations/{finalisation}/retry",
+        "POST /v1/agents/{agent}/pause",
+        "POST /v1/agents/{agent}/resume",
     },
     Scope.ADMIN: {
         "GET /v1/pairs",

@@ -141,6 +141,7 @@ ROUTES = [
     ("GET /v1/spend", None, overseeing()),
     ("GET /v1/channels", None, overseeing()),
     ("GET /v1/tools", None, overseeing()),
+    ("GET /v1/pauses", None, overseeing()),
     ("GET /metrics", None, overseeing(other="scope_required")),
     ("GET /v1/forget/{forget}", None, by_session("forget_not_found")),
     (
@@ -158,6 +159,8 @@ ROUTES = [
     ("POST /v1/deliveries/{delivery}/replay", None, overseer_acts()),
     ("POST /v1/replies/{reply}/resend", None, overseer_acts()),
     ("POST /v1/finalisations/{finalisation}/retry", None, overseer_acts()),
+    ("POST /v1/agents/{agent}/pause", None, overseer_acts()),
+    ("POST /v1/agents/{agent}/resume", None, overseer_acts()),
     ("POST /v1/sessions/{session}/compress", None, acting("session_not_found")),
     ("POST /v1/logout", None, everybody()),
 ]

@@ -11,7 +11,9 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from holdfast.kernel.errors import ClaimLost, SessionLive
+from holdfast.kernel.ids import AgentName
 from holdfast.sessions.command_sql import run_command
+from holdfast.turns.agent_pause_sql import pause_agent
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.record_sql import record_turn
 from tests.store.test_node_sql import EVERYTHING
@@ -122,3 +124,13 @@ async def test_an_accept_that_waited_for_a_commit_leaves_the_mailbox_ready(drive
         verbs = start(asyncio.gather(driver.answer(claim, turn), driver.say("two")))
     await verbs
     assert await driver.rows("select depth, ready_at is null from mailbox") == [(1, False)]
+
+
+async def test_a_pause_that_waited_for_a_turn_to_begin_leaves_that_turn_to_its_end(driver, rival):
+    session = await driver.chat("one")
+    begins = ("update mailbox set unattended = unattended", ("update session set open_turn = 2 where id = $1", session))
+    async with behind(rival, *begins):
+        pausing = start(driver.db.write(pause_agent(AgentName("fern"))))
+    assert (await pausing).open_turns == 1
+    assert await driver.rows("select paused from mailbox") == [(2,)]
+    await rival.execute("update session set open_turn = null")

@@ -80,6 +80,8 @@ class Act(Enum):
     TURN_STOPPED = ("turn.stopped", "somebody stopped a turn that is not their own")
     SESSION_FORGOTTEN = ("session.forgotten", "a session was forgotten, here and at every memory provider")
     PERSON_FORGOTTEN = ("person.forgotten", "a person was forgotten, here and at every memory provider")
+    AGENT_PAUSED = ("agent.paused", "an agent was paused: it begins no turn")
+    AGENT_RESUMED = ("agent.resumed", "a paused agent was resumed")
     MEMORY_CHANGED = ("memory.changed", "an operator changed the notes of a person or a chat")
     MEMORY_SHARED = ("memory.shared", "an operator changed the notes that everybody is shown")
     DELIVERY_REPLAYED = ("delivery.replayed", "a parked delivery was put back on its lane")
@@ -97,7 +99,12 @@ class Act(Enum):
 
 BY_NAME: Mapping[str, Act] = {act.stored: act for act in Act}
 # Acts that a program may perform too, because they decide and delete nothing.
-FOR_PROGRAMS = frozenset({Act.LOGIN, Act.LOGOUT, Act.DELIVERY_REPLAYED, Act.REPLY_RESENT, Act.FINALISATION_RETRIED})
+FOR_PROGRAMS = frozenset(
+    {
+        *(Act.LOGIN, Act.LOGOUT, Act.DELIVERY_REPLAYED, Act.REPLY_RESENT, Act.FINALISATION_RETRIED),
+        *(Act.AGENT_PAUSED, Act.AGENT_RESUMED),
+    }
+)
 
 
 class ActionOutcome(Enum):

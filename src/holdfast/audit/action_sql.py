@@ -101,8 +101,7 @@ def note_settings(digest: str, by: By = PROGRAM) -> Script[bool]:
 def _append(act: Act, by: By, subject: str, outcome: ActionOutcome, **more: Any) -> Script[None]:  # noqa: ANN401
     """Write the next row of the trail; `more` has the other fields of the action."""
     n, before, now = yield from _next()
-    kept = replace(by, id=_kept(by.id), label=_kept(by.label), origin=_kept(by.origin))
-    action = Action(n=n, at=Instant(now), verb=act.stored, by=kept, subject=_kept(subject), outcome=outcome, **more)
+    action = Action(n=n, at=Instant(now), verb=act.stored, by=kept(by), subject=_kept(subject), outcome=outcome, **more)
     digest = digest_of(action, before)
     yield from run(ADD, **columns_of(action), digest=digest)
     yield from run(CHAIN, digest=digest)
@@ -113,6 +112,11 @@ def _next() -> Script[tuple[int, bytes, int]]:
     while (row := (yield from one(NEXT))) is None:
         yield from run(NEW_HEAD, digest=NO_DIGEST)
     return row[0], bytes(row[1]), row[2]
+
+
+def kept(by: By) -> By:
+    """The actor as a row keeps it."""
+    return replace(by, id=_kept(by.id), label=_kept(by.label), origin=_kept(by.origin))
 
 
 def _kept(text: str) -> str:

@@ -75,6 +75,8 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "move": Listed("access:move", "Give a conversation a new address."),
     },
     "Repair": {
+        "pause": Listed("pausing:pause", "Pause an agent: it begins no turn."),
+        "resume": Listed("pausing:resume", "Resume a paused agent."),
         "resend": Listed("messages:resend", "Send an uncertain or failed reply again."),
         "replay": Listed("deliveries:replay", "Retry a parked delivery."),
         "retry-extraction": Listed("deliveries:retry_extraction", "Retry a failed memory extraction."),

@@ -42,7 +42,10 @@ select id, depth, last_seq, window_at, window_count, session_id, cast(:now as in
 NEW_ADDRESS = """
 insert into address (address, mailbox_id) values (:address, :mailbox)
 on conflict (address) do nothing returning address"""
-NEW_MAILBOX = "insert into mailbox (id, agent, address) values (:mailbox, :agent, :address)"
+NEW_MAILBOX = """
+insert into mailbox (id, agent, address, paused)
+values (:mailbox, :agent, :address,
+        case when exists (select 1 from agent_pause where agent_pause.agent = :agent) then 1 else 0 end)"""
 FIND_EVENT = """
 select message, body_hash, state from inbound
  where account = :account and conversation = :conversation and event_id = :event_id

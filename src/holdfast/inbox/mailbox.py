@@ -50,6 +50,7 @@ class Mail:
     unattended: int  # consecutive turns without a human
     head: SessionHead | None = None  # None without a live session
     is_owned: bool = True  # the claim was not released; without it, its fence may still be the newest
+    is_paused: bool = False  # its agent is paused: what waits stays there, and only an open turn goes on
 
 
 def plain_run(waiting: Sequence[Inbound]) -> tuple[Inbound, ...]:

@@ -11,7 +11,7 @@ from holdfast.turns.turn_sql import read_turn, stands
 
 MAILBOX = """
 select mailbox.fence, mailbox.session_id, mailbox.depth, mailbox.unattended, session.open_turn, session.last_seq,
-       mailbox.owner, session.turns, session.epoch, session.state, cast(:now as int8)
+       mailbox.owner, session.turns, session.epoch, session.state, cast(:now as int8), mailbox.paused
   from mailbox left join session on session.id = mailbox.session_id
  where mailbox.id = :mailbox"""
 INBOUND = Columns(Inbound, without=["where"], text=("body", utf8), name="sender_name", chain=("chain", loaded))
@@ -24,7 +24,7 @@ CLAIM = """
 with mine as (select id from mailbox where owner = :node and claim = :name and :name <> ''),
      free as materialized
      (select id from mailbox
-       where owner is null and ready_at is not null and ready_at <= :now
+       where owner is null and ready_at is not null and paused <> 1 and ready_at <= :now
          and exists (select 1 from node where node.id = :node) and not exists (select 1 from mine)
        order by ready_at, id limit :limit /*skip locked*/)
 update mailbox
@@ -81,7 +81,7 @@ def mail_of(claim: Claim, boxes: list[Row], waiting: list[Row]) -> Script[Mail]:
     row = boxes[0] if boxes else None
     if row is None or not stands(claim, row[0]):
         raise ClaimLost(f"fence {claim.fence} is behind {row and row[0]}", mailbox=claim.mailbox)
-    _, session, depth, unattended, open_turn, last_seq, owner, turns, epoch, state, now = row
+    _, session, depth, unattended, open_turn, last_seq, owner, turns, epoch, state, now, paused = row
     turn = None
     if open_turn is not None:
         turn = yield from read_turn(claim, SessionId(session), open_turn, last_seq)
@@ -93,6 +93,7 @@ def mail_of(claim: Claim, boxes: list[Row], waiting: list[Row]) -> Script[Mail]:
         unattended=unattended,
         head=SessionHead(last_seq, turns, epoch, state == "open", Instant(now)) if session else None,
         is_owned=owner == claim.node,
+        is_paused=bool(paused),
     )
 
 

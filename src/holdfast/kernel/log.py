@@ -46,6 +46,8 @@ EVENTS: Mapping[str, str] = {
     "lane.lost": "a newer claim holds the lane; this dispatcher's result is discarded",
     "reply.settled": "an attempt to send a part of a reply ended, with its state",
     "reply.lost": "another process took over a reply; this process's result is discarded",
+    "agent.paused": "an operator paused an agent: it begins no turn",
+    "agent.resumed": "an operator resumed a paused agent",
     "reply.resent": "an operator requested that a reply be sent again",
     "reply.failed": "a channel raised an exception; whether the reply was posted is unknown",
     "draft.paused": "a draft could not be shown or edited, with the reason; the reply is still sent",

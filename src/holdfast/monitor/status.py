@@ -16,6 +16,7 @@ from holdfast.kernel.ids import Instant
 from holdfast.monitor.durations import duration
 from holdfast.monitor.queues import OPEN_DELIVERIES, Queues
 from holdfast.monitor.trace import NodeRun
+from holdfast.turns.agent_pause import AgentPause
 
 
 class Urgency(Enum):
@@ -33,6 +34,7 @@ class NeedKind(Enum):
     APPROVAL = "approval"
     TURN = "turn"
     MAIL = "mail"
+    PAUSE = "pause"
     DELIVERY = "delivery"
     LANE = "lane"
     REPLY = "reply"
@@ -94,6 +96,7 @@ class StoreStatus:
     running: Sequence[RunningTurn] = ()
     nodes: Sequence[Node] = ()
     proved_at: Instant | None = None  # the newest write that a health check proved
+    paused: Sequence[AgentPause] = ()
     lost: Sequence[NodeRun] = ()  # processes that ended without a word in the last hour
 
 
@@ -130,6 +133,7 @@ def headline(status: StoreStatus, more: Iterable[Need] = ()) -> Headline:
         f"{plural(waiting, 'delivery waits', 'deliveries wait')}, oldest {duration(oldest_ms)}" if waiting else "",
     )
     second = (
+        plural(count(Urgency.DECIDE, NeedKind.PAUSE), "agent is paused", "agents are paused"),
         plural(count(Urgency.DECIDE, NeedKind.REPLY), "reply to decide", "replies to decide"),
         plural(count(Urgency.DECIDE, NeedKind.DELIVERY), "delivery to decide", "deliveries to decide"),
         plural(count(Urgency.DECIDE, NeedKind.EXTRACTION), "extraction failed", "extractions failed"),

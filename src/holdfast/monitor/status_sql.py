@@ -8,6 +8,8 @@ from holdfast.monitor.queues_sql import read_queues
 from holdfast.monitor.status import Need, NeedKind, Node, RunningTurn, StoreStatus, Urgency, ordered, plural
 from holdfast.monitor.trace import NodeRun
 from holdfast.store.script import Columns, Query, Row, Script, rows, together, verb
+from holdfast.turns.agent_pause import AgentPause
+from holdfast.turns.agent_pause_sql import list_pauses
 
 SHOWN_MAX = 50  # needs of one kind
 UNSERVED_MS = 30_000  # mail that waits longer while a process serves is stuck
@@ -44,7 +46,8 @@ select approval.id, approval.tool, mailbox.agent, mailbox.address, approval.aske
 # Mail that nobody took, although a process serves.
 UNSERVED = f"""
 select agent, address, ready_at, depth from mailbox
- where owner is null and ready_at is not null and ready_at < cast(:now as int8) - cast(:unserved_ms as int8)
+ where owner is null and ready_at is not null and paused <> 1
+   and ready_at < cast(:now as int8) - cast(:unserved_ms as int8)
    and exists (select 1 from node)
  order by ready_at limit {SHOWN_MAX}"""
 FAILING = f"""
@@ -85,12 +88,14 @@ def read_status() -> Script[StoreStatus]:
     found = yield from together(*(Query(sql, dict(about)) for sql in wanted))
     nodes, proved, lost, running, approvals, unserved, failing, away, parked, uncertain, replies, pairings = found
     extractions = yield from rows(EXTRACTIONS)
+    paused = yield from list_pauses()
     turns = [RUNNING_TURN.value(row) for row in running]
     needs = (
         *_not_serving(nodes, queues),
         *_approvals(approvals),
         *_turns(turns, is_served=bool(nodes)),
         *_unserved(unserved),
+        *_pauses(paused, queues),
         *_lanes(failing),
         *_away(away),
         *_deliveries([*parked, *uncertain]),
@@ -105,6 +110,7 @@ def read_status() -> Script[StoreStatus]:
         running=turns,
         nodes=[NODE.value(row) for row in nodes],
         proved_at=Instant(proved[0][0]) if proved else None,
+        paused=paused,
         lost=[RUN.value(row) for row in lost],
     )
 
@@ -166,6 +172,22 @@ def _unserved(found: Sequence[Row]) -> Iterator[Need]:
             what=f"{plural(depth, 'message waits', 'messages wait')} at {address} although a process serves",
             since=ready_at,
             command="holdfast log --level warning",
+        )
+
+
+def _pauses(paused: Sequence[AgentPause], queues: Queues) -> Iterator[Need]:
+    for pause in paused:
+        queue = queues.messages.get(pause.agent)
+        waiting = 0 if queue is None else queue.count("waiting")
+        yield Need(
+            urgency=Urgency.DECIDE,
+            kind=NeedKind.PAUSE,
+            agent=pause.agent,
+            what=f"{pause.agent} is paused by {pause.who} and begins no turn",
+            evidence=plural(waiting, "message waits", "messages wait"),
+            since=pause.paused_at,
+            subject=pause.agent,
+            command=f"holdfast resume {pause.agent}",
         )
 
 

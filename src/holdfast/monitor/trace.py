@@ -9,6 +9,7 @@ from holdfast.memory.delivery import DeliveryView
 from holdfast.monitor.attempt import SendAttempt
 from holdfast.sessions.compression import Operation
 from holdfast.turns.activity import Activity
+from holdfast.turns.agent_pause import AgentPause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,3 +115,4 @@ class TraceFacts:
     delivery_attempts: Sequence[tuple[str, SendAttempt]] = ()  # by the id of the delivery
     runs: Sequence[NodeRun] = ()  # of the nodes that took part
     undone: TurnUndone | None = None
+    pause: AgentPause | None = None  # of its agent

@@ -27,6 +27,7 @@ from holdfast.sessions.summary_sql import OPERATION
 from holdfast.store.script import Columns, Script, one, rows, verb
 from holdfast.turns.activity import Activity, ActivityKind
 from holdfast.turns.activity_sql import read_activities
+from holdfast.turns.agent_pause_sql import read_pause
 from holdfast.turns.journal import Undone
 from holdfast.turns.journal_sql import chain, undos
 
@@ -115,6 +116,7 @@ def read_trace(wanted: MessageId) -> Script[TraceFacts]:
         ),
         runs=(yield from _runs(turn, activities)),
         undone=(yield from _undone(message)),
+        pause=(yield from read_pause(message.agent)),
     )
 
 

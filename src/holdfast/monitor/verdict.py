@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.inbox.message import MessageState
+from holdfast.monitor.durations import ago
 from holdfast.monitor.trace import TracedSend, TraceFacts
 from holdfast.outbox.post import PULLED
 
@@ -15,6 +16,7 @@ def needs_you(facts: TraceFacts) -> bool:
         or bool({"parked", "uncertain"} & states)
         or any(reply.state in {"failed", "uncertain"} for reply in facts.replies)
         or (not facts.message.is_over and not facts.nodes_alive)
+        or (facts.message.state is MessageState.WAITING and facts.pause is not None)
     )
 
 
@@ -53,6 +55,10 @@ def _said(facts: TraceFacts) -> str:
 
 
 def _waiting(facts: TraceFacts) -> str:
+    if facts.pause is not None:
+        pause = facts.pause
+        since = ago(facts.at - pause.paused_at)
+        return f"Accepted and waiting; {pause.who} paused {pause.agent} {since}, and `holdfast resume` lets it go on"
     if not facts.nodes_alive:
         return "Accepted and waiting; no process serves this store"
     behind = facts.message.queued_behind

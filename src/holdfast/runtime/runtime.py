@@ -69,6 +69,7 @@ from holdfast.turns.approvals import Approvals
 from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.context_cache import Briefing, ContextCache, audience_of
 from holdfast.turns.journal import EntryView
+from holdfast.turns.pauses import Pauses
 from holdfast.turns.record_sql import record_turn, undo_recorded
 from holdfast.turns.turn import Recorded, TurnEvent, TurnRecord
 
@@ -114,6 +115,7 @@ class Runtime:
         self.channel_registry = channel_registry
         self.approvals = Approvals(ports)
         self.access = AccessControl(ports, self._platforms)
+        self.pauses = Pauses(ports, parts.agents)
         self._notifier = ports.notifier
         self._attached = attached
         self._agents = parts.agents

@@ -29,7 +29,7 @@ select 1
     or exists (select 1 from reply where {reply_sql.ORPHANED_REPLY})"""
 COLUMNS = f"""
 cast(:now as int8),
-(select min(ready_at) from mailbox where owner is null and ready_at is not null),
+(select min(ready_at) from mailbox where owner is null and ready_at is not null and paused <> 1),
 (select min(due_at) from ({WAITING_LANES}) as lanes),
 (select min(due_at) from cursor where due_at is not null),
 (select min(due_at) from ({reply_sql.WAITING_REPLIES}) as replies),

@@ -43,7 +43,8 @@ select mailbox.agent, count(*) from inbound join mailbox on mailbox.id = inbound
  where inbound.state in ('waiting', 'in_turn') group by mailbox.agent"""
 OLDEST = """
 select cast(:now as int8),
-       (select min(ready_at) from mailbox where owner is null and ready_at <= :now)"""
+       (select min(ready_at) from mailbox
+         where owner is null and ready_at is not null and paused <> 1 and ready_at <= :now)"""
 DELIVERIES = """
 select provider, state, count(*) from delivery
  where state in ('scheduled', 'sending', 'uncertain') group by provider, state"""

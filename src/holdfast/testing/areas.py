@@ -27,6 +27,7 @@ class Area(Enum):
     EXPIRY = "expiry"  # unused sessions end, and continue when a person speaks again
     FORGETTING = "forgetting"  # a person is forgotten
     OPERATOR = "operator"  # an operator reads and changes what the command line offers
+    PAUSES = "pauses"  # an operator pauses an agent and resumes it
     PRUNING = "pruning"  # rows of finished messages become tombstones, and platforms redeliver afterwards
     REBUILD = "rebuild"  # a provider's own index is lost
     SPENDING = "spending"  # answers cost money, and agents have a daily limit
@@ -38,6 +39,7 @@ SHARES: Mapping[Area, float] = {
     Area.EXPIRY: 0.1,
     Area.FORGETTING: 0.05,
     Area.OPERATOR: 0.1,
+    Area.PAUSES: 0.1,
     Area.PRUNING: 0.1,
     Area.REBUILD: 0.08,
     Area.SPENDING: 0.1,

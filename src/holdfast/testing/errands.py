@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 QUESTIONS_MAX = 10
 PAUSE_S_MAX = 0.8
 NOTES = 3
+PAUSES = 2
+PAUSED_S_MAX = 4.0
 OPERATORS = 9_000  # the notes of an operator are numbered from here
 GLANCE_S = 0.05
 GLANCES_MAX = 400
 UNDER_WAY = """
 select 1 from delivery where agent = ? and provider = ? and state in ('sending', 'uncertain') limit 1"""
+PAUSED = "select agent from agent_pause order by agent"
 FAILED_ENDS = "select id from finalisation where step = 'failed' order by id"
 
 
@@ -41,6 +44,8 @@ def errands(world: "World") -> list[Coroutine[Any, Any, None]]:
         made.append(_backfill(world))
     if Area.REBUILD in world.areas:
         made.append(_lose_index(world))
+    if Area.PAUSES in world.areas:
+        made.append(_pause_agents(world))
     if Area.OPERATOR in world.areas:
         made += [_ask_questions(world), _keep_notes(world)]
     is_linked_elsewhere = Area.FORGETTING in world.areas or ChannelArea.LINKS in world.company.areas
@@ -92,6 +97,26 @@ async def _lose_index(world: "World") -> None:
     world.counts["lost index"] += 1
     if rng.random() < 0.4:
         await client.until_heard("rebuild", lambda node: node.rebuild(lane.provider, agent=lane.agent))
+
+
+async def _pause_agents(world: "World") -> None:
+    """An operator pauses agents for a while, through any node. A request may be repeated."""
+    client, rng = client_of(world, "pauses")
+    for _ in range(PAUSES):
+        agent = rng.choice(sorted(world.policies))
+        await asyncio.sleep(rng.random() * HORIZON_MS / 1_000 / PAUSES)
+        await client.until_heard("pause", lambda node, agent=agent: node.pauses.pause(agent))  # type: ignore[misc]
+        world.counts["pause"] += 1
+        await asyncio.sleep(rng.random() * PAUSED_S_MAX)
+        await client.until_heard("pauses", lambda node: node.pauses.list())
+        await client.until_heard("resume", lambda node, agent=agent: node.pauses.resume(agent))  # type: ignore[misc]
+
+
+async def resume_agents(world: "World") -> None:
+    """Resume what stayed paused because no node answered."""
+    client, _ = client_of(world, "resume")
+    for (agent,) in world.observer().execute(PAUSED).fetchall():
+        await client.until_heard("resume", lambda node, agent=agent: node.pauses.resume(str(agent)))  # type: ignore[misc]
 
 
 async def speak_again(world: "World") -> None:

@@ -1,4 +1,4 @@
-"""The invariants of a history (I1..I35), as pure functions of its evidence.
+"""The invariants of a history (I1..I36), as pure functions of its evidence.
 
 Each checker reads `Evidence` and yields a sentence per contradiction. The evidence was gathered outside the
 runtime: rows read by another connection, acknowledgements seen by the platform, requests seen by the model, effects
@@ -38,6 +38,7 @@ from holdfast.testing.checks_delivery import (
 from holdfast.testing.checks_drafts import drafts_are_on_record_first, drafts_give_way
 from holdfast.testing.checks_finish import epochs_end_once, epochs_follow_each_other, models_are_asked_once
 from holdfast.testing.checks_identity import links_are_as_asked_for, recalls_end_with_the_link
+from holdfast.testing.checks_pauses import paused_agents_begin_no_turn
 from holdfast.testing.checks_recall import (
     lookups_say_who_reads,
     recalls_belong_to_their_turn,
@@ -341,4 +342,5 @@ CHECKS: tuple[Check, ...] = (
     ("I35", turns_are_undone_by_those_who_may),
     ("I35", turns_are_stopped_by_those_who_may),
     ("I35", calls_are_decided_by_those_who_may),
+    ("I36", paused_agents_begin_no_turn),
 )

@@ -40,6 +40,7 @@ IN_AREAS: Mapping[Area, Mapping[str, tuple[str, ...]]] = {
     },
     Area.FORGETTING: {"forgetter": ("begin_forgetting", "sweep_forgotten", "mark_scrubbed")},
     Area.OPERATOR: {"operator": ("apply_memory", "undo_memory")},
+    Area.PAUSES: {"worker": ("pause_agent", "resume_agent")},
     Area.PRUNING: {"reaper": ("prune_messages",)},
     Area.REBUILD: {"reindex": ("list_delivered_parcels", "rebuild")},  # apart from the dispatcher, which has many verbs
     Area.SPENDING: {"spending": ("sum_spent", "record_spend")},

@@ -1,7 +1,7 @@
 """Mutants of the durable core. Those of delivery and recall are in `mutants_delivery`, of forgetting in
-`mutants_forget`, of replies in `mutants_replies`, of approvals in `mutants_approval`, of the audit trail in
-`mutants_actions`, of command rights in `mutants_rights`, of visibility in `mutants_visibility`, of the worker's
-transactions in `mutants_work`, and of the areas in `mutants_store` and `mutants_channels`."""
+`mutants_forget`, of replies in `mutants_replies`, of approvals in `mutants_approval`, of pauses in `mutants_pauses`,
+of the audit trail in `mutants_actions`, of command rights in `mutants_rights`, of visibility in `mutants_visibility`,
+of the worker's transactions in `mutants_work`, and of the areas in `mutants_store` and `mutants_channels`."""
 
 import asyncio
 import secrets
@@ -26,6 +26,7 @@ from holdfast.testing import (
     mutants_channels,
     mutants_delivery,
     mutants_forget,
+    mutants_pauses,
     mutants_replies,
     mutants_rights,
     mutants_store,
@@ -48,6 +49,7 @@ __all__ = [
     "mutants_channels",
     "mutants_delivery",
     "mutants_forget",
+    "mutants_pauses",
     "mutants_replies",
     "mutants_rights",
     "mutants_store",

@@ -39,7 +39,7 @@ from holdfast.testing.clock import SimClock
 from holdfast.testing.company import Company
 from holdfast.testing.crash import CrashingDatabase, crashing
 from holdfast.testing.entropy import SeededEntropy
-from holdfast.testing.errands import errands, speak_again
+from holdfast.testing.errands import errands, resume_agents, speak_again
 from holdfast.testing.evidence import Backfilled, HistoryTally
 from holdfast.testing.faults import FaultPlan, Kill, Pause, Stop
 from holdfast.testing.inline_database import InlineDatabase
@@ -159,6 +159,7 @@ class World(Trouble):
             await sender
         await self.live_roughly()
         self.heal()
+        await resume_agents(self)
         await speak_again(self)
         self.stranded = await self.come_to_rest(REST_S)
         if self.stranded is None and self.seed % REPLAYED_EVERY == 0:

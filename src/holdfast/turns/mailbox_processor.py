@@ -253,8 +253,8 @@ class MailboxProcessor:
 
 
 def _waits(mail: Mail) -> bool:
-    """Whether there is nothing to do: no item waits, or the open turn waits for a human.
+    """Whether there is nothing to do: no item waits, the agent is paused, or the open turn waits for a human.
 
     Later mail waits behind such a turn; the claim is released meanwhile (D9).
     """
-    return mail.turn.waits if mail.turn is not None else not mail.waiting
+    return mail.turn.waits if mail.turn is not None else mail.is_paused or not mail.waiting

@@ -51,7 +51,7 @@ update mailbox
                      when exists (select 1 from linked_speaker as other
                                    where other.mailbox = mailbox.id and {IS_ANOTHER.format("other.principal")}) then 1
                      else shared end
- where id = :mailbox returning speaker, shared"""
+ where id = :mailbox returning speaker, shared, paused"""
 LINKED_SPEAKER = """
 insert into linked_speaker (mailbox, principal) values (:mailbox, :person)
 on conflict (mailbox, principal) do nothing"""
@@ -150,7 +150,9 @@ def _speaker(principal: Principal | None) -> str | None:
 
 def _is_shared(claim: Claim, speakers: set[str | None], attended: list[Row]) -> Script[bool]:
     """Whether several people have spoken in the chat. If not, the linked accounts that spoke or retried are kept."""
-    first, shared = attended[0] if attended else (None, 1)
+    first, shared, paused = attended[0] if attended else (None, 1, 0)
+    if paused:
+        raise ClaimLost(f"{claim.agent} was paused after {claim.mailbox} was claimed", mailbox=claim.mailbox)
     for account in [] if shared else sorted(filter(None, speakers - {first})):
         yield from run(LINKED_SPEAKER, mailbox=claim.mailbox, person=account)
     return bool(shared)

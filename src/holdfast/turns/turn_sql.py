@@ -38,10 +38,15 @@ from holdfast.turns.turn import (
 
 HOLD = """
 select id, fence, session_id, depth from mailbox where id in (:mailbox, :other) order by id /*lock*/"""
+# A mailbox whose agent was paused during its turn is paused when the turn ends.
 LIGHTEN = """
 update mailbox
    set depth = depth - :count, owner = case when :release = 1 then null else owner end,
-       ready_at = case when depth - :count > 0 then cast(:now as int8) else null end
+       ready_at = case when depth - :count > 0 then cast(:now as int8) else null end,
+       paused = case when paused = 2
+                      and not exists (select 1 from session
+                                       where session.id = mailbox.session_id and session.open_turn is not null)
+                     then 1 else paused end
  where id = :mailbox"""
 TURN = Columns(
     Turn,

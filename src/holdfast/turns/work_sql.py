@@ -65,8 +65,8 @@ def mail_needed(policy: TurnPolicy) -> int:
 
 
 def opening_of(mail: Mail, policy: TurnPolicy, new_session: Callable[[], SessionId]) -> TurnOpening | None:
-    """The turn that the first waiting messages open; None if a turn is open, or if the first message opens none."""
-    if mail.turn is not None or not mail.waiting:
+    """The turn that the first waiting messages open; None if a turn is open, the agent is paused, or they open none."""
+    if mail.turn is not None or mail.is_paused or not mail.waiting:
         return None
     head = mail.waiting[0]
     if head.kind is not MessageKind.TEXT or is_unattended(mail, head, policy):

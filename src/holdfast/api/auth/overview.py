@@ -26,11 +26,12 @@ from holdfast.monitor.status_view import of_agents, without_people
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import list_replies, read_reply
 from holdfast.runtime.runtime import Runtime
+from holdfast.turns.agent_pause import AgentPause, PauseChange
 from holdfast.turns.spend_sql import SpendTotal, sum_spend_by_model
 
 PAGE = 1_000
 T = TypeVar("T")
-OfAgent = TypeVar("OfAgent", ChannelStatus, ToolServerStatus, SpendTotal, DeliveryView)
+OfAgent = TypeVar("OfAgent", ChannelStatus, ToolServerStatus, SpendTotal, DeliveryView, AgentPause)
 
 
 class Overview:
@@ -92,6 +93,19 @@ class Overview:
         if not self._token.sees((await self._runtime.db.read(read_reply(reply))).agent):
             raise ReplyNotFound(f"there is no reply {reply[:80]!r}", reply=reply[:80])
         return await self._runtime.resend(reply)
+
+    async def pauses(self) -> Sequence[AgentPause]:
+        return self._seen(await self._runtime.pauses.list())
+
+    async def pause(self, agent: str) -> PauseChange:
+        """Raises `AgentNotFound`."""
+        self._token.check_agent(agent)
+        return await self._runtime.pauses.pause(agent)
+
+    async def resume(self, agent: str) -> PauseChange:
+        """Raises `AgentNotFound`."""
+        self._token.check_agent(agent)
+        return await self._runtime.pauses.resume(agent)
 
     async def pairs(self, *, agent: str | None) -> Sequence[PairingView]:
         pairs = self._runtime.access.pairs
