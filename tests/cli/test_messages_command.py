@@ -54,7 +54,7 @@ def test_a_row_says_when_where_who_and_what(data):
     assert [word in told for word in ("UTC, ", "main", "bob", "waiting", "Where is order B-1?")] == [True] * 5
     (one,) = asked("messages", "--data", data, "--own-id", "own-1")["messages"]
     assert isinstance(one["accepted_at"], int)
-    assert (one["event_id"], one["session"]) == ("own-1", None)
+    assert (one["id"], one["session"]) == ("own-1", None)
 
 
 def test_a_list_without_a_match_says_none_and_a_wrong_option_what_is_right(data, tmp_path):

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.api.shapes.status import messages_view
 from holdfast.cli.command import Limit, OnlyAgent, Runtime, visitor
 from holdfast.cli.output import Output, TextTable, when
 from holdfast.cli.times import parse_time
@@ -62,7 +63,7 @@ async def messages(
     )
     nothing = "none yet; `holdfast send` sends one" if wanted == MessageFilter() else "none"
     table = TextTable(("message", "accepted", "agent", "chat", "sender", "state", "text"), rows, nothing)
-    return Output(page, table, *_more(page))
+    return Output(messages_view(page), table, *_more(page))
 
 
 def _time(text: str, option: str) -> Instant | None:

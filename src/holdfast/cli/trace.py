@@ -2,7 +2,7 @@
 
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -11,6 +11,7 @@ import typer
 
 from holdfast.api.shapes.error_report import error_view
 from holdfast.api.shapes.shapes import MessageStatus, message_view
+from holdfast.api.shapes.status import listed_view, step_view
 from holdfast.cli.command import OnlyAgent, Runtime, visitor
 from holdfast.cli.output import (
     UTF_8,
@@ -33,7 +34,6 @@ from holdfast.kernel.ids import MessageId
 from holdfast.monitor.message_list import ListedMessage
 from holdfast.monitor.message_list_sql import read_listed
 from holdfast.monitor.timeline import Timeline, timeline
-from holdfast.monitor.timeline_step import TimelineStep
 from holdfast.monitor.trace import TraceFacts
 from holdfast.monitor.trace_sql import FOUND_MAX, find_messages, near_messages, read_trace
 
@@ -141,21 +141,7 @@ def _view(read: TraceFacts, told: Timeline, view: MessageStatus) -> dict[str, An
         "at": read.at,
         "verdict": told.verdict,
         "needs_you": told.needs_you,
-        "steps": [_step_view(step) for step in told.steps],
-    }
-
-
-def _step_view(step: TimelineStep) -> Mapping[str, object]:
-    return {
-        "at": step.at,
-        "until": step.until,
-        "duration_ms": step.duration_ms,
-        "chapter": step.chapter.value,
-        "kind": step.kind,
-        "what": step.what,
-        "mark": step.mark.value,
-        "proof": step.proof,
-        "name": step.name,
+        "steps": [step_view(step) for step in told.steps],
     }
 
 
@@ -184,5 +170,5 @@ def _ambiguous(wanted: str, found: Sequence[ListedMessage]) -> Output:
     )
     table = TextTable(("message", "accepted", "agent", "chat", "sender", "own id", "state", "text"), rows)
     more = [f"and {len(found) - CANDIDATES_MAX} more"] if len(found) > CANDIDATES_MAX else []
-    view = {**msgspec.to_builtins(error_view(error)), "candidates": found}
+    view = {**msgspec.to_builtins(error_view(error)), "candidates": [listed_view(one) for one in found]}
     return Output(view, table, *more, code=WRONG)

@@ -31,6 +31,7 @@ from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjec
 from holdfast.monitor.message_list import MessageFilter
 from holdfast.monitor.message_list_sql import list_messages, read_listed
 from holdfast.monitor.node_run_sql import list_node_runs
+from holdfast.monitor.proved_write_sql import read_proved_writes
 from holdfast.monitor.sample import SampleSpan
 from holdfast.monitor.sample_sql import list_samples
 from holdfast.monitor.status import headline
@@ -138,7 +139,7 @@ async def _timeline(node: Runtime, db: apsw.Connection, chance: float) -> object
 
 
 async def _status(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
-    return headline(await node.db.read(read_status()))
+    return headline(await node.db.read(read_status())), await node.db.read(read_proved_writes())
 
 
 async def _find(node: Runtime, db: apsw.Connection, chance: float) -> object:
