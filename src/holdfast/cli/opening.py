@@ -18,6 +18,8 @@ from holdfast.runtime import app
 from holdfast.runtime.runtime import Runtime
 from holdfast.store.location import postgres_address
 
+NOTHING_YET = "Nothing is here yet: run `holdfast up` to begin, or name another folder with --data."
+
 
 @dataclass(frozen=True)
 class Invocation:
@@ -65,9 +67,9 @@ class Invocation:
         """
         folder = self.folder
         if not make and folder.is_dir() and not app.has_store(folder):
-            raise StorePathInvalid(f"{folder} contains no Holdfast data", path=str(folder))
+            raise StorePathInvalid(f"{folder} contains no Holdfast data", path=str(folder), hint=NOTHING_YET)
         if not make and not folder.exists():
-            raise StorePathInvalid(f"the folder {folder} does not exist", path=str(folder))
+            raise StorePathInvalid(f"the folder {folder} does not exist", path=str(folder), hint=NOTHING_YET)
         agents = app.make_agents(listed=self.settings.agents, lenient=True)
         async with await app.open_runtime(folder, agents=agents, serve=False) as runtime:
             try:
