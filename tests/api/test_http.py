@@ -392,7 +392,9 @@ async def test_a_name_that_cannot_be_one_is_refused(live):
     assert (response.status_code, code_of(response)) == (400, "invalid_name")
 
 
-@pytest.mark.parametrize(("method", "path"), [("DELETE", "/v1/messages"), ("GET", "/v1/messages"), ("PUT", "/healthz")])
+@pytest.mark.parametrize(
+    ("method", "path"), [("DELETE", "/v1/messages"), ("PATCH", "/v1/messages"), ("PUT", "/healthz")]
+)
 async def test_another_method_is_not_allowed(live, method, path):
     response = await live.client.request(method, path)
     assert (response.status_code, code_of(response)) == (405, "method_not_allowed")

@@ -10,6 +10,7 @@ from holdfast.cli.commands import app
 from holdfast.kernel.ids import AgentName
 from holdfast.turns.model import ModelAnswer, ModelTask
 from holdfast.turns.model_call import Metered
+from holdfast.turns.model_states import ModelStates
 from holdfast.turns.spend_sql import Spend, dollars, record_spend, sum_spend_by_model
 from tests.support.fakes import ScriptedModel, emits
 from tests.support.model_asking import request
@@ -62,7 +63,9 @@ def test_the_command_shows_each_agent_and_the_sum(data):
 async def test_every_kind_of_task_is_written_down(data, task):
     async with holdfast.open(data) as runtime:
         paid = emits(ModelAnswer(text="a", cost_micros=7))
-        model = Metered(ScriptedModel(paid, summary=paid), AgentName("rose"), runtime.ports, None)
+        model = Metered(
+            ScriptedModel(paid, summary=paid), AgentName("rose"), runtime.ports, None, ModelStates(runtime.clock)
+        )
         assert [event async for event in model.ask(request(task=task))] != []
         (found,) = await runtime.db.read(sum_spend_by_model(agent=AgentName("rose")))
     assert (found.task, found.cost_micros, found.answers) == (task.value, 7, 1)

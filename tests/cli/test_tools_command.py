@@ -6,11 +6,14 @@ import json
 import sys
 from pathlib import Path
 
+from holdfast.cli.status import read_status
 from holdfast.kernel.ids import AgentName
 from holdfast.tools.toolbox import JoinedTools, ToolBox
+from holdfast.turns.agents import ChainedTools
 from holdfast.turns.tool import TOOLS_NAMED_MAX, ToolOutcome
 from tests.cli.test_channels_command import beside
 from tests.support import mcp_program
+from tests.support.fakes import ScriptedModel, agents
 from tests.support.processes import Up
 from tests.tools.test_toolbox import CONTEXT
 
@@ -62,10 +65,14 @@ async def see(up: Up, told: dict[str, dict[str, object]]) -> None:
         found = {one["agent"]: one for one in (await client.get("/v1/tools")).json()["servers"]}
         only = (await client.get("/v1/tools", params={"agent": "ada"})).json()["servers"]
         metrics = (await client.get("/metrics")).text
+        status = (await client.get("/v1/status")).json()
         assert (await client.get("/readyz")).status_code == 200
     assert (found["ada"]["state"], found["bob"]["state"], len(only)) == ("up", "down", 1)
     assert found["bob"]["attempts"] >= 1
     assert found["bob"]["since"] == told["bob"]["since"]
+    components = {(one["kind"], one["agent"]): one for one in status["components"]}
+    assert components["tools", "bob"]["reason"] == found["bob"]["reason"]
+    assert [(need["kind"], need["agent"]) for need in status["needs"]] == [("tools", "bob")]
     assert 'holdfast_mcp_up{agent="ada",server="sums"} 1.0' in metrics
     assert 'holdfast_mcp_up{agent="bob",server="gone"} 0.0' in metrics
     assert 'holdfast_mcp_restarts_total{agent="bob",server="gone"} 0.0' in metrics
@@ -89,6 +96,12 @@ async def read(data: Path, told: dict[str, dict[str, object]]) -> None:
     assert "sums" not in said
     code, said = await beside("health", "--data", data, "--json")
     assert [one["server"] for one in json.loads(said)["servers_down"]] == ["gone"]
+    page = read_status(data)
+    assert page is not None
+    states = {(one.kind.value, str(one.agent), one.name): one.state.value for one in page.components}
+    assert states["tools", "ada", "sums"] == "up"
+    assert states["tools", "bob", "gone"] == "down"
+    assert states["model", "ada", "practice"] == "unknown"
 
 
 async def test_a_token_of_one_agent_sees_that_agents_servers_only(tmp_path):
@@ -131,6 +144,15 @@ async def test_the_answer_to_an_unknown_name_lists_the_tools_of_every_box_and_wh
             ok=False,
             missing=True,
         )
+
+
+async def test_a_turn_of_other_agents_is_told_which_server_is_down_too():
+    """Previously such a turn was told that there are no tools, and not why."""
+    who = agents(ScriptedModel(), tools=[])
+    tools = ChainedTools(Empty(), {AgentName("ben"): who.get("main")}, ())
+    for name in ("files_read", "add"):
+        told = (await tools.call(name, "{}", CONTEXT)).text
+        assert told.endswith("their tools are missing: files (down since noon).")
 
 
 async def test_the_answer_to_an_unknown_name_is_bounded():

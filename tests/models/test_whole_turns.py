@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import holdfast
+from holdfast.inbox.channel_status import ConnectionState
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.log import JsonLines
@@ -101,6 +102,10 @@ async def test_which_model_answered_is_journaled(tmp_path, monkeypatch):
             assert await runtime.ask("c", "hello") == "me instead"
             (said,) = await spoken(runtime, await the_session(runtime))
             (spent,) = await runtime.db.read(sum_spend_by_model())
+            states = {one.name: one for one in runtime.models()}
+    first, second = states["openai:gpt-5.2"], states["anthropic:claude-haiku-5-5"]
+    assert (first.state, first.status, first.needs_key) == (ConnectionState.DOWN, 401, True)
+    assert (second.state, second.failed_at) == (ConnectionState.UP, None)
     assert (said.model, spent.model) == ("anthropic:claude-haiku-5-5", "anthropic:claude-haiku-5-5")
 
 

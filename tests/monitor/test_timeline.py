@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.timeline_text import timeline_lines
+from holdfast.kernel.vendor_error import VendorError
 from holdfast.monitor.timeline import timeline
+from holdfast.monitor.timeline_step import Mark
 from holdfast.monitor.trace_sql import read_trace
+from holdfast.turns.activity import vendor_detail
 from tests.monitor.stories import STORIES, Story
 
 TEXTS = Path(__file__).parent / "trace_texts"
@@ -36,3 +39,15 @@ async def test_a_trace_tells_what_happened(driver, name):
 
 def test_every_text_has_its_story():
     assert {file.stem for file in TEXTS.iterdir()} == set(STORIES)
+
+
+async def test_a_failed_request_to_a_model_shows_the_vendors_answer(driver):
+    story = Story(driver)
+    message = await story.says()
+    claim, turn = await story.begins()
+    vendor = VendorError(status=529, request_id="req_9", code="overloaded_error", extract="Overloaded")
+    failed = story.asked_model(outcome="failed", tokens_in=None, detail=vendor_detail(vendor, "it is overloaded"))
+    await story.answers(claim, turn, failed, story.asked_model())
+    steps = timeline(await driver.db.read(read_trace(message))).steps
+    (told,) = [step.proof for step in steps if step.kind == "model" and step.mark is Mark.FAILED]
+    assert told == "it is overloaded; status 529; request id req_9; overloaded_error; it said: Overloaded"

@@ -15,6 +15,7 @@ from holdfast.memory.provider import Providers
 from holdfast.runtime import app as app_module
 from holdfast.runtime.app import DATABASE, is_served, open_runtime
 from holdfast.runtime.assembly import assemble
+from holdfast.runtime.health import SILENT_MS
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS, TemporaryLease
 from holdfast.sessions.history_sql import list_operations
@@ -374,6 +375,27 @@ def test_a_store_that_was_away_for_long_is_used_soon_after_it_is_back(simulation
 
 
 # --- health ----------------------------------------------------------------------------------------
+
+
+def test_health_means_that_the_loops_of_this_process_are_at_work(simulation: Simulation):
+    """A process whose store takes writes and whose loops stand still serves nobody."""
+
+    async def scenario() -> None:
+        runtime = await simulation.open(agents(ScriptedModel()))
+        assert (await runtime.health()).ok
+        for loop in runtime._supervisor._running:  # type: ignore[union-attr]
+            loop.cancel()
+        await simulation.pass_time((SILENT_MS - 5_000) / 1_000)
+        assert (await runtime.health()).ok
+        await simulation.pass_time(10)
+        silent = await runtime.health()
+        assert (silent.ok, silent.code, silent.proved_write_ms) == (False, "not_responding", 0)
+        assert "no sign of life for 3" in str(silent.why)
+        await runtime.db.write(retire_node(runtime._member.node))
+        await simulation.pass_time(1.1)
+        assert (await runtime.health()).why == "the process holds no lease"
+
+    simulation.loop.run_until_complete(scenario())
 
 
 def test_health_means_that_a_write_succeeded_just_now(simulation: Simulation, monkeypatch):

@@ -25,7 +25,7 @@ from holdfast.api.shapes.shapes import health_view
 from holdfast.cli.command import Invocation, OnlyAgent, Runtime, command, visitor
 from holdfast.cli.output import OK, WRONG, Output, Part, TextTable, print_json, visible, when
 from holdfast.inbox.address import agent_name
-from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
+from holdfast.inbox.channel_status import ChannelStatus, ComponentStatus, ConnectionState, ToolServerStatus
 from holdfast.turns.spend_sql import dollars, sum_spend_by_model
 
 FILE = "channels.json"
@@ -35,6 +35,12 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None
     channels: list[ChannelStatus]
     servers: list[ToolServerStatus] = []
+    models: list[ComponentStatus] = []
+
+    @property
+    def components(self) -> list[ComponentStatus]:
+        """The state of everything that agents of the serving process depend on."""
+        return [*(one.component for one in self.channels), *(one.component for one in self.servers), *self.models]
 
 
 class StatusFile:
@@ -51,6 +57,7 @@ class StatusFile:
         """Report the current status and every change from now on."""
         self._registry.watch(self._hear)
         self._runtime.watch_tool_servers(self._hear_servers)
+        self._runtime.watch_models(self._write_later)
         for one in self._registry.statuses():
             self._hear(one)
         self._hear_servers()
@@ -58,6 +65,7 @@ class StatusFile:
     def close(self) -> None:
         self._registry.watch(lambda _status: None)
         self._runtime.watch_tool_servers(lambda: None)
+        self._runtime.watch_models(lambda: None)
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
 
@@ -77,6 +85,9 @@ class StatusFile:
                     print_json({"event": event, **msgspec.to_builtins(one)})
                 else:
                     print(visible(one.sentence), flush=True)
+        self._write_later()
+
+    def _write_later(self) -> None:
         if not self._is_due:  # several changes are written together
             self._is_due = True
             asyncio.get_running_loop().call_soon(self.keep)
@@ -90,6 +101,7 @@ class StatusFile:
             owner=owner_of(self._folder),
             channels=list(self._registry.statuses()),
             servers=list(self._runtime.tool_servers()),
+            models=list(self._runtime.models()),
         )
         draft = self._file.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
@@ -189,22 +201,26 @@ def _down(found: Statuses) -> list[ChannelStatus | ToolServerStatus]:
 async def health(invocation: Invocation) -> Output:
     """Test a write, and whether a process is serving.
 
-    Exit code 1 if the write fails, or if no process serves the data folder, so that messages wait. The JSON field
-    `code` is `not_served` or the code of the store's error. Channels and MCP servers that are down are listed but do
-    not change the exit code; see `holdfast channels` and `holdfast tools`.
+    Exit code 1 if the write fails, or if no process serves the data folder, so that messages wait, or if that process
+    has given no sign of life for 30 seconds. The JSON field `code` is `not_served`, `not_responding` or the code of the
+    store's error. Channels, MCP servers and models that are down are listed but do not change the exit code; see
+    `holdfast channels` and `holdfast tools`.
 
     \b
     Examples:
       holdfast health
       holdfast health --json
     """
+    from holdfast.runtime.health import silent
+
     async with invocation.visiting() as runtime:
         found = await runtime.health()
     served = invocation.is_served
-    if found.ok and not served:
-        found = replace(found, ok=False, code="not_served", why=NOT_SERVED)
+    if found.ok:
+        found = silent(found, found.at) if served else replace(found, ok=False, code="not_served", why=NOT_SERVED)
     page = read_status(invocation.folder)
     down, lost = (_down(page.channels), _down(page.servers)) if page else ([], [])
+    unwell = [one for one in page.models if one.is_down] if page else []
     if found.ok:
         megabytes = (found.wal_bytes or 0) // 1_000_000
         log = f"; its write-ahead log has {megabytes} MB" if megabytes else ""
@@ -217,8 +233,9 @@ async def health(invocation: Invocation) -> Output:
         "served": served,
         "channels_down": down,
         "servers_down": lost,
+        "models_down": unwell,
     }
-    return Output(view, text, *(one.sentence for one in (*down, *lost)), code=OK if found.ok else WRONG)
+    return Output(view, text, *(one.sentence for one in (*down, *lost, *unwell)), code=OK if found.ok else WRONG)
 
 
 @visitor()

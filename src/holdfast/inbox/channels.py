@@ -77,6 +77,9 @@ class ChannelConnection:
             since=before.since if state is before.state else self.clock.now(),
             reason=vendor.added_to(reason),
             attempts=before.attempts + 1 if state is ConnectionState.DOWN else 0,
+            status=vendor.status or None,
+            request_id=vendor.request_id or None,
+            code=vendor.code or None,
         )
         self._log((state, reason, vendor.status, vendor.code), vendor)
         self.on_change(self.status)

@@ -8,6 +8,7 @@ Rule 2: only the libraries of the configured models are imported; the practice m
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,8 @@ from holdfast.kernel.settings_table import check_key_url, fault_of_url, has_cred
 from holdfast.models.practice import PracticeModel
 from holdfast.models.settings import PRACTICE, ModelSettings, has_price, parse_settings
 from holdfast.models.vendors import VENDORS
-from holdfast.turns.model import AnswerRestarted, Connected, Model, ModelEvent, ModelRequest
-from holdfast.turns.model_call import listen
+from holdfast.turns.model import AnswerRestarted, Connected, Model, ModelAnswer, ModelEvent, ModelRequest
+from holdfast.turns.model_call import ASKED, listen
 from holdfast.turns.policy import AgentPolicy
 
 if TYPE_CHECKING:
@@ -197,8 +198,9 @@ class Fallback(Connected):
             try:
                 async with listen(model, request) as events:
                     async for event in events:
-                        yield event
+                        yield replace(event, asked=model.name) if isinstance(event, ModelAnswer) else event
             except ModelFailed as error:
+                error.context[ASKED] = model.name
                 failures.append(error)
                 if not error.context.get("elsewhere", True):
                     raise

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from holdfast.kernel.vendor_error import VendorError
 from holdfast.memory.delivery import DeliveryView
 from holdfast.monitor.attempt import SendAttempt
 from holdfast.monitor.timeline_step import Chapter, Mark, TimelineStep, joined
@@ -56,11 +57,11 @@ def _reply(reply: TracedReply, attempts: Sequence[SendAttempt]) -> Iterator[Time
 
 
 def _attempt(attempt: SendAttempt, kind: str, what: str, chapter: Chapter, name: str) -> TimelineStep:
-    answer = joined(
-        f"status {attempt.status}" if attempt.status else None,
-        f"request id {attempt.request_id}" if attempt.request_id else None,
-        attempt.reason,
-        attempt.extract,
+    answer = VendorError(
+        status=attempt.status or 0,
+        request_id=attempt.request_id or "",
+        code=attempt.code or "",
+        extract=attempt.extract or "",
     )
     doubtful = {"uncertain": Mark.UNCERTAIN, "unclear": Mark.UNCERTAIN, "interrupted": Mark.LOST}
     return TimelineStep(
@@ -68,7 +69,7 @@ def _attempt(attempt: SendAttempt, kind: str, what: str, chapter: Chapter, name:
         until=attempt.ended_at,
         kind=kind,
         what=f"{what}: {attempt.outcome}",
-        proof=answer,
+        proof=joined(attempt.reason, answer.sentence),
         mark=doubtful.get(attempt.outcome, Mark.FAILED),
         chapter=chapter,
         name=name,

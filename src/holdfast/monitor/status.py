@@ -43,6 +43,7 @@ class NeedKind(Enum):
     CHANNEL = "channel"
     TOOLS = "tools"
     MODEL = "model"
+    MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ class StoreStatus:
     needs: Sequence[Need] = ()
     running: Sequence[RunningTurn] = ()
     nodes: Sequence[Node] = ()
-    proved_at: Instant | None = None  # the newest write that a health check proved
+    proved_at: Instant | None = None  # the newest write of a health check or of a lease that was renewed
     paused: Sequence[AgentPause] = ()
     lost: Sequence[NodeRun] = ()  # processes that ended without a word in the last hour
 

@@ -18,7 +18,8 @@ LOST_SHOWN_MS = 3_600_000
 RUNS_KEPT_MS = 90 * 24 * 3_600_000
 NODE = Columns(Node)
 NODES = f"select {NODE} from node order by started_at, id"
-PROVED = "select at from proof where id = 1"
+PROVED = """
+select max(at) from (select at from proof where id = 1 union all select heartbeat_at from node) as proofs"""
 RUN = Columns(NodeRun)
 LOST = f"""
 select {RUN} from node_run
@@ -109,7 +110,7 @@ def read_status() -> Script[StoreStatus]:
         needs=ordered(needs),
         running=turns,
         nodes=[NODE.value(row) for row in nodes],
-        proved_at=Instant(proved[0][0]) if proved else None,
+        proved_at=Instant(proved[0][0]) if proved[0][0] is not None else None,
         paused=paused,
         lost=[RUN.value(row) for row in lost],
     )

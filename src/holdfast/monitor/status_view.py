@@ -1,11 +1,11 @@
 """The status as one reader may see it: of some agents only, or without what people wrote or are called."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from holdfast.monitor.queues import Queue
-from holdfast.monitor.status import Need, StoreStatus
+from holdfast.monitor.status import Need, StoreStatus, ordered
 
 K = TypeVar("K")
 
@@ -30,6 +30,11 @@ def of_agents(status: StoreStatus, sees: Callable[[str], bool]) -> StoreStatus:
         nodes=(),
         lost=(),
     )
+
+
+def with_needs(status: StoreStatus, more: Iterable[Need]) -> StoreStatus:
+    """The status with the needs of components, which the serving process knows."""
+    return replace(status, needs=ordered([*status.needs, *more]))
 
 
 def without_people(status: StoreStatus) -> StoreStatus:

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.ids import Instant
+from holdfast.kernel.vendor_error import VendorError
 from holdfast.monitor.timeline_step import Mark, TimelineStep, joined
 from holdfast.monitor.trace import NodeRun, TracedApproval, TracedTurn, TraceFacts, TurnAhead
 from holdfast.turns.activity import Activity, ActivityKind
 
+VENDOR = ("status", "request_id", "code", "extract")  # details of a failed request to a model
 SHOWN_WAITS = 5  # turns that a message waited behind, the newest ones
 # The order of steps of one millisecond.
 ACCEPTED, NATURE, QUEUED, BEGAN, DECIDED, LOST, RESUMED, ACTED, ASKED, ENDED, NOW, AFTERWARDS = range(12)
@@ -135,9 +137,8 @@ def _told(done: Activity) -> tuple[str, str]:
     match done.kind:
         case ActivityKind.MODEL:
             told = [f"{done.tokens_in} tokens in, {done.tokens_out} out"] if done.tokens_in is not None else []
-            told += [f"{name} {done.detail[name]}" for name in ("status", "request_id") if name in done.detail]
-            told += [str(done.detail["reason"])] if "reason" in done.detail else []
-            return f"{done.name} {done.outcome}", "; ".join(told)
+            answer = VendorError(**{name: done.detail[name] for name in VENDOR if name in done.detail})
+            return f"{done.name} {done.outcome}", joined(*told, done.detail.get("reason"), answer.sentence)
         case ActivityKind.TOOL:
             outcome = {"ok": "returned", "error": "returned an error", "not_run": "was not run"}
             return f"tool {done.name} {outcome.get(done.outcome, done.outcome)}", f"call {done.call}"

@@ -18,6 +18,7 @@ from holdfast.memory.lane import DispatchPolicy
 from holdfast.memory.notes_service import EditReader, NotesService
 from holdfast.memory.provider import Providers
 from holdfast.memory.recaller import Recaller
+from holdfast.models.choose import models_in
 from holdfast.monitor.sampler import Sampler
 from holdfast.outbox.drafter import Drafter
 from holdfast.outbox.reply import SendPolicy
@@ -35,6 +36,7 @@ from holdfast.turns.agents import Agents
 from holdfast.turns.context_cache import Briefing, ContextCache
 from holdfast.turns.mailbox_processor import MailboxProcessor
 from holdfast.turns.model_call import metered
+from holdfast.turns.model_states import ModelStates
 from holdfast.turns.runner import TurnRunner
 from holdfast.turns.tool_calls import Hint
 from holdfast.turns.worker import TURNS_MAX, Worker
@@ -61,7 +63,10 @@ def assemble(
     attached: Sequence[McpTools] = (),
 ) -> Runtime:
     """Build a runtime. With `channels` it sends replies through them; with `receive` it also accepts their messages."""
-    parts = _parts(ports, metered(agents, ports), providers or Providers(), notes)
+    models = ModelStates(ports.clock)
+    for name, agent in agents.listed.items():
+        models.expect(name, [one.name for one in models_in((agent.model, agent.summariser)) if hasattr(one, "name")])
+    parts = _parts(ports, metered(agents, ports, models), providers or Providers(), notes)
     if channels is not None:
         channels.offer(AGENT_CHANNEL, lambda agent: AgentChannel(agent, parts.gateway, parts.agents))
     receivers = _receivers(parts, channels) if channels is not None and receive else ()
@@ -90,7 +95,11 @@ def assemble(
             sole=sole,
         )
     return Runtime(
-        parts, supervisor=supervisor, channel_registry=ChannelRegistry(channels, receivers), attached=attached
+        parts,
+        supervisor=supervisor,
+        channel_registry=ChannelRegistry(channels, receivers),
+        attached=attached,
+        models=models,
     )
 
 

@@ -18,14 +18,14 @@ from holdfast.audit.actor import acting
 from holdfast.inbox.access import PLATFORMS
 from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import Address, check_part, sender_of_chat
-from holdfast.inbox.channel_status import ToolServerStatus
+from holdfast.inbox.channel_status import ComponentStatus, ToolServerStatus
 from holdfast.inbox.channels import ChannelRegistry
 from holdfast.inbox.gateway import Gateway, locate
 from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Arrival, Origin, accepted_message
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, InvalidInput, OperationBusy
-from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, ReplyId, SessionId
+from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, MessageId, Principal, ReplyId, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.notifier import Feed, Topic
 from holdfast.memory.delivery import NOWHERE, OPEN, CallerDirectory, DeliveryPolicy, DeliveryView, Outcome
@@ -44,6 +44,7 @@ from holdfast.memory.replay_sql import replay_delivery
 from holdfast.memory.visibility import Audience, ShownNotes, is_group
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import read_reply, resend_reply
+from holdfast.runtime.health import HealthCheck
 from holdfast.runtime.supervisor import Supervisor, TemporaryLease
 from holdfast.runtime.views import Delta, Health, Prompt, SendOptions
 from holdfast.sessions.compression import Busy, Operation
@@ -59,16 +60,15 @@ from holdfast.sessions.history_sql import (
     trace_message,
 )
 from holdfast.sessions.session import Session
-from holdfast.store.damage import PageCheck
 from holdfast.store.membership import Member
 from holdfast.store.ports import Ports
-from holdfast.store.upkeep_sql import prove_write
 from holdfast.tools.mcp.tools import McpTools
 from holdfast.turns.agents import Agents
 from holdfast.turns.approvals import Approvals
 from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.context_cache import Briefing, ContextCache, audience_of
 from holdfast.turns.journal import EntryView
+from holdfast.turns.model_states import ModelStates
 from holdfast.turns.pauses import Pauses
 from holdfast.turns.record_sql import record_turn, undo_recorded
 from holdfast.turns.turn import Recorded, TurnEvent, TurnRecord
@@ -77,8 +77,6 @@ LOOK_EVERY_MS = 1_000
 UNSETTLED = frozenset(state.value for state in OPEN)
 ENDINGS = frozenset(one.value for one in (TurnEvent.ANSWERED, TurnEvent.FAILED, TurnEvent.INTERRUPTED))
 CHAT_TYPE = "dm"
-PROVE_EVERY_MS = 1_000
-PROVE_WAIT_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +103,7 @@ class Runtime:
         supervisor: Supervisor | None,
         channel_registry: ChannelRegistry,
         attached: Sequence[McpTools] = (),
+        models: ModelStates | None = None,
     ) -> None:
         self.ports = ports = parts.ports
         self.db = ports.db
@@ -128,9 +127,8 @@ class Runtime:
         self._notes = parts.notes
         self._briefing = parts.briefing
         self._temporary_lease = TemporaryLease(ports, parts.member)
-        self._proving = asyncio.Lock()
-        self._proved: Health | None = None
-        self._pages = PageCheck(ports)
+        self._models = models or ModelStates(ports.clock)
+        self._health = HealthCheck(ports, parts.member, serves=supervisor is not None)
 
     # --- lifecycle
 
@@ -534,6 +532,19 @@ class Runtime:
         for one in self._attached:
             one.watch(hear)
 
+    def models(self) -> Sequence[ComponentStatus]:
+        """The state of each agent's models, as their latest requests showed it."""
+        return self._models.statuses()
+
+    def watch_models(self, hear: Callable[[], None]) -> None:
+        """Call `hear` after every change of a state. `hear` must return quickly and must not raise."""
+        self._models.hear = hear
+
+    def components(self) -> Sequence[ComponentStatus]:
+        """The state of everything that agents of this process depend on."""
+        channels = [one.component for one in self.channel_registry.statuses()]
+        return [*channels, *(one.component for one in self.tool_servers()), *self.models()]
+
     def _platforms(self) -> frozenset[str]:
         """The known platforms and the configured ones."""
         named = (name for agent in self._agents.listed.values() for name in agent.policy.channels)
@@ -553,26 +564,8 @@ class Runtime:
     # --- operations
 
     async def health(self) -> Health:
-        """Healthy only after a recent real write (R41). Concurrent callers share one write per second."""
-        async with self._proving:
-            now = self.clock.now()
-            if self._proved is None or now - self._proved.at >= PROVE_EVERY_MS:
-                self._proved = await self._prove(now)
-        damage = await self._pages.damage()
-        if damage is None or not self._proved.ok:
-            return self._proved
-        return replace(self._proved, ok=False, code=damage.code, why=str(damage))
-
-    async def _prove(self, started: Instant) -> Health:
-        try:
-            async with asyncio.timeout(PROVE_WAIT_MS / 1000):
-                await self.db.write(prove_write())
-        except TimeoutError:
-            return Health(ok=False, at=started, code="store_unavailable", why=f"no write within {PROVE_WAIT_MS} ms")
-        except HoldfastError as error:
-            return Health(ok=False, at=started, code=error.code, why=str(error))
-        took_ms = self.clock.now() - started
-        return Health(ok=True, at=started, proved_write_ms=took_ms, wal_bytes=self.db.wal_bytes())
+        """Healthy only after a recent real write (R41), and while this process serves if it should."""
+        return await self._health.check()
 
     async def resend(self, reply: ReplyId) -> PostedReply:
         """Send an uncertain or failed reply again. Raises `ReplyNotFound` and `InvalidInput`."""

@@ -28,13 +28,14 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """The result of a health check; `ok` requires a recent real write."""
+    """The result of a health check; `ok` requires a recent real write, and a lease if the process serves."""
 
     ok: bool
     at: Instant
     proved_write_ms: int | None = None
     code: str | None = None
     why: str | None = None
+    seen_at: Instant | None = None  # the newest sign of life of the process that serves
     wal_bytes: int | None = None  # size of the WAL; steady growth means that checkpoints fail
 
 

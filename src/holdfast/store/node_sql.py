@@ -53,6 +53,7 @@ RUNS_KEPT_MS = 90 * 24 * 3_600_000
 END_OTHERS = """
 update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner <> :node"""
 FORGET_OTHERS = "delete from node where id <> :node returning id, heartbeat_at"
+HEARTBEAT = "select max(heartbeat_at) from node where :node = '' or id = :node"
 RENEW = f"update node set heartbeat_at = :now where id = :node returning {COLUMNS}"
 DEAD = "select id, heartbeat_at from node where heartbeat_at <= cast(:now as int8) - cast(:lease_ms as int8) /*lock*/"
 END_ORPHANS = """
@@ -114,6 +115,13 @@ def _end_runs(lost: Sequence[Row]) -> Script[None]:
 @verb
 def read_upcoming() -> Script[Upcoming]:
     return Upcoming(*((yield from one(UPCOMING)) or (0,)))
+
+
+@verb
+def read_heartbeat(node: NodeId | None = None) -> Script[Instant | None]:
+    """The newest sign of life of a node, or of any; None if none is registered."""
+    row = yield from one(HEARTBEAT, node=node or "")
+    return None if row is None or row[0] is None else Instant(row[0])
 
 
 @verb

@@ -134,9 +134,12 @@ class ChainedTools:
 
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
         if not self._is_common(context.agent, name):
-            return no_such_tool(name, self.specs(context.agent))
+            return self._missing(context.agent, name)
         outcome = await self._own.call(name, arguments, context)
-        return no_such_tool(name, self.specs(context.agent)) if outcome.missing else outcome
+        return self._missing(context.agent, name) if outcome.missing else outcome
+
+    def _missing(self, agent: AgentName, name: str) -> ToolOutcome:
+        return no_such_tool(name, self.specs(agent), self.outages())
 
     def outages(self) -> tuple[str, ...]:
         return self._own.outages() if isinstance(self._own, Unreliable) else ()

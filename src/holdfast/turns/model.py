@@ -53,6 +53,7 @@ class ModelAnswer:
     usage: Usage = field(default_factory=Usage)
     model: str = ""  # the model that answered, if it differs from the requested one
     cost_micros: int | None = None  # millionths of a dollar; None for a free model
+    asked: str = ""  # the configured model that answered, if it is a fallback of the requested one
 
 
 ModelEvent: TypeAlias = TextDelta | AnswerRestarted | ModelAnswer

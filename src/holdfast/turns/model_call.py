@@ -27,12 +27,14 @@ from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.journal import ToolCall, is_storable
 from holdfast.turns.model import AnswerRestarted, Model, ModelAnswer, ModelEvent, ModelRequest, ModelTask, TextDelta
+from holdfast.turns.model_states import LIMIT, ModelStates
 from holdfast.turns.policy import TurnPolicy
 from holdfast.turns.spend_sql import Spend, day_start, record_spend, sum_spent, used_up
 from holdfast.turns.turn import Usage
 
 ANSWER_CHARS_MAX = 4_000_000
 TOO_LONG = f"the model's answer has more than {ANSWER_CHARS_MAX} characters"
+ASKED = "asked"  # in the context of a failure: the configured model that failed
 TOKENS_MAX = 1 << 40  # a larger value is not a token count
 
 
@@ -131,7 +133,15 @@ async def hear(
         gen_ai_request_model=wanted,
         holdfast_model_task=request.task.value,
     ) as seen:
-        answer = await _hear(model, request, wait_ms, heard, restarted)
+        watched = model if isinstance(model, Metered) else None
+        try:
+            answer = await _hear(model, request, wait_ms, heard, restarted)
+        except ModelFailed as error:
+            if watched is not None:
+                watched.failed(error)
+            raise
+        if watched is not None:
+            watched.succeeded(answer)
         seen.note(
             gen_ai_response_model=provider_and_model(answer.model or model.name)[1],
             gen_ai_usage_input_tokens=answer.usage.tokens_in,
@@ -232,17 +242,28 @@ def _is_counted(usage: object) -> bool:
 
 
 class Metered:
-    """Implements `Model` around another model, for one agent: stores spend, and refuses calls after the daily limit."""
+    """Implements `Model` around another model, for one agent: stores spend, refuses calls after the daily limit, and
+    tells the states of models what each request showed.
+    """
 
-    def __init__(self, model: Model, agent: AgentName, ports: Ports, daily_micros: int | None) -> None:
+    def __init__(
+        self, model: Model, agent: AgentName, ports: Ports, daily_micros: int | None, states: ModelStates
+    ) -> None:
         self._model = model
         self._agent = agent
         self._ports = ports
         self._daily_micros = daily_micros
+        self._states = states
 
     @property
     def name(self) -> str:
         return self._model.name
+
+    def succeeded(self, answer: ModelAnswer) -> None:
+        self._states.succeeded(self._agent, answer.asked or self.name)
+
+    def failed(self, error: ModelFailed) -> None:
+        self._states.failed(self._agent, str(error.context.get(ASKED) or self.name), error)
 
     async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         await self._check()
@@ -260,12 +281,13 @@ class Metered:
             return
         since = day_start(self._ports.clock.now())
         if await self._ports.db.read(sum_spent(self._agent, since)) >= self._daily_micros:
-            raise ModelFailed(used_up(self._daily_micros), final=True, elsewhere=False)
+            raise ModelFailed(used_up(self._daily_micros), final=True, elsewhere=False, **{LIMIT: True})
 
     async def _note(self, task: ModelTask, event: ModelEvent) -> None:
         if isinstance(event, ModelAnswer) and event.cost_micros is not None:
             await self._record(task, event.model or self.name, event.usage, event.cost_micros)
         if isinstance(event, AnswerRestarted) and event.failure is not None:
+            self.failed(event.failure)
             await self._record_failed(task, event.failure)
 
     async def _record_failed(self, task: ModelTask, error: ModelFailed) -> None:
@@ -287,15 +309,14 @@ class Metered:
         await self._ports.db.write(record_spend(spend))
 
 
-def metered(agents: Agents, ports: Ports) -> Agents:
+def metered(agents: Agents, ports: Ports, states: ModelStates) -> Agents:
     """The agents with metered models, each under its own name."""
 
     def bind(name: AgentName, agent: Agent) -> Agent:
         limit = agent.policy.daily_spend_micros
-        speaker = Metered(agent.model, name, ports, limit)
+        speaker = Metered(agent.model, name, ports, limit, states)
         is_one = agent.summariser is agent.model
-        return replace(
-            agent, model=speaker, summariser=speaker if is_one else Metered(agent.summariser, name, ports, limit)
-        )
+        other = speaker if is_one else Metered(agent.summariser, name, ports, limit, states)
+        return replace(agent, model=speaker, summariser=other)
 
     return replace(agents, bind=bind)

@@ -11,18 +11,19 @@ from typing import Any, TypeVar
 from holdfast.api.auth.access_token import AccessToken, Scope
 from holdfast.inbox.access import PairingView
 from holdfast.inbox.address import agent_name, check_part
-from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
+from holdfast.inbox.channel_status import ChannelStatus, ComponentStatus, ToolServerStatus
 from holdfast.kernel.errors import ReplyNotFound
 from holdfast.kernel.ids import AgentName, Instant, ReplyId
 from holdfast.memory.delivery import DeliveryView
 from holdfast.monitor import sample
+from holdfast.monitor.component_needs import component_needs
 from holdfast.monitor.message_list import MessageFilter, MessagePage
 from holdfast.monitor.message_list_sql import list_messages
 from holdfast.monitor.sample import Sample, SampleSpan, added_up
 from holdfast.monitor.sample_sql import list_samples
 from holdfast.monitor.status import StoreStatus
 from holdfast.monitor.status_sql import read_status
-from holdfast.monitor.status_view import of_agents, without_people
+from holdfast.monitor.status_view import of_agents, with_needs, without_people
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import list_replies, read_reply
 from holdfast.runtime.runtime import Runtime
@@ -31,7 +32,7 @@ from holdfast.turns.spend_sql import SpendTotal, sum_spend_by_model
 
 PAGE = 1_000
 T = TypeVar("T")
-OfAgent = TypeVar("OfAgent", ChannelStatus, ToolServerStatus, SpendTotal, DeliveryView, AgentPause)
+OfAgent = TypeVar("OfAgent", ChannelStatus, ToolServerStatus, ComponentStatus, SpendTotal, DeliveryView, AgentPause)
 
 
 class Overview:
@@ -55,10 +56,15 @@ class Overview:
 
     async def status(self) -> StoreStatus:
         """Without the scope `read`, nothing in it names people."""
-        found = await self._runtime.db.read(read_status())
+        found = with_needs(await self._runtime.db.read(read_status()), component_needs(self._runtime.components()))
         if self._token.agents:
             found = of_agents(found, self._token.sees)
         return found if self._token.may(Scope.READ) else without_people(found)
+
+    def components(self) -> Sequence[ComponentStatus]:
+        """Without the scope `read`, no reason: a platform chooses its words."""
+        found = self._seen(self._runtime.components())
+        return found if self._token.may(Scope.READ) else [replace(one, reason="") for one in found]
 
     async def messages(self, wanted: MessageFilter, *, before: str, limit: int) -> MessagePage:
         """A token that does not find other tokens' messages by id does not list them either."""

@@ -41,8 +41,9 @@ def _span(text: str) -> SampleSpan:
 @route("GET /v1/status", Scope.METRICS)
 async def get_status(call: HttpCall) -> shapes.StatusReport:
     """What needs a person, what is stuck, and what waits."""
-    status = await call.viewer.overview("status").status()
-    return shapes.status_view(status, await call.viewer.health(), call.viewer.agents())
+    overview = call.viewer.overview("status")
+    status, components = await overview.status(), overview.components()
+    return shapes.status_view(status, await call.viewer.health(), call.viewer.agents(), components)
 
 
 @route("GET /v1/messages", Scope.READ, query=MESSAGES)

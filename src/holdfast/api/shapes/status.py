@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.api.shapes.view import Shape, each, list_of, or_none, view_of
+from holdfast.inbox.channel_status import ComponentStatus
 from holdfast.kernel.ids import Instant
 from holdfast.monitor.agent_row import AgentRow, agent_rows
 from holdfast.monitor.message_list import ListedMessage, MessagePage
@@ -60,6 +61,26 @@ class RunningTurnOut(Shape, frozen=True, kw_only=True):
     is_claimed: bool  # false: its process is gone and another one resumes it, or it waits for a person
 
 
+class ComponentOut(Shape, frozen=True, kw_only=True):
+    """A channel, MCP server (`tools`) or model of an agent, as its latest use showed it. A token without the scope
+    `read` gets no `reason`.
+    """
+
+    kind: str
+    agent: str
+    name: str
+    state: str  # unknown (not used yet), starting, up, down
+    since: int
+    reason: str
+    attempts: int  # consecutive failures
+    succeeded_at: int | None
+    failed_at: int | None  # with the following three: the newest failure
+    status: int | None
+    request_id: str | None
+    code: str | None
+    retry_at: int | None
+
+
 class StatusReport(Shape, frozen=True, kw_only=True):
     """What needs a person, what is stuck, and what waits, at one moment.
 
@@ -75,14 +96,19 @@ class StatusReport(Shape, frozen=True, kw_only=True):
     needs: list[NeedOut]  # most urgent first
     agents: list[AgentStatus]
     running: list[RunningTurnOut]
+    components: list[ComponentOut]  # of this process
 
 
+component_view: Callable[[ComponentStatus], ComponentOut] = view_of(ComponentOut)
 need_view: Callable[[Need], NeedOut] = view_of(NeedOut)
 agent_view: Callable[[AgentRow], AgentStatus] = view_of(AgentStatus)
 running_view: Callable[[RunningTurn], RunningTurnOut] = view_of(RunningTurnOut)
 
 
-def status_view(status: StoreStatus, health: Health, agents: Iterable[str]) -> StatusReport:
+def status_view(
+    status: StoreStatus, health: Health, agents: Iterable[str], components: Iterable[ComponentStatus]
+) -> StatusReport:
+    """The status; the needs of components are among those of the status."""
     told = headline(status)
     return StatusReport(
         at=status.at,
@@ -94,6 +120,7 @@ def status_view(status: StoreStatus, health: Health, agents: Iterable[str]) -> S
         needs=[need_view(need) for need in status.needs],
         agents=[agent_view(row) for row in agent_rows(status, agents)],
         running=[running_view(turn) for turn in status.running],
+        components=[component_view(one) for one in components],
     )
 
 
