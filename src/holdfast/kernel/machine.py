@@ -20,6 +20,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_stock.clear)
 
 
+def stopwatch() -> float:
+    """Seconds since some moment, for measuring durations below a millisecond."""
+    return time.perf_counter()
+
+
 class SystemClock:
     def now(self) -> Instant:
         return Instant(time.time_ns() // 1_000_000)

@@ -8,11 +8,12 @@ Rule 2: concurrent callers share one write per second, so that a check costs lit
 import asyncio
 from dataclasses import replace
 
-from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.errors import HoldfastError, StoreFull
+from holdfast.kernel.files import FULL
 from holdfast.kernel.ids import Instant
 from holdfast.monitor.durations import duration
 from holdfast.runtime.views import Health
-from holdfast.store.damage import PageCheck
+from holdfast.store.damage import CheckedEngine, PageCheck
 from holdfast.store.membership import LEASE_MS, Member
 from holdfast.store.node_sql import read_heartbeat
 from holdfast.store.ports import Ports
@@ -20,6 +21,7 @@ from holdfast.store.upkeep_sql import prove_write
 
 PROVE_EVERY_MS = 1_000
 PROVE_WAIT_MS = 5_000
+FREE_BYTES_MIN = 1 << 20  # below it, the write of a check fits and a message does not
 SILENT_MS = 2 * LEASE_MS  # a process whose lease was not renewed for so long does not work
 NOT_RESPONDING = "not_responding"
 
@@ -57,9 +59,11 @@ class HealthCheck:
         found = Health(
             ok=True, at=started, proved_write_ms=took_ms, wal_bytes=self._ports.db.wal_bytes(), seen_at=seen_at
         )
-        if not self._serves:
-            return found
-        return silent(found, wrote_at)
+        free_bytes = self._ports.db.free_bytes() if isinstance(self._ports.db, CheckedEngine) else None
+        if free_bytes is not None and free_bytes < FREE_BYTES_MIN:
+            why = f"{FULL}: {free_bytes // 1024} KiB are free, and a message may need {FREE_BYTES_MIN // 1024} KiB"
+            return replace(found, ok=False, code=StoreFull.code, why=why)
+        return silent(found, wrote_at) if self._serves else found
 
 
 def silent(found: Health, now: Instant) -> Health:

@@ -1,4 +1,6 @@
-"""Damage of the database: remembered until the process ends, and searched for in the background.
+"""What an engine knows of its own condition: damage, the space that is left, and how long commits take.
+
+Damage is remembered until the process ends, and searched for in the background.
 
 Writes can succeed for a long time beside damaged pages, so a successful write proves nothing about other pages. An
 engine remembers the first `StoreCorrupt` that a verb meets. The page check reads pages that no verb has read yet, one
@@ -12,6 +14,7 @@ from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, StoreCorrupt
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import is_set_within
+from holdfast.store.measures import StoreMeasures
 from holdfast.store.ports import Ports
 
 EVERY_MS = 3_600_000
@@ -22,11 +25,16 @@ class CheckedEngine:
     """An engine that remembers its damage. One that can check its own pages says which tables it has."""
 
     damage: StoreCorrupt | None = None
+    measures: StoreMeasures | None = None  # None if the engine measures nothing
 
     def note_damage(self, error: StoreCorrupt) -> None:
         if self.damage is None:
             self.damage = error
             log.error("store.damaged", why=str(error))
+
+    def free_bytes(self) -> int | None:
+        """The space that is left on the disk of the store; None if it is not known."""
+        return None
 
     async def tables(self) -> Sequence[str]:
         """The tables to check, one after another; empty if a check would take too long."""

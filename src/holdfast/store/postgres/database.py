@@ -19,6 +19,7 @@ not know any verb.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, Generic, Self
 
 import psycopg
@@ -27,6 +28,7 @@ from psycopg.pq.abc import PGresult
 from holdfast.kernel.errors import InvariantBroken, StoreCorrupt, StoreUnavailable
 from holdfast.kernel.ports import Entropy
 from holdfast.store.damage import CheckedEngine
+from holdfast.store.measures import StoreMeasures
 from holdfast.store.postgres.connection import PipelineConnection
 from holdfast.store.postgres.dialect import translate
 from holdfast.store.postgres.faults import RACES, STALE, translated
@@ -65,6 +67,7 @@ class PostgresDatabase(CheckedEngine):
         self._pool = pool
         self._hints = hints
         self._entropy = entropy
+        self.measures = StoreMeasures()
 
     @classmethod
     async def open(
@@ -150,7 +153,8 @@ class PostgresDatabase(CheckedEngine):
     async def _transact(self, call: Call[R], *, readonly: bool) -> R:
         connection = await self._pool.acquire()
         try:
-            transaction = Transaction(connection, call, readonly=readonly)
+            measures = None if readonly else self.measures
+            transaction = Transaction(connection, call, readonly=readonly, measures=measures)
             return await transaction.run()
         finally:
             await self._pool.release(connection)
@@ -159,8 +163,11 @@ class PostgresDatabase(CheckedEngine):
 class Transaction(Generic[R]):
     """One script between BEGIN and COMMIT on a connection."""
 
-    def __init__(self, connection: PipelineConnection, call: Call[R], *, readonly: bool) -> None:
+    def __init__(
+        self, connection: PipelineConnection, call: Call[R], *, readonly: bool, measures: StoreMeasures | None
+    ) -> None:
         self._connection = connection
+        self._measures = measures
         self._call = call
         self._readonly = readonly
         self._is_begun = False  # at the server
@@ -228,7 +235,8 @@ class Transaction(Generic[R]):
             self._connection.finish("commit")
             return
         self._connection.send("commit")
-        results = await self._flush()
+        with self._measures.commit(1) if self._measures is not None else nullcontext():
+            results = await self._flush()
         if results[-1].command_status != b"COMMIT":
             raise InvariantBroken(f"{self._call.verb}: the server answered COMMIT with {results[-1].command_status!r}")
 

@@ -18,6 +18,7 @@ import apsw
 
 from holdfast.kernel.errors import HoldfastError, StoreBroken, StoreCorrupt
 from holdfast.kernel.ports import Clock
+from holdfast.store.measures import StoreMeasures
 from holdfast.store.script import Call, Group, Many, Query, Row
 from holdfast.store.sqlite.faults import STORAGE_FAULTS, broken_by, translate
 
@@ -41,7 +42,11 @@ class BatchFailed(Exception):
 
 
 def run_batch(
-    db: apsw.Connection, calls: Sequence[Call[Any]], clock: Clock, probe: Probe | None = None
+    db: apsw.Connection,
+    calls: Sequence[Call[Any]],
+    clock: Clock,
+    probe: Probe | None = None,
+    measures: StoreMeasures | None = None,
 ) -> list[Outcome]:
     """Run every call in one durable transaction and return their outcomes in order."""
     try:
@@ -59,7 +64,11 @@ def run_batch(
     if probe:
         probe("batch", "commit")
     try:
-        db.execute("commit")
+        if measures is None:
+            db.execute("commit")
+        else:
+            with measures.commit(len(calls)):
+                db.execute("commit")
     except apsw.Error as error:
         return _undone(db, calls, error, translate if isinstance(error, apsw.FullError) else broken_by)
     if probe:

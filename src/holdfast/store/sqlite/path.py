@@ -7,6 +7,7 @@ into files that no process will open again. SQLite does not detect this in WAL m
 
 import os
 from pathlib import Path
+from shutil import disk_usage
 
 from holdfast.kernel.errors import StorePathInvalid, StoreReadOnly
 from holdfast.kernel.files import is_out_of_space, unwritable
@@ -101,6 +102,12 @@ class FileIdentity:
             return self._wal.stat().st_size
         except FileNotFoundError:
             return 0
+
+    def free_bytes(self) -> int | None:
+        try:
+            return disk_usage(self._path.parent).free
+        except OSError:  # the folder is gone: `holds` says so
+            return None
 
     def _look(self) -> list[tuple[int, int] | None]:
         found: list[tuple[int, int] | None] = []

@@ -20,6 +20,7 @@ import apsw
 from holdfast.kernel.errors import InvariantBroken, StoreBroken, StoreCorrupt, StoreUnavailable
 from holdfast.kernel.ports import Clock
 from holdfast.store.damage import CheckedEngine
+from holdfast.store.measures import StoreMeasures
 from holdfast.store.script import Call, R, Script, rows
 from holdfast.store.sqlite.batch import Outcome, roll_back, run_batch, run_read
 from holdfast.store.sqlite.checkpointer import Checkpointer, scrub
@@ -56,6 +57,7 @@ class ThreadedDatabase(CheckedEngine):
         self._writers = ThreadPool("holdfast-writer", [writing], take_max=BATCH_MAX)
         self._readers = ThreadPool("holdfast-reader", reading, take_max=READ_BATCH_MAX)
         self._data_version: int | None = None
+        self.measures = writing.measures
 
     @classmethod
     def open(
@@ -114,6 +116,9 @@ class ThreadedDatabase(CheckedEngine):
     def wal_bytes(self) -> int:
         return self._writer.file_identity.wal_bytes()
 
+    def free_bytes(self) -> int | None:
+        return self._writer.file_identity.free_bytes()
+
     async def tables(self) -> Sequence[str]:
         """Empty if a check would block a reader for too long; backups and `holdfast audit` check pages then."""
         return await self.read(Call("tables", checkable))
@@ -150,6 +155,7 @@ class WriterWorker(PoolWorker):
         self._shared = shared
         self._on_broken = on_broken
         self.broken: StoreBroken | None = None
+        self.measures = StoreMeasures()
         self._contended = False
         self._pause = threading.Event()
         db.set_busy_handler(self._poll)
@@ -167,7 +173,7 @@ class WriterWorker(PoolWorker):
             return refuse(calls, self.broken)
         self._contended = False
         try:
-            outcomes = run_batch(self._db, calls, self._clock)
+            outcomes = run_batch(self._db, calls, self._clock, measures=self.measures)
         except BaseException:  # a script raised an unexpected exception; the next batch needs a clean transaction
             roll_back(self._db)
             raise
