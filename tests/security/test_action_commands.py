@@ -49,6 +49,7 @@ NO_ACT = {
             "audit|actions",
             "config|check",
             "config|path",
+            "config|show",
             "memory|show",
             "memory|subjects",
             "memory|history",

@@ -25,7 +25,7 @@ class Listed(NamedTuple):
 PANELS: Mapping[str, Mapping[str, Listed]] = {
     "Run": {
         "init": Listed("configuration:init", "Write a commented holdfast.toml."),
-        "config": Listed("configuration:config_app", "Check the configuration."),
+        "config": Listed("configuration:config_app", "Check and show the configuration."),
         "up": Listed("up:up", "Run the server: HTTP API, chat page and channels."),
         "encrypt": Listed("encryption:encrypt", "Encrypt the data folder."),
         "rekey": Listed("encryption:rekey", "Encrypt the data folder with another key."),

@@ -1,4 +1,4 @@
-"""`holdfast init`: write a commented holdfast.toml. `holdfast config`: check it, and show which file is read."""
+"""`holdfast init`: write a commented holdfast.toml. `holdfast config`: check it, and show what it says."""
 
 import os
 import sys
@@ -16,6 +16,7 @@ from holdfast.api.auth.access_token_sql import list_tokens
 from holdfast.api.auth.operator_token import VARIABLE, check_token
 from holdfast.api.shapes.error_report import error_view
 from holdfast.cli.command import Config, Data, Invocation, Json, command, command_group
+from holdfast.cli.config_show import show
 from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, print_error, print_errors
 from holdfast.config import FILE
 from holdfast.config.secrets import secret_variables
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.inspection import Inspection
 
 CONNECT_WAIT_S = 10.0
-config_app = command_group("config", "Check the configuration.")
+config_app = command_group("config", "Check and show the configuration.")
 # Every setting, commented out except for one agent. It is valid as it is, and also with every setting uncommented.
 TEMPLATE = files("holdfast.config").joinpath("template.toml").read_text(encoding="utf-8")
 
@@ -181,6 +182,9 @@ async def path(invocation: Invocation) -> Output:
     exists = file.exists()
     text = str(file) if exists else f"{file} (does not exist; `holdfast init` writes it)"
     return Output({"file": str(file), "exists": exists}, text)
+
+
+config_app.command("show")(show)
 
 
 async def _inspected(invocation: Invocation, connect_wait_s: float | None = None) -> "Inspection":

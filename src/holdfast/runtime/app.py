@@ -91,6 +91,11 @@ async def detect_agents(listed: Mapping[str, AgentPolicy] | None) -> DetectedAge
     return DetectedAgents(agents, f"{', '.join(speakers)}.", tuple(silent_notes(listed)))
 
 
+async def detected_model(environment: Mapping[str, str]) -> str:
+    """The name of the model that answers for an agent without one."""
+    return (await detect_model(environment)).settings.name
+
+
 async def open_runtime(
     data: Path | str,
     *,

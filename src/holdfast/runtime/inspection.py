@@ -208,7 +208,7 @@ class Inspector:
             plans=tuple(plans),
             secrets=secrets,
             problems=tuple({str(one): one for one in self._problems}.values()),
-            notes=tuple(dict.fromkeys((*own, *silent_notes(listed), *self._notes))),
+            notes=tuple(dict.fromkeys(map(self._config.origins.placed, (*own, *silent_notes(listed), *self._notes)))),
             attempts=attempts,
         )
 
