@@ -7,6 +7,8 @@ from importlib.resources import files
 TYPES = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
+    "timeline.js": "text/javascript; charset=utf-8",
+    "views.css": "text/css; charset=utf-8",
     "icons.svg": "image/svg+xml",
     "mark.svg": "image/svg+xml",
 }

@@ -58,6 +58,9 @@ MENU = (
     MenuGroup(title="", entries=(MenuEntry(path="/console", title="Overview", icon="overview", key="o"),)),
     MenuGroup(
         title="Conversations",
-        entries=(MenuEntry(path="/console/messages", title="Messages", icon="messages", key="m"),),
+        entries=(
+            MenuEntry(path="/console/messages", title="Messages", icon="messages", key="m"),
+            MenuEntry(path="/console/sessions", title="Sessions", icon="sessions", key="s"),
+        ),
     ),
 )

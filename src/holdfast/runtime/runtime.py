@@ -24,7 +24,7 @@ from holdfast.inbox.gateway import Gateway, locate
 from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Arrival, Origin, accepted_message
 from holdfast.kernel import log
-from holdfast.kernel.errors import HoldfastError, InvalidInput, OperationBusy
+from holdfast.kernel.errors import AgentNotFound, HoldfastError, InvalidInput, OperationBusy
 from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, MessageId, Principal, ReplyId, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.notifier import Feed, Topic
@@ -63,6 +63,7 @@ from holdfast.sessions.session import Session
 from holdfast.store.membership import Member
 from holdfast.store.ports import Ports
 from holdfast.tools.mcp.tools import McpTools
+from holdfast.turns.activity import context_parts
 from holdfast.turns.agents import Agents
 from holdfast.turns.approvals import Approvals
 from holdfast.turns.context import Context, is_named, render
@@ -70,6 +71,7 @@ from holdfast.turns.context_cache import Briefing, ContextCache, audience_of
 from holdfast.turns.journal import EntryView
 from holdfast.turns.model_states import ModelStates
 from holdfast.turns.pauses import Pauses
+from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.record_sql import record_turn, undo_recorded
 from holdfast.turns.turn import Recorded, TurnEvent, TurnRecord
 
@@ -362,10 +364,15 @@ class Runtime:
         audience = audience_of(policy, context, found.principal, context.address)
         brief = await self._briefing.read(policy, context, audience)
         settled = replace(context, entries=context.committed, open_turn=None)
+        specs = self._agents.get(context.agent).tools.specs(context.agent)
+        tools = sum(one.tokens for one in specs)
+        parts = context_parts(settled, instructions=brief.instructions, notes=brief.notes, tools=tools)
         return Prompt(
             messages=render(settled, brief.instructions, brief.notes, named=is_named(context, context.address)),
             covers_through=settled.covers_through,
-            tokens=round(settled.used_tokens(brief.text)),
+            tokens=(used := round(settled.used_tokens(brief.text))),
+            parts={name: round(used * tokens / sum(parts.values())) for name, tokens in parts.items()},
+            thresholds=policy.thresholds,
         )
 
     # --- memory
@@ -517,6 +524,13 @@ class Runtime:
     def agents(self) -> Sequence[str]:
         """The configured agents; `main` if any name is an agent."""
         return sorted(self._agents.listed) or ["main"]
+
+    def policy(self, agent: str) -> AgentPolicy | None:
+        """The settings of an agent; None for one that is not configured any more."""
+        try:
+            return self._agents.policy(agent)
+        except AgentNotFound:
+            return None
 
     @property
     def default_agent(self) -> str:

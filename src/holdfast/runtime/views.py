@@ -1,10 +1,12 @@
 """Views: values that the runtime returns to its callers."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
 from holdfast.kernel.ids import Instant
+from holdfast.sessions.compression import Thresholds
 from holdfast.turns.context import ModelMessage
 
 
@@ -46,3 +48,5 @@ class Prompt:
     messages: tuple[ModelMessage, ...]
     covers_through: int
     tokens: int  # an estimate, corrected by the model's reported usage for this session
+    parts: Mapping[str, int] = field(default_factory=dict)  # estimated shares of them, in the order the model reads
+    thresholds: Thresholds = field(default_factory=Thresholds)

@@ -34,6 +34,10 @@ from holdfast.monitor.node_run_sql import list_node_runs
 from holdfast.monitor.proved_write_sql import read_proved_writes
 from holdfast.monitor.sample import SampleSpan
 from holdfast.monitor.sample_sql import list_samples
+from holdfast.monitor.session_facts_sql import read_session_facts
+from holdfast.monitor.session_list import SessionFilter
+from holdfast.monitor.session_list_sql import search_sessions
+from holdfast.monitor.session_steps import session_steps
 from holdfast.monitor.status import headline
 from holdfast.monitor.status_sql import read_status
 from holdfast.monitor.timeline import timeline
@@ -138,6 +142,12 @@ async def _timeline(node: Runtime, db: apsw.Connection, chance: float) -> object
     return timeline(await node.db.read(read_trace(MessageId(_pick(db, "inbound", "message", chance)))))
 
 
+async def _session_page(node: Runtime, db: apsw.Connection, chance: float) -> object:
+    """The newest part of a session as a timeline, and a page of the list."""
+    await node.db.read(search_sessions(SessionFilter(text="a"), limit=5))
+    return session_steps(await node.db.read(read_session_facts(SessionId(_pick(db, "session", "id", chance)))))
+
+
 async def _status(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
     return headline(await node.db.read(read_status())), await node.db.read(read_proved_writes())
 
@@ -184,6 +194,7 @@ QUESTIONS: Mapping[str, Question] = {
     "replies": _plain(lambda node: node.db.read(list_replies())),
     "reply": _reply,
     "samples": _plain(lambda node: node.db.read(list_samples(SampleSpan.MINUTE, Instant(0)))),
+    "session page": _session_page,
     "sessions": _plain(lambda node: node.sessions(agent="fern")),
     "snapshot": _snapshot,
     "spend": _plain(lambda node: node.db.read(sum_spend_by_model())),

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from holdfast.kernel.errors import ModelFailed
 from holdfast.turns.context import ModelMessage
-from holdfast.turns.journal import ToolCall
+from holdfast.turns.journal import ToolCall, estimate_tokens
 from holdfast.turns.turn import Usage
 
 
@@ -23,6 +23,11 @@ class ToolSpec:
     name: str
     description: str
     parameters: dict[str, object]  # JSON schema
+
+    @property
+    def tokens(self) -> int:
+        """The estimated tokens of its description in a request."""
+        return estimate_tokens(f"{self.name}{self.description}{self.parameters}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

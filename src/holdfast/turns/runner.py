@@ -36,7 +36,6 @@ from holdfast.turns.journal import (
     Noticed,
     UserSaid,
     body_tokens,
-    estimate_tokens,
     storable,
 )
 from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask, ToolSpec
@@ -224,7 +223,7 @@ class TurnRunner:
     def _parts(self, run: TurnRun, context: Context, tools: Sequence[ToolSpec]) -> dict[str, int]:
         known, tokens = self._tool_tokens.get(run.claim.agent, ((), 0))
         if known != tools:
-            tokens = sum(estimate_tokens(f"{one.name}{one.description}{one.parameters}") for one in tools)
+            tokens = sum(one.tokens for one in tools)
             self._tool_tokens[run.claim.agent] = tools, tokens
         return context_parts(context, instructions=run.brief.instructions, notes=run.brief.notes, tools=tokens)
 

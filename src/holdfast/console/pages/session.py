@@ -1,0 +1,157 @@
+"""One session: its timeline, its context as the model reads it, its snapshots and branches, and its export."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from holdfast.api.endpoint import Param
+from holdfast.console.page import Asked, PageView, page
+from holdfast.console.pages.sessions import Fullness, fullness
+from holdfast.console.session_export import as_json, as_markdown, export_headers
+from holdfast.console.session_outline import outline_of
+from holdfast.console.timeline_drawing import draw
+from holdfast.kernel.errors import HoldfastError, InvalidInput
+from holdfast.kernel.ids import SessionId
+from holdfast.monitor.session_facts import SessionPart
+from holdfast.monitor.session_facts_sql import TURNS_SHOWN, read_session_facts
+from holdfast.monitor.session_steps import session_steps
+from holdfast.runtime.views import Prompt
+from holdfast.sessions.history_sql import list_entries, read_session, read_snapshot
+from holdfast.turns.journal import Recalled
+
+TURN = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
+PART_NAMES = {
+    "instructions": "the operator's text, from the configuration",
+    "tools": "the descriptions of the tools it may call",
+    "notes": "the notes that this conversation may see",
+    "summary": "stands for the entries that were compressed",
+    "conversation": "the entries since, word for word",
+    "recall": "what memory gave for the open turn",
+}
+ENTRIES_MAX = 100_000  # of an export
+ENTRIES_SHOWN = 1_000  # of a snapshot
+FORMATS = ("json", "markdown")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPart:
+    name: str
+    what: str
+    tokens: int
+    share: float  # of the used tokens, in per cent
+    x: float  # per cent of the window
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShownContext:
+    """What the model would be sent now; `problem` says why it is not known."""
+
+    prompt: Prompt | None = None
+    full: Fullness | None = None
+    parts: Sequence[ContextPart] = ()
+    problem: str = ""
+
+
+@page("/console/sessions/{session}", query={"through": Param("the part that ends with this turn", TURN)})
+async def get_session(asked: Asked) -> PageView:
+    """One session, its newest turns or those up to a turn."""
+    wanted = SessionId(asked.call.id("session"))
+    facts = await asked.read(read_session_facts(wanted, through_turn=asked.query["through"]))
+    steps = session_steps(facts)
+    shown = await _context(asked, facts)
+    session = facts.session
+    first = facts.turns[0].n if facts.turns else 0
+    last = facts.turns[-1].n if facts.turns else 0
+    return PageView(
+        "session.html",
+        session.title or session.principal,
+        {
+            "facts": facts,
+            "session": session,
+            "drawing": draw(steps, facts.at),
+            "life": outline_of(facts, first, last),
+            "steps": steps,
+            "first_trouble": next((n for n, step in enumerate(steps) if step.is_trouble), None),
+            "shown": shown,
+            "recall": _newest_recall(facts),
+            "address": asked.call.request.url.path,
+            "earlier": first - 1 if first > 1 else None,
+            "later": min(last + TURNS_SHOWN, session.turns) if last < session.turns and facts.turns else None,
+            "totals": (
+                sum(turn.tokens_in or 0 for turn in facts.turns),
+                sum(turn.tokens_out or 0 for turn in facts.turns),
+            ),
+        },
+    )
+
+
+async def _context(asked: Asked, facts: SessionPart) -> ShownContext:
+    try:
+        prompt = await asked.runtime.prompt(facts.session.id)
+    except HoldfastError as error:  # of an agent that is not configured any more
+        return ShownContext(problem=str(error))
+    full = fullness(prompt.tokens, prompt.thresholds)
+    parts, x = list[ContextPart](), 0.0
+    for name, tokens in prompt.parts.items():
+        width = 100 * tokens / full.window
+        share = 100 * tokens / max(1, prompt.tokens)
+        parts.append(ContextPart(name, PART_NAMES.get(name, ""), tokens, share, round(x, 3), round(width, 3)))
+        x += width
+    return ShownContext(prompt=prompt, full=full, parts=parts)
+
+
+def _newest_recall(facts: SessionPart) -> tuple[int, Recalled] | None:
+    """The newest recall of the shown part, with its turn."""
+    return next(((one.turn, one.body) for one in reversed(facts.entries) if isinstance(one.body, Recalled)), None)
+
+
+@page("/console/sessions/{session}/context")
+async def get_context(asked: Asked) -> PageView:
+    """The messages that the model would be sent if a turn began now."""
+    wanted = SessionId(asked.call.id("session"))
+    session = await asked.read(read_session(wanted))
+    return PageView("context.html", "Context", {"session": session, "prompt": await asked.runtime.prompt(wanted)})
+
+
+@page("/console/sessions/{session}/snapshots/{n}")
+async def get_snapshot(asked: Asked) -> PageView:
+    """A snapshot: the summary, and the entries that it stands for."""
+    wanted, n = SessionId(asked.call.id("session")), asked.call.request.path_params["n"]
+    number = int(n) if n.isascii() and n.isdigit() and len(n) < 10 else 0
+    summary, covered = await asked.read(read_snapshot(wanted, number))
+    session = await asked.read(read_session(wanted))
+    values = {
+        "session": session,
+        "summary": summary,
+        "covered": covered[-ENTRIES_SHOWN:],
+        "left_out": len(covered) - ENTRIES_SHOWN,
+    }
+    return PageView("snapshot.html", f"Snapshot {number}", values)
+
+
+def _format(given: str) -> str:
+    if given not in FORMATS:
+        raise InvalidInput(f"as = {given[:40]!r}: it is one of {', '.join(FORMATS)}")
+    return given
+
+
+EXPORT = {"as": Param("json or markdown", {"type": "string", "enum": list(FORMATS)}, default="json", parse=_format)}
+
+
+@page("/console/sessions/{session}/export", query=EXPORT)
+async def get_export(asked: Asked) -> Response:
+    """The session as a file: all its entries with times, undone ones marked."""
+    wanted = SessionId(asked.call.id("session"))
+    session = await asked.read(read_session(wanted))
+    views = await asked.read(list_entries(wanted, limit=ENTRIES_MAX))
+    if asked.query["as"] == "markdown":
+        return Response(
+            as_markdown(session, views),
+            headers=export_headers(session, "md"),
+            media_type="text/markdown; charset=utf-8",
+        )
+    return Response(
+        as_json(session, views, asked.status.at), headers=export_headers(session, "json"), media_type="application/json"
+    )
