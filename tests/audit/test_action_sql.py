@@ -304,8 +304,9 @@ ACTS = {
 }
 # Nothing in the store changes with these: their row is the whole transaction (`record_action`).
 ALONE = {Act.PROVIDER_REBUILT, Act.PROVIDER_MIGRATED}
-# The row comes with the file of the store that takes the place of the former one (tests/store/test_encryption.py).
-WITH_ITS_FILE = {Act.DATA_ENCRYPTED, Act.DATA_REKEYED, Act.DATA_DECRYPTED}
+# The row comes with the file of the store that takes the place of the former one (tests/store/test_encryption.py,
+# tests/store/test_backup.py).
+WITH_ITS_FILE = {Act.DATA_ENCRYPTED, Act.DATA_REKEYED, Act.DATA_DECRYPTED, Act.DATA_RESTORED}
 # In a chat the sender acts, and a platform moves its chats by itself.
 SENDER = {approved_here, session_deleted, session_undone, session_switched, turn_stopped}
 PLATFORM = {chat_moved}

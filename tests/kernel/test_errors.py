@@ -11,6 +11,9 @@ from holdfast.kernel.errors import HoldfastError, Remedy
 
 # Codes are never renamed or reused. A new error adds a line here.
 CODES = {
+    "backup_invalid": Remedy.REPAIR,
+    "backup_newer": Remedy.REPAIR,
+    "folder_not_empty": Remedy.CORRECT,
     "address_not_found": Remedy.CORRECT,
     "address_taken": Remedy.CORRECT,
     "hermes_database_corrupt": Remedy.REPAIR,

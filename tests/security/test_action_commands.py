@@ -25,6 +25,7 @@ from tests.support.hermes_home import HermesHome
 NO_ACT = {
     **dict.fromkeys(
         [
+            "backup",
             "trace",
             "attachment",
             "sessions",
@@ -76,8 +77,14 @@ NO_ACT = {
 }
 
 
-# Privileged commands that need the library which encrypts: tests/store/test_encryption.py has their rows.
-ELSEWHERE = {"encrypt": "data.encrypted", "rekey": "data.rekeyed", "decrypt": "data.decrypted"}
+# Privileged commands that need the library which encrypts, or a folder of their own: tests/store/test_encryption.py and
+# tests/store/test_backup.py have their rows.
+ELSEWHERE = {
+    "restore": "data.restored",
+    "encrypt": "data.encrypted",
+    "rekey": "data.rekeyed",
+    "decrypt": "data.decrypted",
+}
 
 
 def commands_below(command, *words):

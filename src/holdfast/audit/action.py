@@ -94,6 +94,7 @@ class Act(Enum):
     DATA_ENCRYPTED = ("data.encrypted", "the data folder was encrypted")
     DATA_REKEYED = ("data.rekeyed", "the data folder was encrypted with another key")
     DATA_DECRYPTED = ("data.decrypted", "the data folder was written without encryption")
+    DATA_RESTORED = ("data.restored", "a backup was restored into an empty data folder")
     CONFIG_CHANGED = ("config.changed", "a process began to serve with other settings than the one before")
 
 

@@ -27,6 +27,8 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "init": Listed("configuration:init", "Write a commented holdfast.toml."),
         "config": Listed("configuration:config_app", "Check and show the configuration."),
         "up": Listed("up:up", "Run the server: HTTP API, chat page and channels."),
+        "backup": Listed("backup:backup", "Back up the data folder, also while a process serves it."),
+        "restore": Listed("backup:restore", "Restore a backup into an empty data folder."),
         "encrypt": Listed("encryption:encrypt", "Encrypt the data folder."),
         "rekey": Listed("encryption:rekey", "Encrypt the data folder with another key."),
         "decrypt": Listed("encryption:decrypt", "Remove the encryption of the data folder."),

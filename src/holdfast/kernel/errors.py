@@ -528,6 +528,24 @@ class EngineUnsafe(HoldfastError, remedy=Remedy.REPAIR):
     hint = "Install the pinned version of apsw, which includes its own SQLite."
 
 
+class BackupInvalid(HoldfastError, remedy=Remedy.REPAIR):
+    """The backup is damaged, incomplete or was changed; nothing was restored."""
+
+    hint = "Use another backup. `holdfast restore --dry-run` verifies one and changes nothing."
+
+
+class BackupNewer(HoldfastError, remedy=Remedy.REPAIR):
+    """A newer Holdfast made the backup; nothing was restored."""
+
+    hint = "Upgrade Holdfast, then repeat the command."
+
+
+class FolderNotEmpty(HoldfastError, remedy=Remedy.CORRECT):
+    """The data folder contains data already, so nothing was restored into it."""
+
+    hint = "Name a new folder with --data, or move the present one aside first."
+
+
 class StoreOwned(HoldfastError, remedy=Remedy.REPAIR):
     """Another Holdfast process is using this data folder."""
 

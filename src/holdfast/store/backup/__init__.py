@@ -1,0 +1,1 @@
+"""Backups of a data folder: made beside a serving process, verified, and restored into an empty folder."""
