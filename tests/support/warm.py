@@ -174,8 +174,10 @@ class WarmProcess:
         return said, None
 
     def send_signal(self, number: int) -> None:
+        """The server may have seen the end of the process before its exit code is known here."""
         if self.returncode is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -229,7 +231,8 @@ class BlockingWarmProcess:
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
