@@ -61,6 +61,25 @@ MENU = (
         entries=(
             MenuEntry(path="/console/messages", title="Messages", icon="messages", key="m"),
             MenuEntry(path="/console/sessions", title="Sessions", icon="sessions", key="s"),
+            MenuEntry(path="/console/trace", title="Trace", icon="trace", key="t"),
+            MenuEntry(
+                path="/console/approvals",
+                title="Approvals",
+                icon="approvals",
+                key="a",
+                count=waiting(NeedKind.APPROVAL),
+            ),
+            MenuEntry(path="/console/replies", title="Replies", icon="replies", key="r", count=waiting(NeedKind.REPLY)),
         ),
+    ),
+    MenuGroup(
+        title="Memory",
+        entries=(
+            MenuEntry(path="/console/deliveries", title="Deliveries", icon="deliveries", key="d", count=undelivered),
+        ),
+    ),
+    MenuGroup(
+        title="Upkeep",
+        entries=(MenuEntry(path="/console/health", title="Health", icon="health", key="h", count=broken),),
     ),
 )

@@ -1,6 +1,7 @@
-"""What connections of this process need: bots that are down, and MCP servers that are not there."""
+"""Needs as the console shows them: with those of connections, and with one row for a provider that many agents miss."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
 from holdfast.monitor.status import Need, NeedKind, Urgency
@@ -16,7 +17,7 @@ def connection_needs(channels: Sequence[ChannelStatus], servers: Sequence[ToolSe
                 what=f"{channel.channel} of {channel.agent} is not connected",
                 evidence=f"{channel.reason}; {channel.attempts} attempts failed",
                 since=channel.since,
-                subject=channel.channel,
+                name=channel.channel,
                 command="holdfast channels",
             )
     for server in servers:
@@ -28,6 +29,35 @@ def connection_needs(channels: Sequence[ChannelStatus], servers: Sequence[ToolSe
                 what=f"MCP server {server.server} of {server.agent} is not there",
                 evidence=f"{server.reason}; {server.attempts} attempts failed",
                 since=server.since,
-                subject=server.server,
+                name=server.server,
                 command="holdfast tools",
             )
+
+
+def by_provider(needs: Sequence[Need]) -> list[Need]:
+    """The needs with one row for each provider that is away, however many agents wait for it."""
+    shown: list[Need] = []
+    away: dict[str, list[Need]] = {}
+    for need in needs:
+        if need.urgency is Urgency.MENDS and need.kind is NeedKind.DELIVERY and need.until is not None:
+            if need.name not in away:
+                shown.append(need)
+            away.setdefault(need.name, []).append(need)
+        else:
+            shown.append(need)
+    return [_together(away[one.name]) if one in away.get(one.name, ()) else one for one in shown]
+
+
+def _together(needs: Sequence[Need]) -> Need:
+    first = needs[0]
+    if len(needs) == 1:
+        return first
+    agents = sorted(need.agent for need in needs)
+    return replace(
+        first,
+        agent="",
+        what=f"{first.name} takes no deliveries of {len(agents)} agents; they are tried again in order, none lost",
+        evidence=f"{', '.join(agents)}: {first.evidence}",
+        since=min(need.since for need in needs),
+        until=min(need.until or first.since for need in needs),
+    )

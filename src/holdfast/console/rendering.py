@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 THIN = "\u202f"  # between groups of digits
-FORMS = {"time": "%H:%M:%S", "minute": "%H:%M", "day": "%-d %b %H:%M", "full": "%-d %b %Y %H:%M:%S"}
+FORMS = {
+    "time": "%H:%M:%S",
+    "milli": "%H:%M:%S.%f",
+    "minute": "%H:%M",
+    "day": "%d %b %H:%M",
+    "full": "%d %b %Y %H:%M:%S",
+}
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -49,7 +55,8 @@ def when(at: Instant | None, form: str = "time") -> "Markup":
     if at is None:
         return Markup('<span class="faint">\u2013</span>')
     moment = datetime.fromtimestamp(at / 1000, UTC)
-    text = f"{moment.strftime(FORMS[form].replace('%-d', str(moment.day)))} UTC"
+    text = moment.strftime(FORMS[form]).lstrip("0") if form in {"day", "full"} else moment.strftime(FORMS[form])
+    text = f"{text[:-3] if form == 'milli' else text} UTC"
     return Markup('<time datetime="{}" data-at="{}" data-form="{}">{}</time>').format(
         moment.isoformat(timespec="milliseconds"), int(at), form, text
     )

@@ -1,7 +1,18 @@
 """The table of all pages: the endpoints of these modules. The API's document does not list them."""
 
 from holdfast.api.endpoint import Endpoint
-from holdfast.console.pages import messages, overview, session, sessions, static
+from holdfast.console.pages import (
+    approvals,
+    deliveries,
+    health,
+    messages,
+    overview,
+    replies,
+    session,
+    sessions,
+    static,
+    trace,
+)
 
-MODULES = (overview, messages, sessions, session, static)
+MODULES = (overview, messages, sessions, session, trace, approvals, replies, deliveries, health, static)
 PAGES = tuple(one for module in MODULES for one in vars(module).values() if isinstance(one, Endpoint))

@@ -55,6 +55,7 @@ class Need:
     since: Instant
     evidence: str = ""
     subject: str = ""  # the id to act on
+    name: str = ""  # of the provider, channel or tool server
     until: Instant | None = None  # when it decides itself
     command: str = ""  # what a person would type
     count: int = 1

@@ -7,13 +7,13 @@ from holdfast.monitor.queues import Queues
 from holdfast.monitor.queues_sql import read_queues
 from holdfast.monitor.status import Need, NeedKind, Node, RunningTurn, StoreStatus, Urgency, ordered, plural
 from holdfast.monitor.trace import NodeRun
+from holdfast.monitor.undecided import STUCK_SUSPECT
 from holdfast.store.script import Columns, Query, Row, Script, rows, together, verb
 from holdfast.turns.agent_pause import AgentPause
 from holdfast.turns.agent_pause_sql import list_pauses
 
 SHOWN_MAX = 50  # needs of one kind
 UNSERVED_MS = 30_000  # mail that waits longer while a process serves is stuck
-STUCK_SUSPECT = 2  # failures of one delivery between which the provider took others
 LOST_SHOWN_MS = 3_600_000
 RUNS_KEPT_MS = 90 * 24 * 3_600_000
 NODE = Columns(Node)
@@ -196,6 +196,7 @@ def _lanes(found: Sequence[Row]) -> Iterator[Need]:
     for ident, agent, provider, place, attempt, since, reason, due_at in found:
         yield Need(
             urgency=Urgency.STUCK,
+            name=provider,
             kind=NeedKind.LANE,
             agent=agent,
             what=f"{provider} fails on one delivery of {agent} ({attempt} attempts) and takes others",
@@ -211,6 +212,7 @@ def _away(found: Sequence[Row]) -> Iterator[Need]:
     for agent, provider, count, since, reason, due_at in found:
         yield Need(
             urgency=Urgency.MENDS,
+            name=provider,
             kind=NeedKind.DELIVERY,
             agent=agent,
             what=f"{provider} takes no deliveries of {agent}; {count} tried again in order, none lost",
@@ -226,6 +228,7 @@ def _deliveries(found: Sequence[Row]) -> Iterator[Need]:
         words = {"parked": "parked until replayed", "uncertain": "uncertain, the provider is asked"}[state]
         yield Need(
             urgency=Urgency.DECIDE if state == "parked" else Urgency.MENDS,
+            name=provider,
             kind=NeedKind.DELIVERY,
             agent=agent,
             what=f"{plural(count, 'delivery', 'deliveries')} of {agent} to {provider}: {words}",
@@ -240,6 +243,7 @@ def _replies(found: Sequence[Row]) -> Iterator[Need]:
         words = {"uncertain": "may be posted once, twice or not at all", "failed": "not taken by the platform"}[state]
         yield Need(
             urgency=Urgency.DECIDE,
+            name=channel,
             kind=NeedKind.REPLY,
             agent=agent,
             what=f"{plural(count, 'reply', 'replies')} of {agent} over {channel}: {words}",
@@ -267,6 +271,7 @@ def _pairings(found: Sequence[Row]) -> Iterator[Need]:
     for agent, channel, count, since in found:
         yield Need(
             urgency=Urgency.DECIDE,
+            name=channel,
             kind=NeedKind.PAIRING,
             agent=agent,
             what=f"{plural(count, 'person asks', 'people ask')} {agent} on {channel} to be let in",

@@ -537,6 +537,21 @@ class Runtime:
         """The agent for messages that name no agent: `main` if it exists, else the first configured one."""
         return self._agents.first
 
+    def policy_of(self, agent: str) -> AgentPolicy | None:
+        """The configuration of an agent; None for one that is not configured any more."""
+        try:
+            return self._agents.policy(agent)
+        except HoldfastError:
+            return None
+
+    def model_of(self, agent: str) -> str:
+        """The name of an agent's model; empty for an agent that is not configured any more."""
+        return "" if self.policy_of(agent) is None else self._agents.get(agent).model.name
+
+    def is_repeatable(self, agent: str, tool: str) -> bool:
+        """Whether a second call of a tool does no harm, as its author said. An unknown tool may do harm."""
+        return self.policy_of(agent) is not None and self._agents.get(agent).tools.is_idempotent(tool)
+
     def tool_servers(self) -> Sequence[ToolServerStatus]:
         """The status of every MCP server of this process."""
         return [status for one in self._attached for status in one.standings()]

@@ -26,7 +26,17 @@ from holdfast.api.auth.access_token_sql import (
 from holdfast.api.auth.login import LASTS_MS, Login, LoginEnd, hash_cookie, spell_cookie
 from holdfast.audit.actor import acting
 from holdfast.inbox.attachment_sql import find_attachment, list_attachments, read_attachment
-from holdfast.kernel.ids import AgentName, ApprovalId, Instant, LoginId, MessageId, ReplyId, SessionId, TokenId
+from holdfast.kernel.ids import (
+    AgentName,
+    ApprovalId,
+    DeliveryId,
+    Instant,
+    LoginId,
+    MessageId,
+    ReplyId,
+    SessionId,
+    TokenId,
+)
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects
 from holdfast.monitor.message_list import MessageFilter
 from holdfast.monitor.message_list_sql import list_messages, read_listed
@@ -40,8 +50,12 @@ from holdfast.monitor.session_list_sql import search_sessions
 from holdfast.monitor.session_steps import session_steps
 from holdfast.monitor.status import headline
 from holdfast.monitor.status_sql import read_status
+from holdfast.monitor.time_spent import time_spent
 from holdfast.monitor.timeline import timeline
 from holdfast.monitor.trace_sql import find_messages, near_messages, read_trace
+from holdfast.monitor.turn_words import payloads
+from holdfast.monitor.turn_words_sql import read_words
+from holdfast.monitor.undecided_sql import list_lanes, list_parked, list_undecided_replies, plan_replay
 from holdfast.outbox.reply_sql import list_replies, read_reply
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression_audit import Audit
@@ -138,8 +152,14 @@ async def _login(node: Runtime, _db: apsw.Connection, chance: float) -> object:
 
 
 async def _timeline(node: Runtime, db: apsw.Connection, chance: float) -> object:
-    """Whatever happened to a message, it can be told."""
-    return timeline(await node.db.read(read_trace(MessageId(_pick(db, "inbound", "message", chance)))))
+    """Whatever happened to a message, it can be told, with its words."""
+    message = MessageId(_pick(db, "inbound", "message", chance))
+    words = await node.db.read(read_words(message))
+    facts = await node.db.read(read_trace(message))
+    told = timeline(facts)
+    ended_at = facts.turn.closed_at if facts.turn is not None else None
+    spent = time_spent(told, accepted_at=facts.message.accepted_at, ended_at=ended_at, now=facts.at)
+    return payloads(told.steps, words), spent
 
 
 async def _session_page(node: Runtime, db: apsw.Connection, chance: float) -> object:
@@ -159,6 +179,14 @@ async def _find(node: Runtime, db: apsw.Connection, chance: float) -> object:
     near = await node.db.read(near_messages(_pick(db, "inbound", "message", chance)[:-1]))
     await node.db.read(read_listed(near))
     return await node.db.read(list_messages(MessageFilter(agent="fern", text="m1"), limit=5))
+
+
+async def _undecided(node: Runtime, db: apsw.Connection, chance: float) -> object:
+    """What waits at providers and platforms, and what a replay would do."""
+    await node.db.read(list_lanes(limit=5))
+    await node.db.read(list_parked(limit=5))
+    await node.db.read(list_undecided_replies(limit=5))
+    return await node.db.read(plan_replay(DeliveryId(_pick(db, "delivery", "id", chance))))
 
 
 async def _recall(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
@@ -202,5 +230,6 @@ QUESTIONS: Mapping[str, Question] = {
     "timeline": _timeline,
     "token": _token,
     "trace": _of_message(lambda node, message: node.trace(message)),
+    "undecided": _undecided,
     "unanswered": _plain(lambda node: node.unanswered("home", "", agent="fern", channel="sim")),
 }

@@ -4,12 +4,13 @@ The arguments are read from the journal, because they are people's words; the ap
 salt.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.kernel.errors import ApprovalNotFound
 from holdfast.kernel.ids import ApprovalId
-from holdfast.store.script import Columns, Row, Script, one, plain, rows, verb
+from holdfast.store.script import Columns, Query, Row, Script, one, plain, rows, together, verb
 from holdfast.turns.approval import ApprovalView
 from holdfast.turns.call_view import call_digest, one_line
 from holdfast.turns.journal import AssistantSaid, ToolCall, decode_body
@@ -24,14 +25,24 @@ VIEW = Columns(
 ASKED = "approval.session, approval.turn, approval.call, approval.digest, approval.salt, approval.cut"
 VIEWS = f"select {VIEW}, {ASKED} from approval join mailbox on mailbox.id = approval.mailbox"
 ONE = f"{VIEWS} where approval.id = :id"
-OPEN = f"""
-{VIEWS} where approval.decided_at is null and (:agent = '' or mailbox.agent = :agent)
+OPEN = """
+ where approval.decided_at is null and (:agent = '' or mailbox.agent = :agent)
  order by approval.asked_at, approval.id limit :limit"""
-NEWEST = f"""
-{VIEWS} where :agent = '' or mailbox.agent = :agent
+NEWEST = """
+ where :agent = '' or mailbox.agent = :agent
  order by approval.asked_at desc, approval.id desc limit :limit"""
-CALLS = """
-select body from entry where session = :session and turn = :turn and kind = 'assistant' order by seq desc"""
+# The turn bounds the search: a session may have a million entries.
+OF_TURN = """entry.session = turn.session and entry.seq between turn.first_seq and turn.last_seq
+   and entry.turn = turn.n and entry.kind = 'assistant'"""
+CALLS = f"""
+select entry.body from turn join entry on {OF_TURN}
+ where turn.session = :session and turn.n = :turn order by entry.seq desc"""
+ALL_CALLS = """
+select listed.id, entry.body
+  from (select approval.id, approval.session, approval.turn
+          from approval join mailbox on mailbox.id = approval.mailbox {listed}) as listed
+  join turn on turn.session = listed.session and turn.n = listed.turn join entry on {of_turn}
+ order by entry.seq desc"""
 OLD_SHOWN_CHARS = 600  # shown arguments in questions that predate digests
 
 
@@ -64,7 +75,7 @@ def find_approval(wanted: ApprovalId) -> Script[ApprovalView]:
     row = yield from one(ONE, id=plain(wanted))
     if row is None:
         raise ApprovalNotFound(f"there is no approval {wanted[:40]!r}", approval=wanted[:40])
-    return (yield from _view(row))
+    return (yield from _view(row, (yield from _wish(*row[-6:-3]))))
 
 
 @verb
@@ -72,15 +83,23 @@ def list_approvals(
     *, decided: bool = False, agent: str | None = None, limit: int = 100
 ) -> Script[Sequence[ApprovalView]]:
     """Open approvals, oldest first; with `decided`, all approvals, newest first."""
-    found = yield from rows(NEWEST if decided else OPEN, limit=limit, agent=agent or "")
+    listed = NEWEST if decided else OPEN
+    wanted = {"limit": limit, "agent": agent or ""}
+    found, said = yield from together(
+        Query(f"{VIEWS}{listed}", dict(wanted)),
+        Query(ALL_CALLS.format(listed=listed, of_turn=OF_TURN), dict(wanted)),
+    )
+    bodies: defaultdict[str, list[bytes]] = defaultdict(list)
+    for approval, body in said:
+        bodies[approval].append(body)
     views = []
     for row in found:
-        views.append((yield from _view(row)))  # noqa: PERF401 - a comprehension cannot yield
+        view: ApprovalView = VIEW.value(row[:-6], arguments="", digest="", salt=b"", cut=False)
+        views.append((yield from _view(row, _call_in(bodies[view.id], row[-4]))))
     return views
 
 
-def _view(row: Row) -> Script[ApprovalView]:
-    wish = yield from _wish(*row[-6:-3])
+def _view(row: Row, wish: ToolCall | None) -> Script[ApprovalView]:
     asked = yield from asked_of(row[-6:])
     arguments = wish.arguments if wish is not None else ""
     return VIEW.value(row[:-6], arguments=arguments, digest=asked.digest, salt=asked.salt, cut=asked.cut)
@@ -88,7 +107,12 @@ def _view(row: Row) -> Script[ApprovalView]:
 
 def _wish(session: str, turn: int, call: str) -> Script[ToolCall | None]:
     """The call in the journal; None if it was forgotten."""
-    for (body,) in (yield from rows(CALLS, session=session, turn=turn)):
+    found = yield from rows(CALLS, session=session, turn=turn)
+    return _call_in([body for (body,) in found], call)
+
+
+def _call_in(bodies: Sequence[bytes], call: str) -> ToolCall | None:
+    for body in bodies:
         said = decode_body("assistant", bytes(body))
         for wish in said.calls if isinstance(said, AssistantSaid) else ():
             if plain(wish.id) == call:

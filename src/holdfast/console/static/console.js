@@ -26,6 +26,7 @@
   const format = (options) => new Intl.DateTimeFormat("en-GB", options);
   const FORMS = {
     time: format({ ...clock, second: "2-digit" }),
+    milli: format({ ...clock, second: "2-digit", fractionalSecondDigits: 3 }),
     minute: format(clock),
     day: format({ ...clock, day: "numeric", month: "short" }),
     full: format({ ...clock, second: "2-digit", day: "numeric", month: "short", year: "numeric" }),
@@ -40,7 +41,7 @@
       const at = new Date(Number(one.dataset.at));
       let form = one.dataset.form;
       if (form === "day" && DATE.format(at) === today) form = "time";
-      else if ((form === "time" || form === "minute") && DATE.format(at) !== today) form = "day";
+      else if ((form === "time" || form === "minute" || form === "milli") && DATE.format(at) !== today) form = "day";
       one.textContent = spelled(at, form);
       one.title = `${spelled(at, "full")} ${offset}`;
     }
