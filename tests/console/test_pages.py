@@ -1,12 +1,14 @@
 """Each page shows what the store has, offers the acts that the caller may do, and says so when there is nothing."""
 
 import re
+from importlib.resources import files
 
 import pytest
 
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
 from holdfast.kernel.ids import TokenId
+from holdfast.monitor.status import NeedKind
 from tests.browser.world import HOSTILE, asks, console_world, settled, tell
 from tests.console.test_frame import Markup
 
@@ -140,3 +142,16 @@ async def test_an_approval_that_was_decided_says_by_whom(tmp_path, monkeypatch):
         await live.post(f"/v1/approvals/{approval}", {"decision": "deny", "reason": "not now"})
         shown = await words(live, "/console/approvals")
         assert ("denied" in shown, "token:operator" in shown, "shop_refund" in shown) == (True, True, True)
+
+
+async def test_every_kind_of_need_has_a_sign_and_a_word():
+    template = files("holdfast.console").joinpath("templates", "needs.html").read_text(encoding="utf-8")
+    assert [kind.value for kind in NeedKind if template.count(f'"{kind.value}": ') != 2] == []
+
+
+async def test_a_paused_agent_says_so(tmp_path, monkeypatch):
+    async with console_world(tmp_path, monkeypatch) as live:
+        assert (await live.post("/v1/agents/billing/pause")).is_success
+        shown = await words(live, "/console")
+        assert "Paused" in shown
+        assert "billing claude-sonnet-5 http only paused" in shown.replace("billingclaude", "billing claude")

@@ -45,6 +45,7 @@ class AgentLine:
     running: int
     awaiting: int
     queued: int
+    is_paused: bool
     oldest_ms: int
     turns: Bars
     undelivered: int
@@ -63,6 +64,7 @@ class AgentLine:
     @property
     def now(self) -> str:
         told = [
+            "paused" if self.is_paused else "",
             f"{self.running} running" if self.running else "",
             f"{self.awaiting} awaits a person" if self.awaiting else "",
             f"{self.queued} queued" if self.queued else "",
@@ -158,6 +160,7 @@ def _agent(asked: Asked, name: str, turns: Bars, spent: Sequence[SpendTotal]) ->
         running=len(running) - awaiting,
         awaiting=awaiting,
         queued=queue.count("waiting"),
+        is_paused=any(one.agent == name for one in status.paused),
         oldest_ms=status.queues.age_ms(queue),
         turns=turns,
         undelivered=sum(
