@@ -21,6 +21,7 @@ from tests.support.live import serve
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 HOSTILE = "<script>window.hit=1</script>\"'&<img src=x onerror=window.hit=2>"
 PLAIN_PAGES = [one.path for one in PAGES if "{" not in one.path]
+READ_PAGES = [one.path for one in PAGES if "{" not in one.path and one.scope is Scope.READ]
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -47,7 +48,7 @@ async def test_without_a_login_every_page_is_the_login_under_its_own_address(liv
 
 async def test_a_token_that_reads_sees_every_page_and_one_that_sends_sees_none(live):
     reader, sender = await token(live, 1, Scope.READ), await token(live, 2, Scope.SEND, binding=Binding(relay=True))
-    for path in PLAIN_PAGES:
+    for path in READ_PAGES:
         assert (await live.client.get(path, headers=reader)).status_code in {200, 303, 308}, path
         refused = await live.client.get(path, headers=sender)
         assert (refused.status_code, "scope_required" in refused.text, "Byron" in refused.text) == (403, True, False)

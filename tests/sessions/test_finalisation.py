@@ -1,9 +1,15 @@
 """The promise: an end moves along one table, forwards only, and a failed attempt is put off or given up, never lost."""
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.ids import AgentName, Instant, Principal, SessionId
+from holdfast.kernel.time_zones import zone_offset
+from holdfast.sessions import finalisation
 from holdfast.sessions.finalisation import (
     ENDED,
     TRANSITIONS,
@@ -15,6 +21,10 @@ from holdfast.sessions.finalisation import (
     put_off,
 )
 from holdfast.sessions.session import Purpose
+from holdfast.turns.policy import ExpiryPolicy
+
+cutoffs: Any = finalisation.cutoffs  # instants of tests are plain numbers
+expires_at: Any = finalisation.expires_at
 
 PAIRS = [(step, event) for step in FinishStep for event in FinishEvent]
 
@@ -90,3 +100,19 @@ def test_attempts_run_out_only_while_nothing_is_written():
 def test_how_it_ended_is_told_in_a_word(step, answer, outcome):
     assert row(step, answer=answer).outcome == outcome
     assert row(step).origin == "finish:s:1"
+
+
+@given(st.integers(0, 10**12), st.integers(1, 5_000), st.integers(0, 24 * 60 - 1), st.booleans())
+def test_the_announced_end_of_a_session_is_the_first_instant_at_which_it_has_expired(active_at, idle, minute, both):
+    policy = ExpiryPolicy(
+        idle_minutes=idle if both else None, daily_at=f"{minute // 60:02}:{minute % 60:02}", time_zone="Europe/Berlin"
+    )
+    offset = zone_offset(policy.time_zone)
+    end, why = expires_at(policy, active_at, offset)
+    assert cutoffs(policy, end, offset).latest >= active_at
+    assert cutoffs(policy, end, offset).cause(active_at) == why
+    assert cutoffs(policy, end - 1, offset).latest < active_at
+
+
+def test_a_session_without_a_rule_never_expires():
+    assert expires_at(ExpiryPolicy(), 0, zone_offset("UTC")) is None

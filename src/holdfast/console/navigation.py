@@ -76,10 +76,18 @@ MENU = (
         title="Memory",
         entries=(
             MenuEntry(path="/console/deliveries", title="Deliveries", icon="deliveries", key="d", count=undelivered),
+            MenuEntry(path="/console/memory", title="Notes", icon="memory", key="n"),
+            MenuEntry(
+                path="/console/finish", title="Finish", icon="finish", key="f", count=waiting(NeedKind.EXTRACTION)
+            ),
         ),
     ),
     MenuGroup(
         title="Upkeep",
-        entries=(MenuEntry(path="/console/health", title="Health", icon="health", key="h", count=broken),),
+        entries=(
+            MenuEntry(path="/console/people", title="People", icon="people", key="p", count=waiting(NeedKind.PAIRING)),
+            MenuEntry(path="/console/spend", title="Spend", icon="spend", key="c"),
+            MenuEntry(path="/console/health", title="Health", icon="health", key="h", count=broken),
+        ),
     ),
 )

@@ -80,8 +80,10 @@ class PageView:
 Handler = Callable[[Asked], Awaitable[PageView | Response]]
 
 
-def page(path: str, *, query: Mapping[str, str | Param] | None = None) -> Callable[[Handler], Endpoint]:
-    """Make a page of a handler. It needs the scope `read`, for all agents and all chats."""
+def page(
+    path: str, *, query: Mapping[str, str | Param] | None = None, scope: Scope = Scope.READ
+) -> Callable[[Handler], Endpoint]:
+    """Make a page of a handler. It needs the scope, for all agents and all chats."""
 
     def make(handler: Handler) -> Endpoint:
         async def answer(call: HttpCall) -> Response:
@@ -93,7 +95,7 @@ def page(path: str, *, query: Mapping[str, str | Param] | None = None) -> Callab
         return Endpoint(
             method="GET",
             path=path,
-            scope=Scope.READ,
+            scope=scope,
             handler=answer,
             summary=summary,
             answers={200: None},

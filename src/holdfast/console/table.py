@@ -4,15 +4,22 @@ from holdfast.api.endpoint import Endpoint
 from holdfast.console.pages import (
     approvals,
     deliveries,
+    finish,
     health,
+    memory,
     messages,
     overview,
+    people,
     replies,
     session,
     sessions,
+    spend,
     static,
     trace,
 )
 
-MODULES = (overview, messages, sessions, session, trace, approvals, replies, deliveries, health, static)
+MODULES = (
+    *(overview, messages, sessions, session, trace, approvals, replies),
+    *(deliveries, memory, finish, people, spend, health, static),
+)
 PAGES = tuple(one for module in MODULES for one in vars(module).values() if isinstance(one, Endpoint))

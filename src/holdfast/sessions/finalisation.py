@@ -54,6 +54,18 @@ def cutoffs(policy: ExpiryPolicy, now: Instant, offset: Offset) -> Cutoffs:
     return Cutoffs(idle, daily)
 
 
+def expires_at(policy: ExpiryPolicy, active_at: Instant, offset: Offset) -> tuple[Instant, str] | None:
+    """When a session that is not used again ends, and why; None if it never does."""
+    ends = list[tuple[Instant, str]]()
+    if policy.idle_ms is not None:
+        ends.append((Instant(active_at + policy.idle_ms), "idle"))
+    if policy.daily_ms is not None:
+        today = (active_at + offset(active_at)) // DAY_MS
+        around = [boundary_of(day, policy.daily_ms, offset) for day in range(today - 1, today + 3)]
+        ends.append((min(boundary for boundary in around if boundary > active_at), "daily"))
+    return min(ends, default=None)
+
+
 def last_boundary(now: Instant, daily_ms: int, offset: Offset) -> Instant:
     """The newest daily boundary that is not in the future."""
     today = (now + offset(now)) // DAY_MS

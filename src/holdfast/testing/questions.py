@@ -37,10 +37,13 @@ from holdfast.kernel.ids import (
     SessionId,
     TokenId,
 )
+from holdfast.memory.notes import stream_of
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects
+from holdfast.monitor.finish_sql import list_resting_sessions
 from holdfast.monitor.message_list import MessageFilter
 from holdfast.monitor.message_list_sql import list_messages, read_listed
 from holdfast.monitor.node_run_sql import list_node_runs
+from holdfast.monitor.notes_list_sql import list_newest_changes, list_notes
 from holdfast.monitor.proved_write_sql import read_proved_writes
 from holdfast.monitor.sample import SampleSpan
 from holdfast.monitor.sample_sql import list_samples
@@ -71,7 +74,7 @@ from holdfast.sessions.history_sql import (
 from holdfast.store.upkeep_sql import read_gauges
 from holdfast.testing.workload import CHATS
 from holdfast.turns.approval_sql import is_waiting_at
-from holdfast.turns.spend_sql import sum_spend_by_model
+from holdfast.turns.spend_sql import sum_spend_by_day, sum_spend_by_model
 
 FERN = AgentName("fern")
 TOKEN = AccessToken(id=TokenId("tok_sim"), label="sim", scopes=frozenset({Scope.READ}))
@@ -168,6 +171,14 @@ async def _session_page(node: Runtime, db: apsw.Connection, chance: float) -> ob
     return session_steps(await node.db.read(read_session_facts(SessionId(_pick(db, "session", "id", chance)))))
 
 
+async def _upkeep_pages(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
+    """What the console's pages about notes, ends and costs read."""
+    await node.db.read(list_notes(text="a", limit=5))
+    await node.db.read(list_newest_changes(stream_of(FERN, ""), limit=5))
+    await node.db.read(list_resting_sessions(FERN, limit=5))
+    return await node.db.read(sum_spend_by_day(days=2))
+
+
 async def _status(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
     return headline(await node.db.read(read_status())), await node.db.read(read_proved_writes())
 
@@ -231,5 +242,6 @@ QUESTIONS: Mapping[str, Question] = {
     "token": _token,
     "trace": _of_message(lambda node, message: node.trace(message)),
     "undecided": _undecided,
+    "upkeep pages": _upkeep_pages,
     "unanswered": _plain(lambda node: node.unanswered("home", "", agent="fern", channel="sim")),
 }

@@ -41,6 +41,19 @@ class SpendTotal:
     cost_micros: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaySpend:
+    """The spend of one agent on one model on one UTC day, for all kinds of tasks."""
+
+    day: int  # counted from 1970-01-01
+    agent: AgentName
+    model: str
+    answers: int
+    tokens_in: int
+    tokens_out: int
+    cost_micros: int
+
+
 TOTAL = Columns(
     SpendTotal,
     answers="count(*)",
@@ -48,6 +61,18 @@ TOTAL = Columns(
     tokens_out=("sum(tokens_out)", int),
     cost_micros=("sum(cost_micros)", int),
 )
+DAY = Columns(
+    DaySpend,
+    day="at / 86400000",
+    answers="count(*)",
+    tokens_in=("sum(tokens_in)", int),
+    tokens_out=("sum(tokens_out)", int),
+    cost_micros=("sum(cost_micros)", int),
+)
+BY_DAY = f"""
+select {DAY} from spend
+ where at >= :now - :now % 86400000 - :before_ms and (:agent = '' or agent = :agent)
+ group by at / 86400000, agent, model order by at / 86400000, agent, model"""
 BY_MODEL = f"""
 select {TOTAL} from spend
  where at >= :now - :now % 86400000 - :before_ms and (:agent = '' or agent = :agent)
@@ -84,3 +109,9 @@ def sum_spent(agent: AgentName, since: Instant) -> Script[int]:
 @verb
 def sum_spend_by_model(*, days: int = 1, agent: AgentName | None = None) -> Script[Sequence[SpendTotal]]:
     return (yield from TOTAL.rows(BY_MODEL, before_ms=(days - 1) * DAY_MS, agent=agent or ""))
+
+
+@verb
+def sum_spend_by_day(*, days: int, agent: str = "") -> Script[Sequence[DaySpend]]:
+    """Each day up to today, oldest first; days without an answer of a model have no value."""
+    return (yield from DAY.rows(BY_DAY, before_ms=(days - 1) * DAY_MS, agent=agent))
