@@ -196,6 +196,7 @@ MACHINE = {
 }
 NOT_CHANCE = {"secrets.compare_digest"}
 MAY_USE_THE_MACHINE = {
+    "cli/progress.py": "a thread that tells how far the work is, which may keep the event loop busy",
     "cli/logs.py": "a thread that writes lines, which everybody says and nobody waits for",
     "hermes/plugin/client.py": "runs inside Hermes, where Holdfast's ports do not exist",
     "hermes/plugin/spool.py": "runs inside Hermes, where Holdfast's ports do not exist",

@@ -57,7 +57,7 @@ MESSAGE_STATES = {
     MessageState.HELD: "journaled without a turn, because too many consecutive turns involved no human",
     MessageState.REFUSED: "not accepted; recorded only for platforms that cannot be told about a refusal directly",
     MessageState.FAILED: "its turn ended without an answer, and the sender was notified",
-    MessageState.INTERRUPTED: "`/stop` or a later message ended its turn",
+    MessageState.INTERRUPTED: "`/stop` or a later message ended its turn, or an operator gave it up before its turn",
 }
 UNFINISHED = {MessageState.WAITING, MessageState.IN_TURN}
 SESSION_STATES = {
@@ -69,16 +69,18 @@ SESSION_STATES = {
 REPLY_STATES = {
     "pending": "durable; nothing has been sent yet",
     "attempting": "sending has started; its first byte may have been sent",
-    "delivered": "the platform confirmed it; over HTTP, a reply is delivered as soon as it is durable",
+    "delivered": "the platform confirmed it; over HTTP, a reply is delivered as soon as it is durable. "
+    "With `decided_by`: a person said that it arrived",
     "uncertain": "whether it arrived is unknown",
-    "failed": "the platform refused it, or it was erased before it was sent",
+    "failed": "the platform refused it, or it was erased before it was sent. With `decided_by`: a person gave it up",
 }
 DELIVERY_STATES = {
     "scheduled": "waiting for its next attempt",
     "sending": "a request is in progress",
     "delivered": "the provider stored it and returned a receipt",
     "uncertain": "it may have arrived; the provider is queried before it is sent again",
-    "parked": "the provider refused it, or the outcome stayed unknown; an operator can retry it with `holdfast replay`",
+    "parked": "the provider refused it, or the outcome stayed unknown; an operator can retry it with `holdfast "
+    "replay`. With `decided_by`: a person gave it up",
     "dropped": "undone, deleted or empty before it was sent, or of a kind that the provider does not store",
     "retracted": "removed from the provider after it was delivered",
 }

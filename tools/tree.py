@@ -20,6 +20,7 @@ ACTING = {
     *("memory/forgetter.py", "memory/notes_service.py", "memory/provider.py", "memory/recaller.py"),
     *("memory/reindex.py", "monitor/sampler.py"),
     *("outbox/drafter.py", "outbox/reply_sender.py", "outbox/typing_indicator.py"),
+    *("repair/repairs.py",),
     *("sessions/compressor.py", "sessions/finisher.py"),
     *("turns/agents.py", "turns/approvals.py", "turns/context_cache.py", "turns/context_window.py"),
     *("turns/mailbox_processor.py", "turns/model.py", "turns/model_call.py", "turns/pauses.py"),

@@ -32,7 +32,17 @@ from holdfast.inbox.address import Address
 from holdfast.inbox.identity import ChatMove
 from holdfast.inbox.identity_sql import link_principals, move_address, move_chat, unlink_principal
 from holdfast.kernel.errors import HoldfastError, IdentityConflict, StoreUnavailable
-from holdfast.kernel.ids import AgentName, ApprovalId, DeliveryId, ForgetId, LoginId, OperationId, Principal, TokenId
+from holdfast.kernel.ids import (
+    AgentName,
+    ApprovalId,
+    DeliveryId,
+    ForgetId,
+    LoginId,
+    OperationId,
+    Principal,
+    ReplyId,
+    TokenId,
+)
 from holdfast.memory.delivery import DeliveryState
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
@@ -41,6 +51,8 @@ from holdfast.memory.notes_sql import apply_memory, undo_memory
 from holdfast.memory.replay_sql import backfill_sessions, replay_delivery
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply_sql import resend_reply
+from holdfast.repair.plan import RepairSubject, RepairVerb
+from holdfast.repair.repair_sql import repair_batch
 from holdfast.sessions.command_rights import Rank
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.finalisation import FinishEvent
@@ -244,6 +256,41 @@ async def finalisation_retried(driver):
     return held.origin, lambda db: db.write(retry_finalisation(session, 1, by=acting()))
 
 
+async def delivery_dropped(driver):
+    delivery, _ = await delivery_replayed(driver)
+    return delivery, lambda db: repair(db, RepairVerb.DROP, RepairSubject.DELIVERY, delivery)
+
+
+async def delivery_settled(driver):
+    driver.policies = (retain(),)
+    session = await driver.chat("one")
+    (claim,) = await test_lanes.take(driver)
+    await test_lanes.settle(driver, claim, DeliveryState.UNCERTAIN, reason="no answer", delay_ms=60_000)
+    delivery = f"mem:{session}:1"
+    return delivery, lambda db: repair(db, RepairVerb.SETTLE, RepairSubject.DELIVERY, delivery)
+
+
+async def reply_dropped(driver):
+    reply, _ = await reply_resent(driver)
+    return reply, lambda db: repair(db, RepairVerb.DROP, RepairSubject.REPLY, reply)
+
+
+async def reply_settled(driver):
+    ledger = test_replies.Ledger(driver)
+    reply = await ledger.answer()
+    await ledger.settle(await ledger.one(), ReplyState.UNCERTAIN, reason="no answer", doubts=2)
+    return reply, lambda db: repair(db, RepairVerb.SETTLE, RepairSubject.REPLY, reply)
+
+
+async def message_dropped(driver):
+    message, reply = await driver.say("one"), driver.id("rep")
+    return message, lambda db: repair(db, RepairVerb.DROP, RepairSubject.MESSAGE, message, reply)
+
+
+def repair(db, verb, subject, ident, reply="rep_x"):
+    return db.write(repair_batch(verb, subject, [ident], [ReplyId(reply)], by=acting()))
+
+
 async def agent_paused(driver):
     await driver.say("one")
     return "fern", lambda db: db.write(pause_agent(FERN, by=acting()))
@@ -296,6 +343,11 @@ ACTS = {
     delivery_replayed: Act.DELIVERY_REPLAYED,
     reply_resent: Act.REPLY_RESENT,
     finalisation_retried: Act.FINALISATION_RETRIED,
+    delivery_dropped: Act.DELIVERY_DROPPED,
+    delivery_settled: Act.DELIVERY_SETTLED,
+    reply_dropped: Act.REPLY_DROPPED,
+    reply_settled: Act.REPLY_SETTLED,
+    message_dropped: Act.MESSAGE_DROPPED,
     agent_paused: Act.AGENT_PAUSED,
     agent_resumed: Act.AGENT_RESUMED,
     provider_backfilled: Act.PROVIDER_BACKFILLED,

@@ -108,6 +108,8 @@ def attempts(session, reply):
         "replay": (["replay", f"mem:{session}:1"], ["delivery.replayed"]),
         "retry-extraction": (["retry-extraction", f"finish:{session}:9"], ["finalisation.retried"]),
         "refinish": (["refinish", f"finish:{session}:9"], []),  # the old name; it is being retried already
+        "drop": (["drop", f"mem:{session}:12", "--yes"], ["delivery.dropped"]),
+        "settle": (["settle", "rep_settle", "--arrived", "--yes"], ["reply.settled"]),
         "pause": (["pause", "main"], ["agent.paused"]),
         "resume": (["resume", "main"], ["agent.resumed"]),
         "backfill": (["backfill", "local"], ["provider.backfilled"]),

@@ -20,6 +20,13 @@ from tests.support.processes import Up
 MALLORY = "The canary sings at midnight"
 
 
+def clone(db, table, **changed):
+    """A copy of the first row, with other values."""
+    names = [row[1] for row in db.execute(f"pragma table_info({table})").fetchall() if row[1] != "n"]
+    cells = ", ".join(f":{name}" if name in changed else name for name in names)
+    db.execute(f"insert into {table} ({', '.join(names)}) select {cells} from {table} limit 1", changed)
+
+
 def furnish(file):
     """One thing for each act to be done to, put in beside the running process; the session that is there."""
     db = apsw.Connection(str(file))
@@ -53,6 +60,13 @@ def furnish(file):
         )
         db.execute("insert into login values ('log_1', x'01', 'operator', x'', 0, 0, ?, null, null)", (10**15,))
         ((reply,),) = db.execute("select id from reply").fetchall()
+        for n, what in enumerate(("replay", "drop", "settle"), start=11):
+            doubtful = {"provider": "mem", "state": "parked", "uncertain_at": 1, "from_seq": n, "from_turn": n}
+            clone(db, "delivery", id=f"mem:{session}:{n}", through_turn=n, **doubtful)
+            clone(db, "reply", id=f"rep_{what}", state="uncertain", reason="no answer")
+        clone(db, "mailbox", id="box_waiting", session_id=None, depth=1, ready_at=None)
+        waiting = {"message": "msg_waiting", "event_id": "waiting", "mailbox": "box_waiting", "state": "waiting"}
+        clone(db, "inbound", session=None, turn=None, **waiting)
     db.close()
     return session, reply
 
@@ -103,6 +117,18 @@ def requests(session, reply):
             "delivery.replayed",
             f"mem:{session}:1",
         ),
+        **{
+            path: (path, {"ids": [ident]}, verb, ident)
+            for path, ident, verb in (
+                ("/v1/deliveries/replay", f"mem:{session}:11", "delivery.replayed"),
+                ("/v1/deliveries/drop", f"mem:{session}:12", "delivery.dropped"),
+                ("/v1/deliveries/settle", f"mem:{session}:13", "delivery.settled"),
+                ("/v1/replies/resend", "rep_replay", "reply.resent"),
+                ("/v1/replies/drop", "rep_drop", "reply.dropped"),
+                ("/v1/replies/settle", "rep_settle", "reply.settled"),
+                ("/v1/messages/drop", "msg_waiting", "message.dropped"),
+            )
+        },
         "/v1/agents/{agent}/pause": ("/v1/agents/main/pause", None, "agent.paused", "main"),
         "/v1/agents/{agent}/resume": ("/v1/agents/main/resume", None, "agent.resumed", "main"),
         "/v1/forget": ("/v1/forget", {"person": "ada", "id": "forget_1"}, "person.forgotten", "ada"),

@@ -160,6 +160,16 @@ def _ask(question: str, *, as_json: bool) -> None:
     raise typer.Exit(USAGE)
 
 
+def confirm(question: str) -> bool:
+    """Ask inside a running command, after it has shown what it would do. Raises `ConfirmationRequired`."""
+    if not _can_ask():
+        raise ConfirmationRequired(f"there is no terminal to confirm at: {question}")
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        return False
+
+
 def _can_ask() -> bool:
     return sys.stdin.isatty()
 

@@ -81,8 +81,10 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
     "Repair": {
         "pause": Listed("pausing:pause", "Pause an agent: it begins no turn."),
         "resume": Listed("pausing:resume", "Resume a paused agent."),
-        "resend": Listed("messages:resend", "Send an uncertain or failed reply again."),
-        "replay": Listed("deliveries:replay", "Retry a parked delivery."),
+        "resend": Listed("repairing:resend", "Send uncertain or failed replies again."),
+        "replay": Listed("repairing:replay", "Retry parked deliveries."),
+        "drop": Listed("repairing:drop", "Give up deliveries, replies or waiting messages."),
+        "settle": Listed("repairing:settle", "Say that a delivery or a reply in doubt did arrive."),
         "retry-extraction": Listed("deliveries:retry_extraction", "Retry a failed memory extraction."),
         "backfill": Listed("deliveries:backfill", "Deliver past conversations to a memory provider."),
         "rebuild": Listed("deliveries:rebuild", "Rebuild the index of a memory provider."),

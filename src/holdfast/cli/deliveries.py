@@ -1,14 +1,15 @@
-"""`holdfast deliveries`, `replay`, `backfill`, `rebuild`, `extractions`, `retry-extraction`: what memory receives."""
+"""`holdfast deliveries`, `backfill`, `rebuild`, `extractions`, `retry-extraction`: what memory receives."""
 
 from typing import Annotated
 
 import typer
 
-from holdfast.api.shapes.memory import Replayed, deliveries_view
+from holdfast.api.shapes.memory import deliveries_view
 from holdfast.api.shapes.monitoring import finalisation_view, finalisations_view
+from holdfast.api.shapes.shapes import Delivery
 from holdfast.cli.command import AfterNumber, AgentName, Limit, OnlyAgent, Runtime, visitor
-from holdfast.cli.output import Output, TextTable, what_delivered_means, when
-from holdfast.kernel.ids import DeliveryId, SessionId
+from holdfast.cli.output import Output, TextTable, decision, what_delivered_means, when
+from holdfast.kernel.ids import SessionId
 from holdfast.memory.delivery import DeliveryState
 from holdfast.sessions.finalisation import FinishStep
 from holdfast.sessions.finalisation_sql import list_finalisations
@@ -33,32 +34,16 @@ async def deliveries(
     wanted = state.value if state else None
     found = await runtime.deliveries(provider=provider, state=wanted, after=after, limit=limit)
     view = deliveries_view(found, limit)
-    rows = (
-        (one.id, one.state + (" (late)" if one.late else ""), one.attempt, when(one.due_at), one.receipt or one.reason)
-        for one in view.deliveries
-    )
+    rows = ((one.id, _state(one), one.attempt, when(one.due_at), one.receipt or one.reason) for one in view.deliveries)
     headings = ("delivery", "state", "attempt", "next try", "receipt or reason")
     table = TextTable(headings, rows, "none; a configured memory provider gets one for each turn")
     return Output(view, table, *what_delivered_means(view.deliveries))
 
 
-@visitor(act="delivery.replayed", on="delivery")
-async def replay(
-    runtime: Runtime,
-    delivery: Annotated[str, typer.Argument(help="The id, as `holdfast deliveries --state parked` shows it.")],
-) -> Output:
-    """Retry a parked delivery.
-
-    The delivery is marked as late.
-
-    \b
-    Examples:
-      holdfast replay hindsight:ses_01jd...:7
-    """
-    state = await runtime.replay(DeliveryId(delivery))
-    return Output(
-        Replayed(delivery=delivery, state=state), f"{delivery} is {state}; a running `holdfast up` delivers it."
-    )
+def _state(one: Delivery) -> str:
+    notes = ["late" if one.late else "", decision(one.state, one.decided_by)]
+    noted = "; ".join(filter(None, notes))
+    return f"{one.state} ({noted})" if noted else one.state
 
 
 @visitor(config=True, act="provider.backfilled", on="provider")

@@ -1,17 +1,16 @@
-"""`holdfast attachment`: a file of a message. `replies` and `resend`: replies to chat platforms."""
+"""`holdfast attachment`: a file of a message. `replies`: replies to chat platforms."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from holdfast.api.shapes.monitoring import OutgoingReply, replies_view, reply_view
+from holdfast.api.shapes.monitoring import OutgoingReply, replies_view
 from holdfast.cli.command import AfterNumber, Limit, OnlyAgent, Runtime, visitor
-from holdfast.cli.output import Output, TextTable, when, write_new
+from holdfast.cli.output import Output, TextTable, decision, when, write_new
 from holdfast.inbox.attachment_sql import find_attachment, read_attachment
 from holdfast.inbox.chat_message import attachment_hash
 from holdfast.kernel.errors import AttachmentNotFound
-from holdfast.kernel.ids import ReplyId
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply_sql import list_replies
 
@@ -75,23 +74,7 @@ def _state(one: OutgoingReply) -> str:
     notes = [
         "possible duplicate" if one.possible_duplicate else "",
         "an unfinished draft may remain in the chat" if one.draft == "unknown" else "",
+        decision(one.state, one.decided_by),
     ]
     noted = "; ".join(note for note in notes if note)
     return f"{one.state} ({noted})" if noted else one.state
-
-
-@visitor(act="reply.resent", on="reply")
-async def resend(
-    runtime: Runtime,
-    reply: Annotated[str, typer.Argument(help="The id, as `holdfast replies --state uncertain` shows it.")],
-) -> Output:
-    """Send an uncertain or failed reply again.
-
-    If the platform already has the reply, it appears in the chat twice.
-
-    \b
-    Examples:
-      holdfast resend rep_01jd...
-    """
-    found = await runtime.resend(ReplyId(reply))
-    return Output(reply_view(found), f"{reply} is {found.state}; a running `holdfast up` sends it.")

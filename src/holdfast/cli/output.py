@@ -202,6 +202,13 @@ def when(instant: Instant | int | None) -> str:
     return "" if instant is None else time_and_age(instant)
 
 
+def decision(state: str, decided_by: str | None) -> str:
+    """Who settled a delivery or a reply, if a person did."""
+    if decided_by is None:
+        return ""
+    return f"said to have arrived by {decided_by}" if state == "delivered" else f"given up by {decided_by}"
+
+
 def what_delivered_means(deliveries: "Iterable[Delivery]") -> list[str]:
     """A line for each provider with a delivered item in the list."""
     meanings = {one.provider: one.means for one in deliveries if one.means}

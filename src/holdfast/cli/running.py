@@ -16,7 +16,7 @@ from holdfast.audit.action import ActorKind, By
 from holdfast.audit.actor import acting_as
 from holdfast.cli import IMPORT_THRESHOLD
 from holdfast.cli.output import INTERNAL, INTERRUPTED, OK, USAGE, WRONG, print_error, print_errors
-from holdfast.kernel.errors import ConfigInvalid, HoldfastError, InvalidUnicode, Remedy
+from holdfast.kernel.errors import ConfigInvalid, ConfirmationRequired, HoldfastError, InvalidUnicode, Remedy
 from holdfast.kernel.hardening import variables
 
 EVENT_LOOP = "HOLDFAST_EVENT_LOOP"
@@ -93,6 +93,8 @@ def _failed(error: Exception, *, as_json: bool) -> int:
 
 
 def exit_code(error: HoldfastError) -> int:
+    if isinstance(error, ConfirmationRequired):
+        return USAGE
     return INTERNAL if error.remedy is Remedy.REPORT or error.code == "store_broken" else WRONG
 
 

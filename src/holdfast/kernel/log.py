@@ -48,6 +48,7 @@ EVENTS: Mapping[str, str] = {
     "reply.lost": "another process took over a reply; this process's result is discarded",
     "agent.paused": "an operator paused an agent: it begins no turn",
     "agent.resumed": "an operator resumed a paused agent",
+    "repair.done": "an operator replayed, resent, gave up or settled several items",
     "reply.resent": "an operator requested that a reply be sent again",
     "reply.failed": "a channel raised an exception; whether the reply was posted is unknown",
     "draft.paused": "a draft could not be shown or edited, with the reason; the reply is still sent",

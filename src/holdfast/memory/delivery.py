@@ -338,4 +338,5 @@ class DeliveryView:
     due_at: Instant
     receipt: str | None
     reason: str | None
+    decided_by: str | None = None  # the person who gave it up, or who said that it arrived
     means: str | None = None  # the provider's meaning of `delivered`; only for a delivered one

@@ -5,7 +5,17 @@ from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.kernel.errors import DeliveryNotFound, InvalidInput
 from holdfast.kernel.ids import AgentName, DeliveryId, SessionId
-from holdfast.memory.cursor_sql import BEGIN, DROP, SHORTEN, STANDING, UNDONE, UNIT, add_units, pending_turns
+from holdfast.memory.cursor_sql import (
+    BEGIN,
+    DROP,
+    SHORTEN,
+    STANDING,
+    UNDONE,
+    UNIT,
+    DeliveryRow,
+    add_units,
+    pending_turns,
+)
 from holdfast.memory.delivery import DeliveryPolicy, Parcel, due_units
 from holdfast.memory.lane import LaneKey
 from holdfast.memory.lane_sql import HOLD, split_id
@@ -89,7 +99,8 @@ select min(back.from_turn) from delivery as back, delivery as unit
 REPLAY = """
 update delivery
    set state = case when uncertain_at is null then 'scheduled' else 'uncertain' end, late = 1, due_at = :now,
-       reason = null, suspect = 0, suspected_at = null, failing_at = null, settled_at = null, payload_hash = null
+       reason = null, decided_by = null, suspect = 0, suspected_at = null, failing_at = null, settled_at = null,
+       payload_hash = null
  where n = :n and state = 'parked' returning state"""
 WAKE = (
     "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place and owner is null"
@@ -99,24 +110,46 @@ WAKE = (
 @verb
 def replay_delivery(delivery: DeliveryId, by: By = PROGRAM) -> Script[str]:
     """Reschedule a parked delivery, marked as late, in its old position on the lane. Returns its new state."""
-    provider, stream = split_id(delivery)
-    unit = yield from UNIT.one(FIND, stream=stream, provider=provider, id=delivery)
+    unit = yield from find_unit(delivery)
     if unit is None:
         raise DeliveryNotFound(f"there is no delivery {delivery!r}", delivery=delivery)
-    lane = {"agent": unit.agent, "provider": unit.provider, "place": unit.place}
-    yield from run(HOLD, **lane)
+    yield from hold_lane(unit)
     state, _ = (yield from one(STANDING, n=unit.n)) or ("gone", 0)
-    if state == "parked" and (yield from _is_undone(unit.n, stream, unit.from_turn)):
-        yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=unit.agent, state="dropped")
-        return "dropped"
-    replayed = yield from one(REPLAY, n=unit.n)
-    if replayed is None:
-        if state in {"scheduled", "sending", "uncertain"}:
-            return str(state)  # already replayed
+    if state in {"scheduled", "sending", "uncertain"}:
+        return str(state)  # already replayed
+    if state != "parked":
         raise InvalidInput(f"delivery {delivery} is {state}; only a parked one can be replayed", delivery=delivery)
-    yield from run(WAKE, **lane)
-    yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=unit.agent)
-    return str(replayed[0])
+    replayed = yield from put_back(unit)
+    yield from record_replay(unit, replayed, by)
+    return replayed
+
+
+def find_unit(delivery: str) -> Script[DeliveryRow | None]:
+    provider, stream = split_id(delivery)
+    return (yield from UNIT.one(FIND, stream=stream, provider=provider, id=delivery))
+
+
+def hold_lane(unit: DeliveryRow) -> Script[None]:
+    yield from run(HOLD, agent=unit.agent, provider=unit.provider, place=unit.place)
+
+
+def wake_lane(unit: DeliveryRow) -> Script[None]:
+    """Make the lane due now, unless a dispatcher has it: then it is due with its head when it is freed."""
+    yield from run(WAKE, agent=unit.agent, provider=unit.provider, place=unit.place)
+
+
+def put_back(unit: DeliveryRow) -> Script[str]:
+    """Put a parked delivery, whose lane is held, back on the lane; returns its new state."""
+    if (yield from _is_undone(unit.n, unit.stream, unit.from_turn)):
+        return "dropped"
+    ((state,),) = yield from rows(REPLAY, n=unit.n)
+    yield from wake_lane(unit)
+    return str(state)
+
+
+def record_replay(unit: DeliveryRow, state: str, by: By) -> Script[None]:
+    more = {"state": state} if state == "dropped" else {}
+    yield from action_sql.record(Act.DELIVERY_REPLAYED, by, unit.id, agent=unit.agent, **more)
 
 
 def _is_undone(n: int, stream: str, first: int) -> Script[bool]:

@@ -21,10 +21,10 @@ select 'deliveries', agent, provider, state, count(*), min(at) from delivery
  where state in ('scheduled', 'sending', 'uncertain') group by agent, provider, state
 union all
 select 'deliveries', agent, provider, state, count(*), min(at) from delivery
- where state = 'parked' group by agent, provider, state
+ where state = 'parked' and decided_by is null group by agent, provider, state
 union all
 select 'replies', agent, channel, state, count(*), min(at) from reply
- where state <> 'delivered' group by agent, channel, state"""
+ where state <> 'delivered' and decided_by is null group by agent, channel, state"""
 K = TypeVar("K")
 
 

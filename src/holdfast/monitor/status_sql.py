@@ -62,13 +62,14 @@ select agent, provider, count(*), min(failing_at), max(reason), min(due_at) from
  group by agent, provider order by agent, provider"""
 UNDECIDED_DELIVERIES = """
 select agent, provider, state, count(*), min(coalesce(settled_at, uncertain_at, at)) from delivery
- where state = 'parked' group by agent, provider, state"""
+ where state = 'parked' and decided_by is null group by agent, provider, state"""
 UNCERTAIN_DELIVERIES = """
 select agent, provider, state, count(*), min(coalesce(uncertain_at, at)) from delivery
  where state in ('scheduled', 'sending', 'uncertain') and state = 'uncertain' group by agent, provider, state"""
 UNDECIDED_REPLIES = """
 select agent, channel, state, count(*), min(coalesce(settled_at, at)) from reply
- where state <> 'delivered' and state in ('uncertain', 'failed') group by agent, channel, state"""
+ where state <> 'delivered' and state in ('uncertain', 'failed') and decided_by is null
+ group by agent, channel, state"""
 EXTRACTIONS = f"""
 select finalisation.id, session.agent, finalisation.ended_at, finalisation.reason
   from finalisation join session on session.id = finalisation.session

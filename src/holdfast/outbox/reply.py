@@ -265,6 +265,7 @@ class PostedReply:
     receipt: str | None
     reason: str | None
     draft: str | None = None  # the fate of its draft, if there was one (`DraftFate`)
+    decided_by: str | None = None  # the person who gave it up, or who said that it arrived
 
     @property
     def possible_duplicate(self) -> bool:

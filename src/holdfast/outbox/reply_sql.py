@@ -17,11 +17,11 @@ from holdfast.kernel.errors import InvalidInput, ReplyNotFound
 from holdfast.kernel.ids import AgentName, Instant, MessageId, NodeId, ReplyId
 from holdfast.monitor.attempt import KEPT_MAX, AttemptKind
 from holdfast.monitor.attempt_sql import OF_REPLY, answer_of, record_cut_off, trim_attempts
+from holdfast.outbox.decided_sql import send_again
 from holdfast.outbox.draft_sql import DRAFT_IS_HELD, HAS_DRAFT, hand_over
 from holdfast.outbox.post import PULLED, OnDoubt, ReplyState
 from holdfast.outbox.reply import (
     NOBODY_KNOWS,
-    POSSIBLE_DUPLICATE,
     Kept,
     PostedReply,
     ReplyClaim,
@@ -132,13 +132,6 @@ update reply
        state = case when state = 'pending' and doubts = 0 then 'failed'
                     when state in ('pending', 'attempting') then 'uncertain' else state end"""
 FIND = "select n, state, length(body) from reply where id = :id /*lock*/"
-# A resend continues with the first piece that is not known to be posted; if all were posted, it starts over.
-AGAIN = """
-update reply
-   set state = 'pending', due_at = :now, settled_at = null, doubts = case when doubts = 0 then 0 else 2 end,
-       part = case when reason = :all_posted then 0 else part end,
-       reason = 'sent again by an operator'
- where n = :n"""
 POSTED = Columns(PostedReply, parts_sent="part")
 ONE = f"select {POSTED} from reply where id = :id"
 PAGE = f"""
@@ -285,7 +278,7 @@ def resend_reply(wanted: ReplyId, by: By = PROGRAM) -> Script[str]:
         raise InvalidInput(f"reply {wanted} is delivered; only an uncertain or failed one can be sent again")
     if not size:
         raise InvalidInput(f"the words of reply {wanted} were deleted, so there is nothing to send", reply=wanted)
-    yield from run(AGAIN, n=n, all_posted=POSSIBLE_DUPLICATE)
+    yield from send_again(n)
     yield from action_sql.record(Act.REPLY_RESENT, by, wanted)
     return "pending"
 

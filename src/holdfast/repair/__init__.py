@@ -1,1 +1,1 @@
-"""What an operator mends: findings about the store and their repairs, and a store that was restored from a backup."""
+"""What an operator mends: deliveries, replies and messages that do not go on by themselves, and a restored store."""

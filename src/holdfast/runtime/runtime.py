@@ -44,6 +44,7 @@ from holdfast.memory.replay_sql import replay_delivery
 from holdfast.memory.visibility import Audience, ShownNotes, is_group
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import read_reply, resend_reply
+from holdfast.repair.repairs import Repairs
 from holdfast.runtime.health import HealthCheck
 from holdfast.runtime.supervisor import Supervisor, TemporaryLease
 from holdfast.runtime.views import Delta, Health, Prompt, SendOptions
@@ -117,6 +118,7 @@ class Runtime:
         self.approvals = Approvals(ports)
         self.access = AccessControl(ports, self._platforms)
         self.pauses = Pauses(ports, parts.agents)
+        self.repairs = Repairs(ports)
         self._notifier = ports.notifier
         self._attached = attached
         self._agents = parts.agents

@@ -97,6 +97,7 @@ PENDING_DELIVERY = Columns(
     due_at="coalesce(cursor.due_at, turn.closed_at)",
     receipt="null",
     reason="'it is sent together with the next turns'",
+    decided_by="null",
 )
 PENDING = f"""
 select {PENDING_DELIVERY}

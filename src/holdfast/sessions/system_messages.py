@@ -97,6 +97,7 @@ def refused_text(outcome: MailboxFull | TooMany | Unfit) -> str:
     return f"I could not accept this message: too many messages arrived at once. Send it again in {seconds} seconds."
 
 
+GIVEN_UP = "An operator took this message out of the queue, so it was not answered. Send it again if it still matters."
 NO_SESSION = "There is no session here yet. Send a message first."
 BAD_UNDO = "Send /undo or /undo <n>, with n from 1 to 100."
 NOTHING_TO_RETRY = "There is no turn to retry."

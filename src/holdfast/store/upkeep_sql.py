@@ -48,8 +48,12 @@ select cast(:now as int8),
 DELIVERIES = """
 select provider, state, count(*) from delivery
  where state in ('scheduled', 'sending', 'uncertain') group by provider, state"""
-PARKED = "select provider, state, count(*) from delivery where state = 'parked' group by provider, state"
-REPLIES = "select channel, state, count(*) from reply where state <> 'delivered' group by channel, state"
+PARKED = """
+select provider, state, count(*) from delivery
+ where state = 'parked' and decided_by is null group by provider, state"""
+REPLIES = """
+select channel, state, count(*) from reply
+ where state <> 'delivered' and decided_by is null group by channel, state"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

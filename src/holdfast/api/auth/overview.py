@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from holdfast.api.auth.access_token import AccessToken, Scope
+from holdfast.api.shapes.repair import RepairReport, RepairWish, check_wish, done_view, filter_of, plan_view
 from holdfast.inbox.access import PairingView
 from holdfast.inbox.address import agent_name, check_part
 from holdfast.inbox.channel_status import ChannelStatus, ComponentStatus, ToolServerStatus
@@ -26,6 +27,7 @@ from holdfast.monitor.status_sql import read_status
 from holdfast.monitor.status_view import of_agents, with_needs, without_people
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import list_replies, read_reply
+from holdfast.repair.plan import RepairSubject, RepairVerb
 from holdfast.runtime.runtime import Runtime
 from holdfast.turns.agent_pause import AgentPause, PauseChange
 from holdfast.turns.spend_sql import SpendTotal, sum_spend_by_model
@@ -99,6 +101,15 @@ class Overview:
         if not self._token.sees((await self._runtime.db.read(read_reply(reply))).agent):
             raise ReplyNotFound(f"there is no reply {reply[:80]!r}", reply=reply[:80])
         return await self._runtime.resend(reply)
+
+    async def repair(self, verb: RepairVerb, subject: RepairSubject, wish: RepairWish) -> RepairReport:
+        """The plan of a repair, carried out unless it is a dry run. Raises `InvalidInput` and `AgentNotFound`."""
+        check_wish(wish)
+        if wish.agent:
+            self._token.check_agent(wish.agent)
+        repairs = self._runtime.repairs
+        plan = await repairs.plan(verb, subject, filter_of(wish, self._token.agents), limit=wish.limit)
+        return plan_view(plan) if wish.dry_run else done_view(plan, await repairs.carry_out(plan))
 
     async def pauses(self) -> Sequence[AgentPause]:
         return self._seen(await self._runtime.pauses.list())

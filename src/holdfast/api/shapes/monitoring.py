@@ -101,6 +101,7 @@ class OutgoingReply(Shape, frozen=True, kw_only=True):
     receipt: str | None  # the platform's ids of the posted pieces, separated by spaces
     reason: str | None
     draft: str | None  # the draft that was shown before: replaced, gone, unknown (it may still be visible)
+    decided_by: str | None = None  # the person who gave it up, or who said that it arrived
 
 
 class OutgoingReplies(Shape, frozen=True, kw_only=True):

@@ -88,6 +88,7 @@ class Delivery(Shape, frozen=True, kw_only=True):
     due_at: int | None  # the next attempt, while it is not settled
     receipt: str | None
     reason: str | None
+    decided_by: str | None = None  # the person who gave it up, or who said that it arrived
     means: str | None = None  # what `delivered` does and does not guarantee at this provider
 
 

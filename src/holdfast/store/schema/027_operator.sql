@@ -1,4 +1,4 @@
--- Agents that begin no turn until somebody resumes them.
+-- What operators decide: agents that begin no turn, and deliveries and replies that a person settled.
 create table agent_pause (
   agent text primary key,
   paused_at int8 not null,
@@ -13,3 +13,7 @@ alter table mailbox add column paused int8 not null default 0;
 drop index mailbox_ready;
 create index mailbox_ready on mailbox (ready_at) where owner is null and ready_at is not null and paused <> 1;
 create index mailbox_agent on mailbox (agent);
+
+-- Who settled it, when a person did: a delivered one was said to have arrived, any other one was given up.
+alter table delivery add column decided_by text;
+alter table reply add column decided_by text;
