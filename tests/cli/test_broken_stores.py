@@ -9,7 +9,7 @@ import pytest
 from holdfast.store.sqlite import connection
 from tests.cli.test_cli import here, refused
 
-LOOKS = [["status"], ["agents"], ["messages"], ["trace", "msg_1"], ["sessions"], ["deliveries"]]
+LOOKS = [["status"], ["tail"], ["agents"], ["messages"], ["trace", "msg_1"], ["sessions"], ["deliveries"]]
 
 
 @pytest.mark.parametrize("words", LOOKS, ids="-".join)

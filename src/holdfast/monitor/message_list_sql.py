@@ -78,7 +78,7 @@ def list_messages(wanted: MessageFilter, *, before: str = "", limit: int = 50) -
         start = max(edge[0][0], first) if edge else first
         chunk = yield from STORED.rows(page, **{**about, "before": place, "from": start, "limit": chunk_size})
         for row in _matching(chunk, wanted):
-            found.append(_listed(row))
+            found.append(listed_message(row))
             if len(found) == limit:
                 return MessagePage(messages=found, next=row.message, searched_back_to=None)
         scanned += chunk_size
@@ -93,7 +93,7 @@ def list_messages(wanted: MessageFilter, *, before: str = "", limit: int = 50) -
 def read_listed(messages: Sequence[MessageId]) -> Script[list[ListedMessage]]:
     """The given messages as rows of a list; those that do not exist are left out."""
     found = yield from together(*(Query(ONE, {"message": message}) for message in messages))
-    return [_listed(STORED.value(row)) for one_ in found for row in one_]
+    return [listed_message(STORED.value(row)) for one_ in found for row in one_]
 
 
 TIME = "select at from inbound where message <= :place order by message desc limit 1"
@@ -122,7 +122,7 @@ def _matching(chunk: Sequence[StoredMessage], wanted: MessageFilter) -> Iterator
         yield row
 
 
-def _listed(row: StoredMessage) -> ListedMessage:
+def listed_message(row: StoredMessage) -> ListedMessage:
     text = " ".join(bytes(row.body).decode("utf-8", "replace").split())
     if len(text) > TEXT_CHARS_MAX:
         text = f"{text[: TEXT_CHARS_MAX - 1]}…"

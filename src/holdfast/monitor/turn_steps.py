@@ -117,7 +117,7 @@ def _on(node: str, runs: Mapping[str, NodeRun]) -> str:
 
 
 def _activity(done: Activity) -> Iterator[TimelineStep]:
-    what, proof = _told(done)
+    what, proof = activity_words(done)
     mark = Mark.FAILED if done.outcome in {"failed", "error", "interrupted"} else Mark.DONE
     mark = Mark.UNCERTAIN if done.outcome == "unknown" else mark
     yield TimelineStep(
@@ -132,7 +132,7 @@ def _activity(done: Activity) -> Iterator[TimelineStep]:
     )
 
 
-def _told(done: Activity) -> tuple[str, str]:
+def activity_words(done: Activity) -> tuple[str, str]:
     """What an activity did, and its numbers."""
     match done.kind:
         case ActivityKind.MODEL:

@@ -53,6 +53,7 @@ from holdfast.monitor.session_list_sql import search_sessions
 from holdfast.monitor.session_steps import session_steps
 from holdfast.monitor.status import headline
 from holdfast.monitor.status_sql import read_status
+from holdfast.monitor.tail_sql import read_tail, start_tail
 from holdfast.monitor.time_spent import time_spent
 from holdfast.monitor.timeline import timeline
 from holdfast.monitor.trace_sql import find_messages, near_messages, read_trace
@@ -183,6 +184,12 @@ async def _status(node: Runtime, _db: apsw.Connection, _chance: float) -> object
     return headline(await node.db.read(read_status())), await node.db.read(read_proved_writes())
 
 
+async def _tail(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
+    """What happened since a moment ago, twice: nothing is told a second time."""
+    page = await node.db.read(read_tail(await node.db.read(start_tail())))
+    return await node.db.read(read_tail(page.cursor))
+
+
 async def _find(node: Runtime, db: apsw.Connection, chance: float) -> object:
     """The message of a reply, of a delivery, and of a mistyped id; and a page of messages."""
     for wanted in (_pick(db, "reply", "id", chance), _pick(db, "delivery", "id", chance)):
@@ -238,6 +245,7 @@ QUESTIONS: Mapping[str, Question] = {
     "snapshot": _snapshot,
     "spend": _plain(lambda node: node.db.read(sum_spend_by_model())),
     "status": _status,
+    "tail": _tail,
     "timeline": _timeline,
     "token": _token,
     "trace": _of_message(lambda node, message: node.trace(message)),

@@ -21,12 +21,12 @@ select session, n, :fence, :kind, coalesce(node, ''), :now, :now, phase, :detail
  where session = :session and n = :turn"""
 
 
-def _loaded(raw: bytes) -> dict[str, Any]:
+def loaded_detail(raw: bytes) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(bytes(raw))
     return found
 
 
-ACTIVITY = Columns(Activity, detail=("detail", _loaded))
+ACTIVITY = Columns(Activity, detail=("detail", loaded_detail))
 OF_TURN = f"select {ACTIVITY} from activity where session = :session and turn = :turn order by n"
 
 
