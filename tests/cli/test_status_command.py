@@ -12,16 +12,18 @@ from dataclasses import replace
 import pytest
 
 from holdfast.cli.output import TextTable
-from holdfast.cli.overview import StoreOverview
-from holdfast.cli.overview_text import overview_text
+from holdfast.cli.overview import AgentOverview, StoreOverview
+from holdfast.cli.overview_text import AGENT_COLUMNS, agent_cells, overview_text
+from holdfast.inbox.channel_status import ComponentKind, ComponentStatus, ConnectionState
 from holdfast.kernel.ids import Instant
 from holdfast.memory.delivery import DeliveryState
+from holdfast.monitor.agent_row import agent_rows
 from holdfast.monitor.proved_write_sql import read_proved_writes
 from holdfast.monitor.status import Need, NeedKind, Urgency
 from holdfast.monitor.status_sql import read_status
 from holdfast.runtime.views import Health
 from tests.cli.test_cli import asked, here, refused
-from tests.monitor.stories import Story, retain, waiting_for_approval
+from tests.monitor.stories import FERN, Story, retain, waiting_for_approval
 from tests.support.processes import Up
 
 
@@ -114,3 +116,31 @@ async def test_the_exit_code_says_what_the_headline_says(driver, urgency, needs_
     need = Need(urgency=urgency, kind=NeedKind.REPLY, agent="fern", what="a reply", since=Instant(0))
     found = replace(found, status=replace(found.status, needs=[need]))
     assert (found.needs_you, found.headline.first == ("Nothing needs you",)) == (needs_you, not needs_you)
+
+
+async def test_the_row_of_an_agent_has_the_states_of_what_it_depends_on(driver):
+    await driver.say("hello")
+    (row,) = agent_rows(await driver.db.read(read_status()), [])
+    states = [
+        (ComponentKind.MODEL, "anthropic:claude", ConnectionState.UNKNOWN),
+        (ComponentKind.CHANNEL, "telegram", ConnectionState.UP),
+        (ComponentKind.CHANNEL, "slack", ConnectionState.DOWN),
+        (ComponentKind.TOOLS, "files", ConnectionState.STARTING),
+    ]
+    components = [
+        ComponentStatus(kind=kind, agent=FERN, name=name, state=state, since=Instant(0)) for kind, name, state in states
+    ]
+    one = AgentOverview(row=row, model="detected at start", components=components, proved_at=None)
+    cells = dict(zip(AGENT_COLUMNS, agent_cells(one), strict=True))
+    assert (cells["agent"], cells["queue"], cells["model"]) == ("fern", "1 waiting", "anthropic:claude")
+    assert (cells["channels"], cells["tools"]) == ("telegram up, slack down", "files starting")
+    bare = AgentOverview(row=row, model="detected at start", components=[], proved_at=None)
+    assert agent_cells(bare)[3] == "detected at start"
+
+
+def test_a_paused_agent_says_so(tmp_path):
+    here("send", "hello", "--data", tmp_path)
+    assert here("pause", "main", "--data", tmp_path).returncode == 0
+    _, found = look(tmp_path)
+    assert (found["agents"][0]["paused_at"] is not None, found["second"]) == (True, ["1 agent is paused"])
+    assert "paused, 1 waiting" in here("agents", "--data", tmp_path).stdout

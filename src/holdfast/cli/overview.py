@@ -1,7 +1,7 @@
 """What an operator sees first: whether a process serves, what needs a person, and a row for each agent.
 
-`holdfast status`, `agents` and `top` show the same overview. The store has the queues and the needs; the connections of
-channels and MCP servers are in the status file of the serving process.
+`holdfast status`, `agents` and `top` show the same overview. The store has the queues and the needs; the states of
+channels, MCP servers and models are in the status file of the serving process.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,17 @@ import msgspec
 from holdfast.api.shapes.status import agent_view, need_view, node_view, running_view
 from holdfast.cli import status as status_file
 from holdfast.cli.command import Invocation, Runtime
-from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
-from holdfast.kernel.ids import Instant
+from holdfast.inbox.channel_status import ComponentKind, ComponentStatus
+from holdfast.kernel.ids import AgentName, Instant
 from holdfast.monitor.agent_row import AgentRow, agent_rows
+from holdfast.monitor.component_needs import component_needs
 from holdfast.monitor.node_run_sql import list_node_runs
 from holdfast.monitor.proved_write_sql import read_proved_writes
 from holdfast.monitor.status import Headline, Need, NeedKind, StoreStatus, Urgency, headline, ordered
 from holdfast.monitor.status_sql import read_status
+from holdfast.runtime.health import silent
 from holdfast.runtime.views import Health
+from holdfast.turns.agent_pause import AgentPause
 
 DETECTED = "detected at start"
 PRESSING = frozenset({Urgency.HOLDS_UP, Urgency.STUCK})
@@ -29,10 +32,13 @@ PRESSING = frozenset({Urgency.HOLDS_UP, Urgency.STUCK})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOverview:
     row: AgentRow
-    model: str
-    channels: Sequence[ChannelStatus]
-    servers: Sequence[ToolServerStatus]
+    model: str  # the configured one
+    components: Sequence[ComponentStatus]  # what it depends on, as the serving process knows it
     proved_at: Instant | None  # its newest delivery that a memory provider acknowledged
+    pause: AgentPause | None = None
+
+    def of(self, kind: ComponentKind) -> Sequence[ComponentStatus]:
+        return [one for one in self.components if one.kind is kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +73,22 @@ async def read_overview(invocation: Invocation, runtime: Runtime) -> StoreOvervi
     runs = await runtime.db.read(list_node_runs(limit=1))
     health = await runtime.health()
     is_served = invocation.is_served
-    since = runs[0].seen_at if runs else status.at
-    more = [] if is_served else _unserved(status, since)
-    status = replace(status, needs=ordered([*status.needs, *more, *_unwell(health)]))
+    if is_served and health.ok:
+        health = silent(health, health.at)
     page = status_file.read_status(invocation.folder)
-    channels, servers = (page.channels, page.servers) if page is not None else ([], [])
+    components = page.components if page is not None else []
+    more = [*component_needs(components), *_unwell(health)]
+    if not is_served:
+        more += _unserved(status, runs[0].seen_at if runs else status.at)
+    status = replace(status, needs=ordered([*status.needs, *more]))
+    pauses = {pause.agent: pause for pause in status.paused}
     agents = [
         AgentOverview(
             row=row,
             model=_model(invocation, row.agent),
-            channels=[one for one in channels if one.agent == row.agent],
-            servers=[one for one in servers if one.agent == row.agent],
+            components=[one for one in components if one.agent == row.agent],
             proved_at=proved.get(row.agent),
+            pause=pauses.get(AgentName(row.agent)),
         )
         for row in agent_rows(status, runtime.agents())
     ]
@@ -114,9 +124,9 @@ def agent_json(one: AgentOverview) -> Mapping[str, Any]:
     return {
         **msgspec.to_builtins(agent_view(one.row)),
         "model": one.model,
-        "channels": one.channels,
-        "servers": one.servers,
+        "components": one.components,
         "proved_at": one.proved_at,
+        "paused_at": one.pause.paused_at if one.pause is not None else None,
     }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.cli.output import Heading, Part, TextTable, when
 from holdfast.cli.overview import AgentOverview, StoreOverview
-from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
+from holdfast.inbox.channel_status import ComponentKind, ConnectionState
 from holdfast.monitor.durations import duration
 from holdfast.monitor.status import Need, RunningTurn
 
@@ -57,9 +57,9 @@ def agent_cells(one: AgentOverview) -> Sequence[str]:
         row.agent,
         queue_words(one),
         duration(oldest) if oldest else "",
-        one.model,
-        ", ".join(map(_channel, one.channels)),
-        ", ".join(map(_server, one.servers)),
+        component_words(one, ComponentKind.MODEL) or one.model,
+        component_words(one, ComponentKind.CHANNEL),
+        component_words(one, ComponentKind.TOOLS),
         str(row.parked),
         str(row.uncertain),
         when(one.proved_at),
@@ -67,7 +67,7 @@ def agent_cells(one: AgentOverview) -> Sequence[str]:
 
 
 def queue_words(one: AgentOverview) -> str:
-    """`2 waiting, 1 in turn, 3 to deliver`; `idle` for nothing."""
+    """`paused, 2 waiting, 1 in turn, 3 to deliver`; `idle` for nothing."""
     row = one.row
     counts = (
         (row.waiting, "waiting"),
@@ -75,15 +75,17 @@ def queue_words(one: AgentOverview) -> str:
         (row.replies_open, "to send"),
         (row.undelivered, "to deliver"),
     )
-    return ", ".join(f"{count} {what}" for count, what in counts if count) or "idle"
+    words = ["paused"] if one.pause is not None else []
+    words += [f"{count} {what}" for count, what in counts if count]
+    return ", ".join(words) or "idle"
 
 
-def _channel(one: ChannelStatus) -> str:
-    return f"{one.channel} {one.state.value}"
-
-
-def _server(one: ToolServerStatus) -> str:
-    return f"{one.server} {one.state.value}"
+def component_words(one: AgentOverview, kind: ComponentKind) -> str:
+    """`telegram up, slack down`; the state is left out while it is unknown."""
+    unknown = ConnectionState.UNKNOWN
+    return ", ".join(
+        found.name if found.state is unknown else f"{found.name} {found.state.value}" for found in one.of(kind)
+    )
 
 
 def turn_cells(turn: RunningTurn) -> Sequence[str]:
