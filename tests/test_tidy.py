@@ -239,6 +239,7 @@ MAY_CATCH_EVERYTHING = {
     "inbox/router.py": "what a message meets is raised again, until the message is on record as refused",
     "kernel/loop.py": "the top of every loop, task and claim: logs once, and the others go on",
     "providers/hermes/host.py": "a hosted provider is somebody else's code: what it did before it raised is uncertain",
+    "cli/reload_listener.py": "a reload that fails leaves the process serving, and the command gets the error",
     "outbox/reply_sender.py": "a channel is somebody else's code: what it posted before it raised is uncertain",
     "tools/toolbox.py": "a tool is somebody else's code: what it raises is told to the model",
     "turns/turn_run.py": "the error of either side of a race is raised where the race is awaited",

@@ -577,8 +577,9 @@ def settings() -> str:
     return page(
         "Settings",
         f"`{config.FILE}` in the data folder, or the file that `--config` or `HOLDFAST_CONFIG` names. It is read when "
-        "Holdfast starts. Without a file, every valid name is an agent with these defaults; with a file, only the "
-        "listed agents exist. Unknown keys and invalid values are refused, with the name of the key.",
+        "Holdfast starts, and again by `holdfast reload`. Without a file, every valid name is an agent with these "
+        "defaults; with a file, only the listed agents exist. Unknown keys and invalid values are refused, with the "
+        "name of the key.",
         "Secrets are never written into it: `token_env` names an environment variable, `token_file` a file. "
         "`holdfast init` writes a commented file; `holdfast config check` shows what would run and lists every error.",
         "The settings of an agent are in the table `[agents.NAME]` and the tables below it:",

@@ -127,18 +127,6 @@ def hangups():
     signal.signal(signal.SIGHUP, before)
 
 
-async def test_a_hangup_ends_the_process_as_cleanly_as_a_request_to_terminate(tmp_path, hangups):
-    data = tmp_path / "data"
-    up = await Up.start(data)
-    async with up.client() as client:
-        said = await client.post("/v1/messages", json={"chat": "home", "id": "1", "text": "hello"})
-        assert said.status_code == 202
-    os.kill(up.process.pid, signal.SIGHUP)
-    assert await up.process.wait() == 0
-    assert '"runtime.closed"' in (data / "holdfast.log").read_text()
-    assert not (data / "channels.json").exists()
-
-
 class Terminal:
     """A process with a terminal of its own, which can be lost as when a window is closed."""
 
@@ -181,6 +169,14 @@ def test_a_chat_whose_terminal_is_closed_ends_cleanly_and_keeps_what_was_said(tm
     assert run("send", "What is it called?", "--wait", "--data", data).exit_code == 0  # the next process answers both
     (session,) = json.loads(run("sessions", "--data", data, "--json").stdout)["sessions"]
     assert "Byron" in run("show", session["id"], "--data", data).stdout
+
+
+def test_a_gateway_with_a_terminal_survives_a_hangup_that_is_a_request(tmp_path, hangups):
+    data = tmp_path / "data"
+    terminal = Terminal("up", "--data", data, "--port", "0", sees=b"ready    http")
+    done = run("reload", "--data", data)
+    assert (done.exit_code, done.stdout) == (0, "Nothing has changed.\n")
+    assert terminal.lose() == 0
 
 
 async def test_a_process_that_was_started_to_survive_its_terminal_does(tmp_path):

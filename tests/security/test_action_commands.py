@@ -73,6 +73,7 @@ NO_ACT = {
     "init": "writes a configuration before there is a store",
     "log": "reads",
     "sim": "runs in a folder of its own",
+    "reload": "asks the process that serves, which records it; see tests/cli/test_reload.py",
     "up": "serves; see test_a_process_that_serves_with_other_settings_says_so",
 }
 

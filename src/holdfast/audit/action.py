@@ -100,7 +100,7 @@ class Act(Enum):
     DATA_REKEYED = ("data.rekeyed", "the data folder was encrypted with another key")
     DATA_DECRYPTED = ("data.decrypted", "the data folder was written without encryption")
     DATA_RESTORED = ("data.restored", "a backup was restored into an empty data folder")
-    CONFIG_CHANGED = ("config.changed", "a process began to serve with other settings than the one before")
+    CONFIG_CHANGED = ("config.changed", "other settings came into force, at the start of a process or by a reload")
 
 
 BY_NAME: Mapping[str, Act] = {act.stored: act for act in Act}

@@ -29,6 +29,7 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "up": Listed("up:up", "Run the server: HTTP API, chat page and channels."),
         "backup": Listed("backup:backup", "Back up the data folder, also while a process serves it."),
         "restore": Listed("backup:restore", "Restore a backup into an empty data folder."),
+        "reload": Listed("reload:reload", "Read holdfast.toml again without a restart."),
         "encrypt": Listed("encryption:encrypt", "Encrypt the data folder."),
         "rekey": Listed("encryption:rekey", "Encrypt the data folder with another key."),
         "decrypt": Listed("encryption:decrypt", "Remove the encryption of the data folder."),

@@ -40,8 +40,8 @@ async def show(
     config = invocation.settings
     if agent is not None and config.agents is not None and agent not in config.agents:
         raise AgentNotFound(f"there is no agent {agent!r}; configured are {', '.join(sorted(config.agents))}")
-    found = [replace(one, key=_named(one.key, agent)) for one in effective_settings(config)]
-    wanted = [one for one in found if agent is None or _owner(one) in {"server", f"agents.{agent}"}]
+    found = [_called(one, agent) for one in effective_settings(config)]
+    wanted = [one for one in found if agent is None or one.owner in {"server", f"agents.{agent}"}]
     if any(_is_detected(one) for one in wanted):
         model = await detected_model(variables())
         wanted = [replace(one, value=model, origin=DETECTED) if _is_detected(one) else one for one in wanted]
@@ -51,27 +51,23 @@ async def show(
     return Output({"file": file, "settings": wanted}, *_text(file, wanted))
 
 
-def _named(key: str, agent: str | None) -> str:
+def _called(one: EffectiveSetting, agent: str | None) -> EffectiveSetting:
     """Without a file every name is an agent, also the one that was asked for."""
-    anybody = f"agents.{ANY}."
-    return f"agents.{agent}.{key.removeprefix(anybody)}" if agent is not None and key.startswith(anybody) else key
-
-
-def _owner(one: EffectiveSetting) -> str:
-    parts = one.key.split(".")
-    return parts[0] if parts[0] == "server" else ".".join(parts[:2])
+    if agent is None or one.owner != f"agents.{ANY}":
+        return one
+    return replace(one, owner=f"agents.{agent}", key=f"agents.{agent}{one.key.removeprefix(one.owner)}")
 
 
 def _is_detected(one: EffectiveSetting) -> bool:
     """Whether the agent has no model table, so that the model comes from the environment."""
-    return one.origin == DEFAULT and one.key == f"{_owner(one)}.model"
+    return one.origin == DEFAULT and one.key == f"{one.owner}.model"
 
 
 def _text(file: str | None, found: Sequence[EffectiveSetting]) -> list[Part]:
     lines: list[Part] = [Heading(file or "no holdfast.toml: every name is an agent, as below")]
-    for owner in dict.fromkeys(map(_owner, found)):
+    for owner in dict.fromkeys(one.owner for one in found):
         rows = [
-            (one.key.removeprefix(f"{owner}."), _shown(one.value), _place(one)) for one in found if _owner(one) == owner
+            (one.key.removeprefix(f"{owner}."), _shown(one.value), _place(one)) for one in found if one.owner == owner
         ]
         lines += [f"\n[{owner}]", TextTable(("setting", "value", "from"), rows)]
     return lines if found else [*lines, "none"]

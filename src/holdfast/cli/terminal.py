@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from holdfast.kernel.errors import InvalidUnicode, MessageTooLarge
@@ -67,16 +67,48 @@ class Keyboard:
 
 
 @contextmanager
-def on_signal(act: Callable[[], None], *, hang_up: Callable[[], None] | None = None) -> Iterator[None]:
+def on_signal(
+    act: Callable[[], None], *, hang_up: Callable[[], None] | None = None, hangs_up: bool = True
+) -> Iterator[None]:
     """Call `act` on the event loop at each signal that requests the process to end.
 
-    A lost terminal calls `hang_up`, or `act` if there is none; a process under `nohup` ignores it.
+    A lost terminal calls `hang_up`, or `act` if there is none; a process under `nohup` ignores it. With `hangs_up`
+    false, the signal of a lost terminal is left to `on_hangup`.
     """
-    loop = asyncio.get_running_loop()
     acts = {getattr(signal, name): act for name in NAMES if hasattr(signal, name)}
     lost = getattr(signal, HANGUP, None)
-    if lost is not None and signal.getsignal(lost) is not signal.SIG_IGN:
+    if hangs_up and lost is not None and not ignores_hangups():
         acts[lost] = hang_up or act
+    with _handling(acts):
+        yield
+
+
+@contextmanager
+def on_hangup(act: Callable[[], None]) -> Iterator[None]:
+    """Call `act` on the event loop at each SIGHUP, also in a process under `nohup`."""
+    number = getattr(signal, HANGUP, None)
+    with _handling({} if number is None else {number: act}):
+        yield
+
+
+def ignores_hangups() -> bool:
+    """Whether the process was started by `nohup`."""
+    number = getattr(signal, HANGUP, None)
+    return number is not None and signal.getsignal(number) is signal.SIG_IGN
+
+
+def has_terminal() -> bool:
+    """Whether the process has a controlling terminal, which it loses when its window is closed."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+    except OSError:  # lost, never had, or Windows
+        return False
+    return True
+
+
+@contextmanager
+def _handling(acts: Mapping[int, Callable[[], None]]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
     before = {each: signal.getsignal(each) for each in acts}
     for each, handle in acts.items():
         try:

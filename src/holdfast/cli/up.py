@@ -5,7 +5,8 @@ import hashlib
 import logging
 import os
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,23 +16,25 @@ from msgspec import structs
 from holdfast.api.auth.access_token_sql import list_tokens
 from holdfast.api.auth.operator_token import Token, load_token
 from holdfast.api.errors import PublicBindRefused
-from holdfast.audit.action_sql import note_settings
-from holdfast.audit.actor import acting
+from holdfast.audit.action import Act
+from holdfast.audit.action_sql import note_settings, record_action
+from holdfast.audit.actor import acting, record_refusal
 from holdfast.cli.command import Invocation, Runtime, command
 from holdfast.cli.configuration import explain
 from holdfast.cli.logs import FILE, logging_to, to_file
 from holdfast.cli.output import OK, print_json, print_warning
+from holdfast.cli.reload_listener import ReloadListener
 from holdfast.cli.status import StatusFile
-from holdfast.cli.terminal import on_signal
-from holdfast.config import HOST, PORT, ServerTable
-from holdfast.config import Config as Settings
+from holdfast.cli.terminal import on_hangup, on_signal
+from holdfast.config import HOST, PORT, ServerTable, load_reading
 from holdfast.kernel import log
 from holdfast.kernel.errors import AllowlistNotImmutable, ConfigInvalid, HoldfastError, StoreBroken
 from holdfast.kernel.hardening import variables
-from holdfast.runtime.app import detect_agents, secure_folder
+from holdfast.runtime.app import detect_agents, owner_of, secure_folder
 
 if TYPE_CHECKING:
     from holdfast.api.server import HttpServer
+    from holdfast.runtime.reloading import Reloader, ReloadReport
     from holdfast.turns.agents import Agents
 
 ESCAPED_BYTES_PER_BYTE = 6  # JSON may write any byte as \u00xx
@@ -95,8 +98,10 @@ class ServerLifetime:
     def __init__(self) -> None:
         self.broken: StoreBroken | None = None
         self.server: HttpServer | None = None
+        self.is_over = False  # it was requested to end, perhaps before there was a server
 
     def end(self) -> None:
+        self.is_over = True
         if self.server is not None:
             self.server.stop()
 
@@ -108,13 +113,15 @@ class ServerLifetime:
 
 async def _serve(invocation: Invocation, listening: ServerTable, *, verbose: bool) -> int:
     folder, settings, as_json = invocation.folder, invocation.settings, invocation.as_json
-    detected = await detect_agents(settings.agents)
     life, loop = ServerLifetime(), asyncio.get_running_loop()
+    listener = ReloadListener(folder, life.end)
 
     def on_broken(error: StoreBroken) -> None:  # on the writer's thread
         loop.call_soon_threadsafe(life.break_off, error)
 
-    with logging_to(logging.StreamHandler() if verbose else to_file(folder)):
+    with on_hangup(listener.hear), ExitStack() as opened:
+        detected = await detect_agents(settings.agents)
+        opened.enter_context(logging_to(logging.StreamHandler() if verbose else to_file(folder)))
         secure_folder(folder, print_warning)
         for note in detected.notes:
             print_warning(note)
@@ -124,18 +131,46 @@ async def _serve(invocation: Invocation, listening: ServerTable, *, verbose: boo
             await runtime.health()  # starts the check for damaged pages
             await _load_models(detected.agents)
             life.server, url, code = await _server(runtime, token, listening, folder, limit)
-            await runtime.db.write(note_settings(_described(settings, listening), by=acting()))
+            await runtime.db.write(note_settings(_described(settings.file, listening), by=acting()))
             status = StatusFile(folder, runtime, as_json=as_json)
-            with on_signal(life.end), closing(status):  # the process may be stopped as soon as it prints `ready`
+            reload = partial(_reload, invocation, runtime, make_reloader(invocation, runtime), listening, status)
+            # The process may be stopped as soon as it prints `ready`.
+            with on_signal(life.end, hangs_up=False), closing(status):
                 status.keep()  # `holdfast channels` finds the file once the process is ready
                 known = {"url": url, "model": detected.sentence, "agent": runtime.default_agent}
-                _announce(folder, token, code=code, as_json=as_json, **known)
-                status.open()
-                if life.broken is None:
-                    await life.server.run_until_stopped()
+                with listener.serving(owner_of(folder), reload, runtime.tasks):
+                    _announce(folder, token, code=code, as_json=as_json, **known)
+                    status.open()
+                    if not life.is_over:
+                        await life.server.run_until_stopped()
     if life.broken is not None:
         raise life.broken
     return OK
+
+
+def make_reloader(invocation: Invocation, runtime: Runtime) -> "Reloader":
+    from holdfast.runtime.reloading import Reloader
+
+    return Reloader(runtime, invocation.settings, invocation.folder, variables())
+
+
+async def _reload(
+    invocation: Invocation, runtime: Runtime, reloader: "Reloader", listening: ServerTable, status: StatusFile
+) -> "ReloadReport":
+    """Reload the configuration and record it."""
+    file = invocation.config_file
+    report = await reloader.reload(lambda: load_reading(file))
+    digest = _described(file, listening)
+    if not report.ok:
+        log.warning("config.refused", why=str(report.problems[0]), problems=len(report.problems))
+        await record_refusal(runtime.db, Act.CONFIG_CHANGED, digest, report.problems[0].code)
+        return report
+    log.info("config.reloaded", applied=len(report.applied), restart=len(report.restart))
+    if report.applied or report.restart:
+        await runtime.db.write(record_action(Act.CONFIG_CHANGED, digest, by=acting()))
+    status.open()  # new agents may have MCP servers
+    await _load_models(runtime.serving)
+    return report
 
 
 async def _load_models(agents: "Agents") -> None:
@@ -187,11 +222,14 @@ async def _check_public(runtime: Runtime, token: Token, listening: ServerTable) 
         raise PublicBindRefused(f"{listening.host} is reachable from other machines, but --public-host is missing")
 
 
-def _described(settings: Settings, listening: ServerTable) -> str:
+def _described(file: Path | None, listening: ServerTable) -> str:
     """The settings for the audit trail: the checksum of the file, which contains no secrets, and the address."""
-    file = "no file" if settings.file is None else hashlib.sha256(settings.file.read_bytes()).hexdigest()
+    try:
+        known = "no file" if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:  # it was removed after it was read
+        known = "of a file that is gone"
     names = " ".join((*listening.public_hosts, *listening.trusted_proxies))
-    return f"sha256 {file}, at {listening.host} {names}".strip()
+    return f"sha256 {known}, at {listening.host} {names}".strip()
 
 
 def _size_of(file: Path) -> int | None:

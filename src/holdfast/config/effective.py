@@ -25,7 +25,8 @@ _ASSIGNED = re.compile(r"-*(?P<name>[\w-]+)[=:].*", re.DOTALL)
 class EffectiveSetting:
     """`origin` is the key under which the file has it, or `default`; `line` is its line in the file."""
 
-    key: str
+    owner: str  # the table: server, or agents.NAME
+    key: str  # from the top of the file
     value: Any
     origin: str
     line: int | None = None
@@ -35,7 +36,7 @@ def effective_settings(config: Config) -> Iterator[EffectiveSetting]:
     """Every setting of the server, then of each agent. Without a file there is one agent, called NAME."""
     server = msgspec.to_builtins(config.server)
     for key, value in _leaves("server", server):
-        yield _setting(config, key, value, written=config.origins.wrote(key) is not None)
+        yield _setting(config, "server", key, value, written=config.origins.wrote(key) is not None)
     agents: Mapping[str, Mapping[str, Any]] = {ANY: {}} if config.agents is None else config.tables
     for name, table in agents.items():
         yield from _agent(config, f"agents.{name}", table)
@@ -46,22 +47,32 @@ def _agent(config: Config, key: str, table: Mapping[str, Any]) -> Iterator[Effec
     known = {f"{key}.{inner}": value for inner, value in defaults_of(AgentTable).items()}
     for place, value in known.items():
         if place in written:
-            yield _setting(config, place, written.pop(place), written=True)
+            yield _setting(config, key, place, written.pop(place), written=True)
             continue
         below = [one for one in written if one.startswith(f"{place}.")]
         for one in below:
-            yield _setting(config, one, written.pop(one), written=True)
+            yield _setting(config, key, one, written.pop(one), written=True)
         if not below:
-            yield _setting(config, place, value, written=False)
+            yield _setting(config, key, place, value, written=False)
     for place, value in written.items():
-        yield _setting(config, place, value, written=True)
+        yield _setting(config, key, place, value, written=True)
 
 
-def _setting(config: Config, key: str, value: object, *, written: bool) -> EffectiveSetting:
+def _setting(config: Config, owner: str, key: str, value: object, *, written: bool) -> EffectiveSetting:
     if not written:
-        return EffectiveSetting(key=key, value=value, origin=DEFAULT)
+        return EffectiveSetting(owner=owner, key=key, value=value, origin=DEFAULT)
+    seen = value if owner == "server" else redacted(key.removeprefix(f"{owner}."), value)
     origins = config.origins
-    return EffectiveSetting(key=key, value=redacted(key, value), origin=origins.of(key), line=origins.line(key))
+    return EffectiveSetting(owner=owner, key=key, value=seen, origin=origins.of(key), line=origins.line(key))
+
+
+def plain_settings(config: Config) -> Iterator[tuple[str, str, Any]]:
+    """The table, the key in it and the value of every setting of the server, and of every one that an agent has."""
+    for key, value in _leaves("", msgspec.to_builtins(config.server)):
+        yield "server", key.removeprefix("."), value
+    for name, table in config.tables.items():
+        for key, value in _leaves("", table):
+            yield f"agents.{name}", key.removeprefix("."), value
 
 
 def _leaves(key: str, table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -85,9 +96,9 @@ def defaults_of(shape: type[Struct], prefix: str = "") -> dict[str, Any]:
 
 
 def redacted(key: str, value: Any) -> Any:  # noqa: ANN401 - any TOML value
-    """The value without what may be a secret: such as a token in the arguments of a program, or a URL's password."""
+    """The value of an agent's setting without what may be a secret, such as a token in the arguments of a program."""
     parts = key.split(".")
-    if parts[0] == "server" or (len(parts) > 2 and parts[2] not in OPEN_TABLES):
+    if parts[0] not in OPEN_TABLES:
         return value
     if isinstance(value, Mapping):
         return {name: redacted(f"{key}.{name}", one) for name, one in value.items()}
@@ -111,7 +122,7 @@ def _may_be_secret(parts: list[str], value: str) -> bool:
     assigned = _ASSIGNED.fullmatch(value)
     if _SECRET_KEY.fullmatch(last) or (assigned is not None and _SECRET_KEY.fullmatch(assigned["name"])):
         return True
-    return parts[2] != "model" and _SECRET_VALUE.fullmatch(value) is not None
+    return parts[0] != "model" and _SECRET_VALUE.fullmatch(value) is not None
 
 
 def _without_password(value: str) -> str:

@@ -92,6 +92,8 @@ EVENTS: Mapping[str, str] = {
     "spool.dropped": "a record of Hermes' spool has no effect, with the reason",
     "spool.unfiled": "a record of Hermes' spool cannot be filed; it is kept in unfiled.jsonl, with the reason",
     "spool.damaged": "a line of Hermes' spool has a wrong checksum; its segment is kept",
+    "config.reloaded": "a changed configuration is in force, with the number of changes and of those that wait",
+    "config.refused": "a changed configuration has errors, so the previous one stays in force",
     "runtime.opened": "the runtime is open",
     "runtime.closed": "the runtime is closed",
     "store.broken": "a commit failed with an unknown outcome; the process stops",

@@ -140,7 +140,7 @@ class Providers:
     """The providers of this runtime, created when an agent first needs them and closed with the runtime."""
 
     def __init__(self, make: Make = lambda _agent: {}) -> None:
-        self._make = make
+        self.make = make
         self._made: dict[AgentName, Mapping[ProviderName, Configured]] = {}
         self._notes: NotesPort | None = None
         # One per provider and agent, shared by all recalls of this process.
@@ -150,10 +150,14 @@ class Providers:
         """Set the notes service for providers that read an agent's notes."""
         self._notes = notes
 
+    def renew(self, make: Make) -> None:
+        """Create the providers of agents that have none yet with `make`. Those that exist stay as they are."""
+        self.make = make
+
     def of(self, agent: AgentName) -> Mapping[ProviderName, Configured]:
         """The providers of an agent. Creating a provider uses no network."""
         if agent not in self._made:
-            self._made[agent] = self._make(agent)
+            self._made[agent] = self.make(agent)
             for configured in self._made[agent].values():
                 attach = getattr(configured.provider, "attach", None)
                 if attach is not None:

@@ -19,8 +19,10 @@ from holdfast.kernel.settings_table import check_key_url, fault_of_url, has_cred
 from holdfast.models.practice import PracticeModel
 from holdfast.models.settings import PRACTICE, ModelSettings, has_price, parse_settings
 from holdfast.models.vendors import VENDORS
+from holdfast.turns.agents import Agents
 from holdfast.turns.model import AnswerRestarted, Connected, Model, ModelAnswer, ModelEvent, ModelRequest
 from holdfast.turns.model_call import ASKED, listen
+from holdfast.turns.model_states import ModelStates
 from holdfast.turns.policy import AgentPolicy
 
 if TYPE_CHECKING:
@@ -76,12 +78,30 @@ def _settings_of(name: str, settings: ModelSettings, policy: AgentPolicy, where:
     return settings.of(name), where
 
 
+def is_same_model(one: Model, other: Model) -> bool:
+    """Whether two models have the same settings and keys, so that one may take the place of the other."""
+    mine, theirs = models_in((one,)), models_in((other,))
+    return len(mine) == len(theirs) and all(map(_is_same, mine, theirs))
+
+
+def _is_same(one: Model, other: Model) -> bool:
+    if isinstance(one, LazyModel) and isinstance(other, LazyModel):
+        return one.identity == other.identity
+    return isinstance(one, PracticeModel) and isinstance(other, PracticeModel)
+
+
 def models_in(made: Iterable[Model]) -> list[Model]:
     """Every model once, including fallbacks."""
     found: list[Model] = []
     for model in made:
         found += [one for one in (model.models if isinstance(model, Fallback) else (model,)) if one not in found]
     return found
+
+
+def expect_models(states: ModelStates, agents: Agents) -> None:
+    """List the models of the agents among the states, also those that no request has asked yet."""
+    for name, agent in agents.listed.items():
+        states.expect(name, [one.name for one in models_in((agent.model, agent.summariser)) if hasattr(one, "name")])
 
 
 class NoModel:
@@ -249,6 +269,11 @@ class LazyModel(Connected):
         async with aclosing(model.ask(request)) as events:
             async for event in events:
                 yield event
+
+    @property
+    def identity(self) -> tuple[ModelSettings, str | None]:
+        """The settings and the key."""
+        return self._settings, self._key
 
     async def load(self) -> None:
         """Load the libraries now instead of with the first request."""

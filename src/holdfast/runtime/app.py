@@ -19,6 +19,7 @@ from holdfast.models.choose import make_models
 from holdfast.models.detect import detect_model
 from holdfast.models.settings import ModelSettings
 from holdfast.runtime.assembly import assemble
+from holdfast.runtime.equipment import Equipment
 from holdfast.runtime.plugins import Environment, make_channels
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.tool_factory import make_memory, silent_notes, with_servers
@@ -145,6 +146,7 @@ async def open_runtime(
             receive=connect is not None,
             attached=servers,
         )
+        runtime.equipment = Equipment(db=ports.db, providers=providers, notes=notes, environment=environment)
         return await runtime.start()
     except BaseException:
         await ports.db.close()  # ends the threads and releases the lock

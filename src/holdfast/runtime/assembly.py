@@ -18,7 +18,7 @@ from holdfast.memory.lane import DispatchPolicy
 from holdfast.memory.notes_service import EditReader, NotesService
 from holdfast.memory.provider import Providers
 from holdfast.memory.recaller import Recaller
-from holdfast.models.choose import models_in
+from holdfast.models.choose import expect_models
 from holdfast.monitor.sampler import Sampler
 from holdfast.outbox.drafter import Drafter
 from holdfast.outbox.reply import SendPolicy
@@ -64,8 +64,7 @@ def assemble(
 ) -> Runtime:
     """Build a runtime. With `channels` it sends replies through them; with `receive` it also accepts their messages."""
     models = ModelStates(ports.clock)
-    for name, agent in agents.listed.items():
-        models.expect(name, [one.name for one in models_in((agent.model, agent.summariser)) if hasattr(one, "name")])
+    expect_models(models, agents)
     parts = _parts(ports, metered(agents, ports, models), providers or Providers(), notes)
     if channels is not None:
         channels.offer(AGENT_CHANNEL, lambda agent: AgentChannel(agent, parts.gateway, parts.agents))

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from holdfast.audit.action import Act
 from holdfast.audit.action_sql import record_action
@@ -42,6 +42,7 @@ from holdfast.memory.recaller import Recaller
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
 from holdfast.memory.replay_sql import replay_delivery
 from holdfast.memory.visibility import Audience, ShownNotes, is_group
+from holdfast.models.choose import expect_models
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import read_reply, resend_reply
 from holdfast.repair.repairs import Repairs
@@ -70,11 +71,15 @@ from holdfast.turns.approvals import Approvals
 from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.context_cache import Briefing, ContextCache, audience_of
 from holdfast.turns.journal import EntryView
+from holdfast.turns.model_call import metered
 from holdfast.turns.model_states import ModelStates
 from holdfast.turns.pauses import Pauses
 from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.record_sql import record_turn, undo_recorded
 from holdfast.turns.turn import Recorded, TurnEvent, TurnRecord
+
+if TYPE_CHECKING:
+    from holdfast.runtime.equipment import Equipment
 
 LOOK_EVERY_MS = 1_000
 UNSETTLED = frozenset(state.value for state in OPEN)
@@ -116,11 +121,12 @@ class Runtime:
         self.gateway = parts.gateway
         self.channel_registry = channel_registry
         self.approvals = Approvals(ports)
+        self.equipment: Equipment | None = None  # for the agents of a later configuration
         self.access = AccessControl(ports, self._platforms)
         self.pauses = Pauses(ports, parts.agents)
         self.repairs = Repairs(ports)
         self._notifier = ports.notifier
-        self._attached = attached
+        self._attached = list(attached)
         self._agents = parts.agents
         self._contexts = parts.contexts
         self._member = parts.member
@@ -169,6 +175,26 @@ class Runtime:
         self._recaller.close()
         await self._providers.close()
         await self._agents.close()
+
+    @property
+    def serving(self) -> Agents:
+        """The agents with their models and tools."""
+        return self._agents
+
+    async def adopt(self, agents: Agents) -> None:
+        """Answer with these agents from now on. Raises `ConfigInvalid`, and changes nothing then.
+
+        A turn that runs ends with the settings that it began with. Agents that exist keep their memory providers and
+        MCP servers.
+        """
+        if self.equipment is None:
+            raise InvalidInput("this runtime has no providers and tools for other agents")
+        equipped, servers = self.equipment.equip(agents, self._agents)
+        for one in servers:
+            self._attached.append(one)
+            await one.start()
+        expect_models(self._models, equipped)
+        self._agents.take_over(metered(equipped, self.ports, self._models))
 
     async def __aenter__(self) -> "Runtime":
         return self

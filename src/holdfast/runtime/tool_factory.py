@@ -7,6 +7,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 from holdfast.inbox.address import is_name
 from holdfast.inbox.agent_chain import described
@@ -150,19 +151,29 @@ def with_tools(agents: Agents, db: Database, providers: Providers, environment: 
 # --- MCP servers -----------------------------------------------------------------------------------
 
 
-def with_servers(agents: Agents, environment: Environment) -> tuple[Agents, tuple[McpTools, ...]]:
-    """Add the tools of MCP servers; also returns the servers to start and close. Raises `ConfigInvalid`."""
+def with_servers(
+    agents: Agents, environment: Environment, running: Mapping[AgentName, McpTools] = MappingProxyType({})
+) -> tuple[Agents, tuple[McpTools, ...]]:
+    """Add the tools of MCP servers; also returns the servers to start and close. Raises `ConfigInvalid`.
+
+    An agent whose servers are `running` gets their tools and no other servers.
+    """
     made: list[McpTools] = []
 
     def equipped(name: AgentName, agent: Agent) -> Agent:
-        if not agent.policy.mcp:
-            return agent
-        tables = agent.policy.mcp
-        box = McpTools([_server(name, one, table, environment, frozenset(tables)) for one, table in tables.items()])
-        made.append(box)
-        return replace(agent, tools=JoinedTools(agent.tools, box))
+        tables, box = agent.policy.mcp, running.get(name)
+        if box is None and tables:
+            box = McpTools([_server(name, one, table, environment, frozenset(tables)) for one, table in tables.items()])
+            made.append(box)
+        return agent if box is None else replace(agent, tools=JoinedTools(agent.tools, box))
 
     return _each(agents, equipped), tuple(made)
+
+
+def servers_of(agent: Agent) -> McpTools | None:
+    """The tools of the MCP servers of an agent."""
+    sets = agent.tools.sets if isinstance(agent.tools, JoinedTools) else (agent.tools,)
+    return next((one for one in sets if isinstance(one, McpTools)), None)
 
 
 def _server(

@@ -40,6 +40,7 @@ class Agents:
     listed: Mapping[AgentName, Agent] = field(default_factory=dict)
     bind: Callable[[AgentName, Agent], Agent] | None = None  # wraps an agent with parts that need its name
     _bound: dict[str, Agent] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _retired: list[Connected] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def first(self) -> AgentName:
@@ -67,9 +68,19 @@ class Agents:
         models = {id(model): model for agent in kept for model in (agent.model, agent.summariser)}
         return [model for model in models.values() if isinstance(model, Connected)]
 
+    def take_over(self, other: "Agents") -> None:
+        """Answer with the agents of `other` from now on. A turn that runs keeps the agent that it began with.
+
+        Such a turn may still use a model that no agent has any more, so its connections are closed by `close`.
+        """
+        self._retired.extend(model for model in self.connected if model not in other.connected)
+        for name in ("default", "listed", "bind"):
+            object.__setattr__(self, name, getattr(other, name))
+        self._bound.clear()
+
     async def close(self) -> None:
         """Close the connections of all models."""
-        for model in self.connected:
+        for model in (*self.connected, *self._retired):
             await model.close()
 
     def policy(self, name: str) -> AgentPolicy:

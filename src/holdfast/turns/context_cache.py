@@ -76,25 +76,27 @@ class Briefing:
 
     The notes are those at the start of a session or at its last compression, so that the prefix of its contexts stays
     the same bytes in between. The cache key includes the store's count of withdrawals, so that forgotten notes, and
-    notes of an unlinked account, are in no later context of any process.
+    notes of an unlinked account, are in no later context of any process. Another policy, after a reload of the
+    configuration, reads both again, as a restart would.
     """
 
     def __init__(self, notes: NotesService) -> None:
         self._notes = notes
-        self._cache: OrderedDict[tuple[Audience, int, int], Brief] = OrderedDict()
+        self._cache: OrderedDict[tuple[Audience, int, int], tuple[AgentPolicy, Brief]] = OrderedDict()
         self._clearings = 0
 
     async def read(self, policy: AgentPolicy, context: Context, audience: Audience) -> Brief:
         key = (audience, context.summaries, context.withdrawals)
-        while key not in self._cache:  # repeated only if the cache was cleared during the read
+        while (found := self._cache.get(key)) is None or found[0] != policy:
             clearings = self._clearings
             brief = await self._brief(policy, audience)
-            if clearings == self._clearings:
-                self._cache[key] = brief
+            if clearings == self._clearings:  # otherwise the cache was cleared during the read, which is repeated
+                found = self._cache[key] = (policy, brief)
+                break
         self._cache.move_to_end(key)
         while len(self._cache) > BRIEFINGS_KEPT:
             self._cache.popitem(last=False)
-        return self._cache[key]
+        return found[1]
 
     def clear(self) -> None:
         """Drop all cached notes, because some were forgotten."""
