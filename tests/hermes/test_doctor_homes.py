@@ -1,49 +1,22 @@
-"""The doctor on homes that real releases of Hermes left, kept as text in tests/hermes/homes.
+"""The doctor on homes that real releases of Hermes left: it finds exactly their damage, and repairs it once."""
 
-tests/hermes_real makes such homes anew; this suite needs no Hermes. tests/hermes_real/dump_home.py wrote the files.
-"""
-
-import json
-import shutil
 import sqlite3
-from pathlib import Path
 
 import pytest
 
 from holdfast.hermes.doctor.examination import examine
 from holdfast.hermes.doctor.finding import Severity
 from holdfast.hermes.doctor.repair import preview, repair_in_place, repair_to
+from tests.hermes.restored_homes import HOMES, NAMES, NOW, expected, restore_home
 from tests.hermes.test_doctor import digests
 from tests.hermes.test_doctor_repair import schema_of
-
-HOMES = Path(__file__).with_name("homes")
-NAMES = sorted(path.name for path in HOMES.iterdir() if path.is_dir())
-NOW = 2_000_000_000.0  # every lock has expired
-
-
-def expected(name):
-    return json.loads((HOMES / name / "expected.json").read_text(encoding="utf-8"))
-
 
 DAMAGED = [name for name in NAMES if expected(name)["findings"]]
 
 
 @pytest.fixture
 def restore(tmp_path):
-    """Makes the home of this name; the rows are in the write-ahead log until it is closed."""
-
-    def made(name):
-        home = tmp_path / "home"
-        shutil.copytree(HOMES / name, home)
-        schema = f"schema_{expected(name)['release'].replace('.', '_')}.sql"
-        db = sqlite3.connect(home / "state.db", isolation_level=None)
-        db.execute("pragma journal_mode = wal")
-        for script in (HOMES / schema, home / "state.sql"):
-            db.executescript(f"begin; {script.read_text(encoding='utf-8')} commit;")
-        db.close()
-        return home
-
-    return made
+    return lambda name: restore_home(name, tmp_path / "home")
 
 
 def found(home):

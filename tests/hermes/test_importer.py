@@ -242,6 +242,67 @@ async def test_a_chat_goes_on_in_the_parent_of_an_empty_continuation(driver, bri
     assert (await driver.db.read(read_session(SessionId("hermes-s1")))).live
 
 
+PARTS = {"a copy": 1, "copies and a summary": 2, "copies beside a summary": 3}
+
+
+def cut_short(home, rows):
+    """A rotation that was killed while it wrote the child: only its first rows are stored."""
+    home.session("s1", CHAT)
+    for n in range(3):
+        home.say("s1", f"u{n}", f"a{n}")
+    home.rotate("s1", "s2", "They counted.", head=1, tail=4)
+    home.db.execute(
+        "delete from messages where session_id = 's2' and id > (select min(id) from messages"
+        " where session_id = 's2') + ?",
+        (rows - 1,),
+    )
+    home.route(CHAT, "s1")
+
+
+@pytest.mark.parametrize("rows", PARTS.values(), ids=PARTS)
+async def test_a_chat_goes_on_in_the_parent_of_a_continuation_that_was_cut_short(driver, bring, tmp_path, rows):
+    home = HermesHome(tmp_path / "killed", "0.15.2")
+    cut_short(home, rows)
+    report = await bring(home, policies=(LOCAL,))
+    home.close()
+    assert [(one.session, one.goes_on) for one in report.sessions] == [("hermes-s1", True)]
+    assert (report.rows, report.total("rows"), report.unfinished_rows) == (6 + rows, 6, rows)
+    assert await shown(driver, "hermes-s1") == ["u0", "a0", "u1", "a1", "u2", "a2"]
+    assert await driver.rows("select from_turn from delivery order by n") == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("rows", PARTS.values(), ids=PARTS)
+async def test_a_continuation_that_was_cut_short_is_as_its_transcript_has_it(driver, bring, tmp_path, rows):
+    """0.14 writes the transcript first: it has the compressed history whole, and the turn that was not stored."""
+    home = HermesHome(tmp_path / "killed", "0.14.0")
+    cut_short(home, rows)
+    carried = [("user", "u0"), ("user", f"{SUMMARY_PREFIX}\nThey counted."), ("user", "u1"), ("assistant", "a1")]
+    carried += [("user", "u2"), ("assistant", "a2"), ("user", "u3"), ("assistant", "a3")]
+    home.transcript("s2", [{"role": role, "content": text} for role, text in carried])
+    report = await bring(home, policies=(LOCAL,))
+    home.close()
+    assert [(one.session, one.goes_on) for one in report.sessions] == [("hermes-s1", False), ("hermes-s2", True)]
+    assert (await shown(driver, "hermes-s2"))[1:] == ["u1", "a1", "u2", "a2", "u3", "a3"]
+    sent = await driver.rows("select stream, from_turn from delivery order by n")
+    assert [turn for stream, turn in sent if stream == "hermes-s1"] == [1, 2, 3]
+    assert len([stream for stream, _ in sent if stream == "hermes-s2"]) == 1
+
+
+async def test_a_chat_goes_on_in_the_branch_of_a_fork_that_was_not_ended(driver, bring, tmp_path):
+    home = HermesHome(tmp_path / "forked", "0.14.0")
+    home.session("s1", CHAT)
+    home.say("s1", "u0", "a0")
+    home.rotate("s1", "s2", "They counted.")
+    home.say("s2", "u1", "a1")
+    home.session("s3", source="telegram", parent_session_id="s1")
+    home.say("s3", "u2", "a2")
+    home.end("s3", "orphaned_compression")
+    home.route(CHAT, "s1")
+    report = await bring(home)
+    home.close()
+    assert [one.session for one in report.sessions if one.goes_on] == ["hermes-s2"]
+
+
 async def test_what_0_19_writes_at_a_rotation_is_delivered_once(driver, bring, home):
     """The transcript is written again, then the message that came, which the child has too, with its answer."""
     home.session("s1", CHAT)

@@ -22,6 +22,7 @@ from holdfast.hermes.doctor.repair import preview, repair_to
 pytestmark = [pytest.mark.hermes, pytest.mark.timeout(1800)]
 RUN = Path(__file__).with_name("gateway_run.py")
 SIZES = ("tokens=4500", "chars=2000")
+RACED = ("tokens=4800", "chars=2000")  # old releases compress no earlier than both gateways answer
 LATER_S = 600.0  # locks of a killed gateway have expired
 CHAT = "agent:main:telegram:dm:4242"
 
@@ -168,7 +169,7 @@ def test_an_old_hermes_deletes_a_turn_that_was_answered_during_compress(old_pyth
 
 def test_two_agents_that_race_on_one_session_fork_it(old_python, hermes_python, tmp_path):
     home = tmp_path / "home"
-    run(old_python, home, "race", "turns=6", *SIZES)
+    run(old_python, home, "race", "turns=6", *RACED)
     parent, *children = ids(home)
     assert wrong(home) == [("forked_lineage", (parent, *children))]
     assert_repaired_for(home, old_python, hermes_python)

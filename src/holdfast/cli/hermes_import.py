@@ -172,6 +172,7 @@ def _output(
         "schema": report.schema,
         "rows": report.rows,
         "orphan_rows": report.orphan_rows,
+        "unfinished_rows": report.unfinished_rows,
         "empty_sessions": report.empty,
         "sessions": report.sessions,
         "notes": notes,
@@ -220,5 +221,6 @@ def _counts(report: "ImportReport", notes: tuple[ImportedEntry, ...]) -> dict[st
         "chats": sum(one.goes_on for one in report.sessions),
         "notes": len(notes),
         "orphans": report.orphan_rows,
+        "unfinished": report.unfinished_rows,
         "digest": report.digest,
     }

@@ -8,13 +8,39 @@ one role that follow each other, and may join its task list to the last one; any
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from holdfast.hermes.doctor.records import ExaminedMessage
 from holdfast.hermes.doctor.summary_text import words_beside_summary
 
 TASK_LIST = "[Your active task list was preserved"
 
 Said = tuple[str, str]  # role and stripped text
+
+
+class ComparedRow(Protocol):
+    """The part of a row by which copies are known."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def text(self) -> str:
+        """Without outer blanks."""
+
+    @property
+    def at(self) -> float: ...
+
+    @property
+    def is_spoken(self) -> bool: ...
+
+    @property
+    def is_undone(self) -> bool: ...
+
+    @property
+    def is_summary(self) -> bool: ...
+
+
+R = TypeVar("R", bound=ComparedRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +78,7 @@ def repeated_by(originals: Sequence[Said], rows: Sequence[Said]) -> set[int]:
     return found
 
 
-def said(message: ExaminedMessage) -> Said:
+def said(message: ComparedRow) -> Said:
     return message.role, message.text
 
 
@@ -70,7 +96,7 @@ def carried_suffix(originals: Sequence[Said], copies: Sequence[Said]) -> tuple[i
     return best
 
 
-def block_in_child(rows: Sequence[ExaminedMessage], parent: Sequence[ExaminedMessage]) -> CarriedBlock | None:
+def block_in_child(rows: Sequence[ComparedRow], parent: Sequence[ComparedRow]) -> CarriedBlock | None:
     """The rows with which a continuation begins; None if it has no summary."""
     at = next((n for n, row in enumerate(rows) if row.is_summary), None)
     if at is None:
@@ -79,7 +105,7 @@ def block_in_child(rows: Sequence[ExaminedMessage], parent: Sequence[ExaminedMes
     return _block(rows, at, originals, first=0)
 
 
-def blocks_in_place(rows: Sequence[ExaminedMessage]) -> list[CarriedBlock]:
+def blocks_in_place(rows: Sequence[ComparedRow]) -> list[CarriedBlock]:
     """The blocks of a session that was compressed under its own id, oldest first."""
     found: list[CarriedBlock] = []
     for at, row in enumerate(rows):
@@ -93,7 +119,7 @@ def blocks_in_place(rows: Sequence[ExaminedMessage]) -> list[CarriedBlock]:
     return found
 
 
-def _first_of_block(rows: Sequence[ExaminedMessage], summary: int) -> int:
+def _first_of_block(rows: Sequence[ComparedRow], summary: int) -> int:
     """Copies in front of the summary have the time of their original, or of the summary."""
     first = summary
     while first > 0:
@@ -106,7 +132,7 @@ def _first_of_block(rows: Sequence[ExaminedMessage], summary: int) -> int:
     return first
 
 
-def _block(rows: Sequence[ExaminedMessage], at: int, originals: Sequence[Said], *, first: int) -> CarriedBlock:
+def _block(rows: Sequence[ComparedRow], at: int, originals: Sequence[Said], *, first: int) -> CarriedBlock:
     merged = words_beside_summary(rows[at].text)
     behind = [(n, said(row)) for n, row in enumerate(rows) if n > at and row.is_spoken]
     copies = ([(at, (rows[at].role, merged))] if merged else []) + behind
@@ -115,7 +141,7 @@ def _block(rows: Sequence[ExaminedMessage], at: int, originals: Sequence[Said], 
     return CarriedBlock(first, at, last, known)
 
 
-def is_cut_short(rows: Sequence[ExaminedMessage], parent: Sequence[ExaminedMessage]) -> bool:
+def is_cut_short(rows: Sequence[ComparedRow], parent: Sequence[ComparedRow]) -> bool:
     """Whether a continuation has nothing but copies of its parent's messages, and they end before the parent does."""
     originals = [said(row) for row in parent if row.is_spoken and not row.is_undone]
     spoken = [said(row) for row in rows if row.is_spoken]
@@ -126,7 +152,7 @@ def is_cut_short(rows: Sequence[ExaminedMessage], parent: Sequence[ExaminedMessa
     return block is None or block.known < len(originals)
 
 
-def uncovered(originals: Sequence[ExaminedMessage], block: CarriedBlock) -> list[ExaminedMessage]:
+def uncovered(originals: Sequence[R], block: CarriedBlock) -> list[R]:
     """The spoken rows that the compression neither carried nor knew."""
     spoken = [row for row in originals if row.is_spoken and not row.is_undone]
     return spoken[block.known :] if block.known >= 0 else []

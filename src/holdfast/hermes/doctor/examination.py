@@ -16,10 +16,11 @@ from holdfast.hermes.doctor.log_runs import LogStory, read_story
 from holdfast.hermes.doctor.memory_checks import check_memories
 from holdfast.hermes.doctor.message_checks import check_messages
 from holdfast.hermes.doctor.records import Records, read_records
-from holdfast.hermes.doctor.routing_checks import check_finalisation, check_routing, current_routing
+from holdfast.hermes.doctor.routing_checks import check_finalisation, check_routing
 from holdfast.hermes.doctor.snapshot import DatabaseSnapshot, open_snapshot
 from holdfast.hermes.doctor.store_checks import check_hazards, check_store
 from holdfast.hermes.doctor.unwritten_checks import check_unwritten
+from holdfast.hermes.routing_index import current_routing
 from holdfast.kernel.errors import InvalidInput
 
 ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
@@ -74,7 +75,7 @@ def _checks(
     snapshot: DatabaseSnapshot, records: Records, files: HomeFiles, story: LogStory, now: float
 ) -> Iterable[HermesFinding]:
     is_running = bool(files.running)
-    routing = current_routing(records, files.mirror)
+    routing = current_routing(records.routing, files.mirror)
     yield from check_store(snapshot, records, now)
     yield from check_lineage(records, story, is_running=is_running)
     yield from check_messages(records, story, files.transcripts)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.hermes.doctor.routing import RoutingEntry, routing_entry
+from holdfast.hermes.routing_index import RoutingEntry, entries_of_file
 
 ROTATED_LOGS = (".3", ".2", ".1", "")  # oldest first
 LOG_NAMES = ("agent.log", "gateway.log", "errors.log")
@@ -47,9 +47,7 @@ def read_home_files(home: Path) -> HomeFiles:
     raw = raw if isinstance(raw, dict) else {}
     has_mirror = (sessions / "sessions.json").is_file()
     scope = str(sessions.resolve())
-    entries = [
-        entry for key, one in raw.items() if not key.startswith("_") and (entry := routing_entry(key, one, scope))
-    ]
+    entries = entries_of_file(raw, scope)
     memories, backups = _memories(home / "memories", unreadable)
     return HomeFiles(
         entries if has_mirror else None,

@@ -8,7 +8,7 @@ from holdfast.hermes.doctor.lineage_checks import describe
 from holdfast.hermes.doctor.log_runs import LoggedCompression, LogStory
 from holdfast.hermes.doctor.message_checks import rewritten, transcript_said
 from holdfast.hermes.doctor.records import Records
-from holdfast.hermes.doctor.routing import RoutingEntry
+from holdfast.hermes.routing_index import RoutingEntry
 
 
 def check_log(

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.hermes.doctor.routing import RoutingEntry, routing_entry
 from holdfast.hermes.doctor.schema import check_schema
 from holdfast.hermes.doctor.snapshot import DatabaseSnapshot
 from holdfast.hermes.doctor.summary_text import is_summary
+from holdfast.hermes.routing_index import READ, TABLE, RoutingEntry, entries_of_table
 from holdfast.kernel.errors import HermesHomeInvalid
 
 SESSION_FIELDS: Mapping[str, object] = {
@@ -213,10 +213,7 @@ def _message(row: Mapping[str, Any]) -> ExaminedMessage:
 
 
 def _routing(snapshot: DatabaseSnapshot) -> list[RoutingEntry]:
-    if not snapshot.columns("gateway_routing"):
-        return []
-    rows = snapshot.rows("select scope, session_key, entry_json from gateway_routing order by scope, session_key")
-    return [entry for scope, key, text in rows if (entry := routing_entry(str(key), text, str(scope))) is not None]
+    return entries_of_table(snapshot.rows(READ))[0] if snapshot.columns(TABLE) else []
 
 
 def _locks(snapshot: DatabaseSnapshot) -> list[CompressionLock]:

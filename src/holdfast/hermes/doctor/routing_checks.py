@@ -7,7 +7,7 @@ from holdfast.hermes.doctor.finding import Certainty, FindingEvidence, HermesFin
 from holdfast.hermes.doctor.lineage_checks import describe, tip
 from holdfast.hermes.doctor.log_runs import LogStory
 from holdfast.hermes.doctor.records import ExaminedSession, Records
-from holdfast.hermes.doctor.routing import RoutingEntry
+from holdfast.hermes.routing_index import RoutingEntry, current_routing
 
 ROUTING_TABLE_SINCE = 19
 REOPENED = {"agent_close", "ws_orphan_reap"}  # Hermes opens these again with the next message
@@ -15,7 +15,7 @@ EXPIRED = {"idle", "daily", "suspended", "resume_pending_expired"}
 
 
 def check_routing(records: Records, mirror: Sequence[RoutingEntry] | None) -> Iterator[HermesFinding]:
-    entries = current_routing(records, mirror)
+    entries = current_routing(records.routing, mirror)
     for entry in entries:
         yield from _target(records, entry)
     yield from _shared(entries)
@@ -23,11 +23,6 @@ def check_routing(records: Records, mirror: Sequence[RoutingEntry] | None) -> It
         # First what the table lost: its repair needs the mirror, which the other repair writes again from the table.
         yield from _lost(records, mirror)
         yield from _mirror(records, mirror)
-
-
-def current_routing(records: Records, mirror: Sequence[RoutingEntry] | None) -> Sequence[RoutingEntry]:
-    """The table where the release has one, else sessions.json."""
-    return records.routing if records.schema >= ROUTING_TABLE_SINCE else mirror or ()
 
 
 def _target(records: Records, entry: RoutingEntry) -> Iterator[HermesFinding]:

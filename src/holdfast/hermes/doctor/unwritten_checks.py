@@ -4,7 +4,7 @@ Releases 0.13 and 0.14 write sessions/session_<id>.json first. A turn that the u
 the log decides: it has no end of a turn that was cut off. A log that has no end of any turn only allows a suspicion.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from holdfast.hermes.doctor.carry import Said, said
 from holdfast.hermes.doctor.finding import Certainty, FindingEvidence, HermesFinding, Severity, finding
@@ -24,8 +24,9 @@ def check_unwritten(
     for session in records.sessions.values():
         transcript = transcripts.get(session.id) if session.id not in rewritten else None
         words = unwritten(records, session, transcript) if transcript is not None else []
-        turns = _cut_off(story, session, words) if words else []
-        if transcript is None or not turns:
+        ids = {session.id, session.parent or session.id}
+        turn = last_turn(story, ids, words[0]) if words else None
+        if transcript is None or turn is None or not story.was_cut_off(turn, ids):
             continue
         yield finding(
             "turn_not_stored",
@@ -35,7 +36,7 @@ def check_unwritten(
             severity=Severity.ERROR if story.ended else Severity.INFO,
             evidence=FindingEvidence(
                 tuple(f"{role}: {text[:60]!r}" for role, text in words),
-                tuple(str(turn.record) for turn in turns),
+                (str(turn.record),),
                 (f"sessions/{transcript.path.name}: {len(transcript.messages)} messages",),
             ),
         )
@@ -52,9 +53,7 @@ def unwritten(records: Records, session: ExaminedSession, transcript: SavedTrans
     return turn if turn and turn[0][0] == "user" else []
 
 
-def _cut_off(story: LogStory, session: ExaminedSession, words: Sequence[Said]) -> list[LoggedTurn]:
-    ids = {session.id, *([session.parent] if session.parent else [])}
-    begins = [turn for turn in story.turns if turn.session in ids][-1:]
-    return [
-        turn for turn in begins if words[0][1].startswith(shown_words(turn.message)) and story.was_cut_off(turn, ids)
-    ]
+def last_turn(story: LogStory, sessions: Collection[str], words: Said) -> LoggedTurn | None:
+    """The last logged turn of the sessions, if the user said these words in it."""
+    last = next((turn for turn in reversed(story.turns) if turn.session in sessions), None)
+    return last if last is not None and words[1].startswith(shown_words(last.message)) else None

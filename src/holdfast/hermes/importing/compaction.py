@@ -9,13 +9,15 @@ Rule 2: a copy whose original is in the parent stays in the child, because the c
 Rule 3: a message that a rotation left unanswered in the parent belongs to the child, which has it and its answer.
 Rule 4: a row is a copy only as part of a run that continues the rows it copies: the first ones before the summary, the
         last ones after it. Equal texts elsewhere are two messages.
+Rule 5: a user's row with the beginning and the time of an earlier one is a copy too, wherever it stands, and so are the
+        rows behind it that repeat the answer. Newer releases keep the time, and write rows again without a summary.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from holdfast.hermes.importing.rows import RowState
+from holdfast.hermes.importing.rows import HermesRow, RowState
 
 COPIES_MIN = 2  # rows before an older summary that are taken for copies; fewer may be chance
 
@@ -38,6 +40,13 @@ class RowMark:
     is_spoken: bool = True
     is_user: bool = False
     at_ms: int = 0
+    opening: bytes = b""  # of a user's row with a time of its own: its first paragraph, which joined messages keep
+
+
+def mark_of(row: HermesRow) -> RowMark:
+    is_user = row.role == "user"
+    opening = row.opening if is_user and row.is_timed and not row.is_summary else b""
+    return RowMark(row.identity, row.state, row.is_summary, row.is_spoken, is_user, row.at_ms, opening)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +65,14 @@ class RowFates:
 
 
 def judge_rows(
-    marks: Sequence[RowMark], parent: Sequence[bytes] = (), *, child: frozenset[bytes] | None = None
+    marks: Sequence[RowMark], parent: Sequence[RowMark] = (), *, child: frozenset[bytes] | None = None
 ) -> RowFates:
     """The fate of each row.
 
-    `parent` are the answered rows of the parent, if there is a parent. `child` are all rows of the child in which a
+    `parent` are the rows of the parent, if there is a parent. `child` are the identities of the child in which a
     compression continued the session; None if none ended it.
     """
+    inherited = answered(parent)
     fates = [RowFate.KEPT if mark.is_spoken else RowFate.RECORD for mark in marks]
     spoken = [n for n, mark in enumerate(marks) if mark.is_spoken and mark.state is not RowState.UNDONE]
     if child is not None:
@@ -70,24 +80,27 @@ def judge_rows(
         _hand_over(marks, spoken, fates, child)
     ids = [marks[n].identity for n in spoken]
     summaries = [place for place, n in enumerate(spoken) if marks[n].is_summary]
-    if parent and not summaries:
-        for place in range(_common(ids, parent)):
+    if inherited and not summaries:
+        for place in range(_common(ids, inherited)):
             fates[spoken[place]] = RowFate.CARRIED
     origin = list(range(len(spoken)))  # the original of each copy
     found: list[Compaction] = []
     start = 0  # where the rows that the next summary replaces begin
     for summary in summaries:
         fates[spoken[summary]] = RowFate.SUMMARY
-        if not found and parent and _is_of_child(ids, summary, parent):
-            tail = _tail(parent, ids[summary + 1 :])
+        if not found and inherited and _is_of_child(ids, summary, inherited):
+            tail = _tail(inherited, ids[summary + 1 :])
             for place in (*range(summary), *range(summary + 1, summary + 1 + tail)):
                 fates[spoken[place]] = RowFate.CARRIED
             found.append(Compaction(summary=spoken[summary], head=tuple(spoken[:summary])))
             continue
         head = _head(marks, spoken, ids, start, summary)
         tail = _tail(ids[start : summary - head], ids[summary + 1 :])
+        first = summary - head - tail
+        if not tail:
+            first, tail = _tail_by_time([marks[n] for n in spoken], start, summary - head, summary + 1)
         copies = [(summary - head + step, start + step) for step in range(head)]
-        copies += [(summary + 1 + step, summary - head - tail + step) for step in range(tail)]
+        copies += [(summary + 1 + step, first + step) for step in range(tail)]
         for copy, original in copies:
             if ids[copy] == ids[original]:
                 fates[spoken[copy]], origin[copy] = RowFate.COPY, origin[original]
@@ -99,6 +112,7 @@ def judge_rows(
             )
         )
         start = summary - head
+    _mark_proven(marks, fates, parent)
     return RowFates(tuple(fates), tuple(found))
 
 
@@ -130,6 +144,42 @@ def _tail(earlier: Sequence[bytes], later: Sequence[bytes]) -> int:
         if later[count - 1] == earlier[-1] and list(later[:count]) == list(earlier[len(earlier) - count :]):
             return count
     return 0
+
+
+def _tail_by_time(rows: Sequence[RowMark], start: int, end: int, after: int) -> tuple[int, int]:
+    """Where the rows before a summary are that the rows behind it repeat, and how many; (0, 0) if none is proved.
+
+    They may end before the summary: what follows them was said while it was made, and no summary covers it.
+    """
+    if after >= len(rows) or not rows[after].opening:
+        return 0, 0
+    for first in range(end - 1, start - 1, -1):
+        if (rows[first].opening, rows[first].at_ms) == (rows[after].opening, rows[after].at_ms):
+            count = 1
+            while first + count < end and after + count < len(rows):
+                if rows[first + count].identity != rows[after + count].identity:
+                    break
+                count += 1
+            return first, count
+    return 0, 0
+
+
+def _mark_proven(marks: Sequence[RowMark], fates: list[RowFate], parent: Sequence[RowMark]) -> None:
+    """Apply rule 5 to the rows that are still taken for messages of this session."""
+    originals = {(row.opening, row.at_ms): RowFate.CARRIED for row in parent if row.opening and not row.is_summary}
+    said = {RowFate.CARRIED: {row.identity for row in parent}, RowFate.COPY: set[bytes]()}
+    fate: RowFate | None = None  # of the copy that the rows at hand belong to
+    for n, row in enumerate(marks):
+        if fates[n] is RowFate.RECORD:
+            continue
+        key = (row.opening, row.at_ms)
+        if row.is_user or row.is_summary:
+            fate = originals.get(key) if fates[n] is RowFate.KEPT and row.opening else None
+        if fates[n] is RowFate.KEPT and fate is not None and (row.is_user or row.identity in said[fate]):
+            fates[n] = fate
+        if row.opening and not row.is_summary:
+            originals[key] = RowFate.COPY
+        said[RowFate.COPY].add(row.identity)
 
 
 def _common(ids: Sequence[bytes], parent: Sequence[bytes]) -> int:

@@ -10,18 +10,40 @@ Rule 3: a column that a release does not have is read as its default. A schema t
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any
 
+from holdfast.hermes.doctor.carry import is_cut_short
+from holdfast.hermes.doctor.examination import read_logs
+from holdfast.hermes.doctor.home_files import log_files
+from holdfast.hermes.doctor.log_runs import LogStory, read_story
+from holdfast.hermes.doctor.schema import IN_PLACE_FROM
+from holdfast.hermes.doctor.unwritten_checks import last_turn
 from holdfast.hermes.home import HermesHome
-from holdfast.hermes.importing.routing import HermesRoute, HermesSession, origin_of
-from holdfast.hermes.importing.rows import HermesRow, RowState, calls_of, text_of_content
-from holdfast.kernel.errors import HermesDatabaseCorrupt, HermesDatabaseMissing, HermesRunning, HermesSchemaUnknown
+from holdfast.hermes.importing.routing import HermesRoute, HermesSession, origin_of, route_of
+from holdfast.hermes.importing.rows import HermesRow, RowState, calls_of, carried_row, text_of_content
+from holdfast.hermes.importing.transcripts import HermesTranscripts, ReadableFiles, merged_rows, ms_of
+from holdfast.hermes.routing_index import (
+    READ,
+    TABLE,
+    RoutingEntry,
+    choose_scope,
+    current_routing,
+    entries_of_file,
+    entries_of_table,
+)
+from holdfast.kernel.errors import (
+    HermesDatabaseCorrupt,
+    HermesDatabaseMissing,
+    HermesRunning,
+    HermesSchemaUnknown,
+    InvalidInput,
+)
 from holdfast.turns.journal import storable
 
 SCHEMAS = range(11, 23)  # of 0.13 to 0.19
@@ -34,7 +56,6 @@ MESSAGE = (
     *("id", "role", "content", "tool_call_id", "tool_calls", "tool_name", "timestamp", "platform_message_id"),
     *("observed", "active", "compacted"),
 )
-TRANSCRIPT_BYTES_MAX = 512 * 1024 * 1024
 
 
 class HermesReader:
@@ -42,7 +63,7 @@ class HermesReader:
 
     def __init__(self, home: HermesHome) -> None:
         self.home = home
-        self.skipped: list[str] = []  # files and entries that could not be read, each with the reason
+        self._files = ReadableFiles()
         self._copy: TemporaryDirectory[str] | None = None
         self._db: sqlite3.Connection | None = None
         self._seen: tuple[int, int] | None = None
@@ -52,7 +73,7 @@ class HermesReader:
         self._columns: dict[str, frozenset[str]] = {}
         if self._db is not None:
             self._columns = {table: self._columns_of(table) for table in TABLES}
-        self._transcripts = self._find_transcripts()
+        self._transcripts = HermesTranscripts(home.path / "sessions", self._files)
 
     def __enter__(self) -> "HermesReader":
         return self
@@ -64,6 +85,11 @@ class HermesReader:
             self._db.close()
         if self._copy is not None:
             self._copy.cleanup()
+
+    @property
+    def skipped(self) -> list[str]:
+        """Files and entries that could not be read, each with the reason."""
+        return self._files.skipped
 
     # --- the database
 
@@ -143,18 +169,42 @@ class HermesReader:
         """The sessions of the database, and those that only a transcript has."""
         found = [_session(row) for row in self._rows("sessions", SESSION, "")] if self._db is not None else []
         known = {one.id for one in found}
-        return [*found, *(self._from_transcript(one) for one in sorted(self._transcripts.keys() - known))]
+        return [*found, *(self._transcripts.session(one) for one in sorted(self._transcripts.ids - known))]
 
     def count_rows(self) -> int:
         return self._number("select count(*) from messages")
 
-    def empty_sessions(self) -> frozenset[str]:
-        """Sessions without a message of the conversation, in the database and in transcripts."""
+    def unfinished_sessions(self) -> frozenset[str]:
+        """Sessions without a message of the conversation, and continuations with only a part of what they carry.
+
+        A transcript has what a killed Hermes did not store, so a session that has one is finished.
+        """
         if self._db is None:
             return frozenset()
         sql = """select id from sessions where not exists (
                    select 1 from messages where session_id = sessions.id and role in ('user', 'assistant', 'tool'))"""
-        return frozenset(row[0] for row in self._connection.execute(sql)) - self._transcripts.keys()
+        empty = {row[0] for row in self._connection.execute(sql)}
+        return frozenset({*empty, *self._cut_short}) - self._transcripts.ids
+
+    @cached_property
+    def _cut_short(self) -> frozenset[str]:
+        """Live continuations that Hermes was stopped in while it wrote their rows, one by one."""
+        if self._db is None or (self.schema or 0) >= IN_PLACE_FROM:
+            return frozenset()
+        sql = """select child.id, parent.id
+                 from sessions child join sessions parent on parent.id = child.parent_session_id
+                 where parent.end_reason = 'compression' and child.end_reason is null and child.ended_at is null
+                   and child.source <> 'tool'
+                   and instr(coalesce(child.model_config, ''), '"_branched_from"') = 0
+                   and instr(coalesce(child.model_config, ''), '"_delegate_from"') = 0"""
+        pairs = self._connection.execute(sql).fetchall()
+        return frozenset(child for child, parent in pairs if self._is_cut_short(child, parent))
+
+    def _is_cut_short(self, child: str, parent: str) -> bool:
+        return is_cut_short(*(list(map(carried_row, self._stored(one))) for one in (child, parent)))
+
+    def count_rows_of(self, sessions: Iterable[str]) -> int:
+        return sum(self._number("select count(*) from messages where session_id = ?", one) for one in sessions)
 
     def orphan_rows(self) -> int:
         """Rows whose session is missing."""
@@ -166,24 +216,46 @@ class HermesReader:
         for table, column in (("sessions", "title"), ("messages", "content"), ("messages", "tool_calls")):
             self._number(f"select coalesce(sum(length({column})), 0) from {table}")  # noqa: S608
 
-    def _number(self, sql: str) -> int:
+    def _number(self, sql: str, *values: object) -> int:
         try:
-            return int(self._connection.execute(sql).fetchone()[0]) if self._db is not None else 0
+            return int(self._connection.execute(sql, values).fetchone()[0]) if self._db is not None else 0
         except sqlite3.DatabaseError as error:
             raise self._broken(error) from error
 
     def messages(self, session: str) -> Iterator[HermesRow]:
-        """The rows of a session in their order; before them what only a transcript still has."""
-        if session not in self._transcripts:
+        """The rows of a session in their order, with what only a transcript still has.
+
+        A continuation that Hermes was stopped in is as the transcript has it, which Hermes writes before the rows.
+        """
+        if session not in self._transcripts.ids:
             yield from self._stored(session)
             return
-        written = self._written(session)
-        known = {row.identity for row in self._stored(session)}
-        state = RowState.ARCHIVED if known else RowState.ACTIVE
-        for row in written:
-            if row.identity not in known:
-                yield HermesRow(**{**_fields(row), "state": state})
-        yield from self._stored(session)
+        written, stored = self._transcripts.rows(session), list(self._stored(session))
+        known = {row.identity: row for row in stored}
+        if session in self._cut_short and known.keys() <= {row.identity for row in written}:
+            yield from (known.get(row.identity, row) for row in written)
+        else:
+            yield from merged_rows(written, stored, lambda rest: self._state_of_rest(session, rest))
+
+    def _state_of_rest(self, session: str, rest: Sequence[HermesRow]) -> RowState:
+        """Whether the last turn of a transcript was taken back, or cut off before it was stored: the log decides."""
+        users = [row for row in rest if row.role == "user"]
+        if len(users) != 1 or rest[0].role != "user":
+            return RowState.ARCHIVED
+        sql = "select coalesce(parent_session_id, id) from sessions where id = ?"
+        ids = {session, *(str(row[0]) for row in self._connection.execute(sql, (session,)))}
+        turn = last_turn(self._story, ids, ("user", users[0].text.strip()))
+        if turn is None or not self._story.ended:
+            return RowState.ARCHIVED
+        return RowState.ACTIVE if self._story.was_cut_off(turn, ids) else RowState.UNDONE
+
+    @cached_property
+    def _story(self) -> LogStory:
+        try:
+            return read_story(read_logs(log_files(self.home.path), self.home.path))
+        except InvalidInput as error:
+            self._files.skip("logs", str(error))
+            return LogStory()
 
     def _stored(self, session: str) -> Iterator[HermesRow]:
         if self._db is None:
@@ -193,91 +265,28 @@ class HermesReader:
 
     # --- routing
 
-    def routes(self) -> list[HermesRoute]:
-        """The routing index: the table where there is one with entries, else the file."""
-        found = list(self._routing_table())
-        return found or list(self._routing_file())
+    def routes(self) -> tuple[list[HermesRoute], list[str]]:
+        """The chats of this home, and the scopes of other homes in the same table."""
+        chosen, left_out = choose_scope(current_routing(self._routing_table(), self._routing_file()), self.scope)
+        return [route_of(entry) for entry in chosen], left_out
 
-    def _routing_table(self) -> Iterator[HermesRoute]:
-        if self._db is None or not self._columns_of("gateway_routing"):
-            return
-        sql = "select scope, session_key, entry_json, updated_at from gateway_routing"
-        for scope, key, raw, updated_at in self._connection.execute(sql).fetchall():
-            entry = self._json(f"routing entry {key}", raw)
-            if isinstance(entry, dict) and entry.get("session_id"):
-                yield _route(key, entry, scope=scope, updated_at=float(updated_at or 0))
+    def _routing_table(self) -> list[RoutingEntry]:
+        if self._db is None or not self._columns_of(TABLE):
+            return []
+        found, unreadable = entries_of_table(self._connection.execute(READ).fetchall())
+        for key in unreadable:
+            self._files.skip(f"routing entry {key}", "it is not JSON, or names no session")
+        return found
 
-    def _routing_file(self) -> Iterator[HermesRoute]:
+    def _routing_file(self) -> list[RoutingEntry]:
         path = self.home.path / "sessions" / "sessions.json"
-        found = self._json(path.name, self._text(path)) if path.exists() else None
-        for key, entry in found.items() if isinstance(found, dict) else ():
-            if not key.startswith("_") and isinstance(entry, dict) and entry.get("session_id"):
-                yield _route(key, entry, scope=self.scope)
+        found = self._files.json(path.name, self._files.text(path)) if path.exists() else None
+        return entries_of_file(found, self.scope)
 
     @property
     def scope(self) -> str:
         """The scope under which Hermes keeps the routing of this home."""
         return str(self.home.path / "sessions")
-
-    # --- transcripts of 0.13 and 0.14
-
-    def _find_transcripts(self) -> dict[str, Path]:
-        folder = self.home.path / "sessions"
-        found: dict[str, Path] = {}
-        for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else ():
-            found[path.stem] = path
-        for path in sorted(folder.glob("session_*.json")) if folder.is_dir() else ():
-            found[path.stem.removeprefix("session_")] = path
-        return found
-
-    def _from_transcript(self, id: str) -> HermesSession:
-        rows = self._written(id)
-        path = self._transcripts[id]
-        start = rows[0].at_ms if rows else int(path.stat().st_mtime * 1000)
-        end = rows[-1].at_ms if rows else start
-        return HermesSession(id=id, started_ms=start, ended_ms=end, end_reason="transcript")
-
-    def _written(self, session: str) -> list[HermesRow]:
-        """The messages of a transcript; none if it cannot be read, which is reported once."""
-        path = self._transcripts[session]
-        text = self._text(path)
-        if path.suffix == ".jsonl":
-            lines = [self._json(f"{path.name} line {n}", line) for n, line in enumerate(text.splitlines(), 1) if line]
-            messages: list[Any] = lines
-            began = None
-        else:
-            log = self._json(path.name, text)
-            log = log if isinstance(log, dict) else {}
-            messages, began = log.get("messages") or [], log.get("session_start")
-        at = _ms(began) or int(path.stat().st_mtime * 1000)
-        rows = []
-        for n, message in enumerate(messages):
-            if isinstance(message, dict) and isinstance(message.get("role"), str):
-                at = _ms(message.get("timestamp")) or at
-                rows.append(_said(f"file:{n}", message, at))
-        return rows
-
-    def _text(self, path: Path) -> str:
-        try:
-            if path.stat().st_size > TRANSCRIPT_BYTES_MAX:
-                self._skip(path.name, f"it is larger than {TRANSCRIPT_BYTES_MAX} bytes")
-                return ""
-            return path.read_bytes().decode("utf-8", "replace")
-        except OSError as error:
-            self._skip(path.name, error.strerror or "it cannot be read")
-            return ""
-
-    def _json(self, what: str, text: str) -> Any:  # noqa: ANN401 - any JSON
-        try:
-            return json.loads(text) if text else None
-        except ValueError as error:
-            self._skip(what, f"it is not JSON: {error}")
-            return None
-
-    def _skip(self, what: str, why: str) -> None:
-        line = f"{what}: {why}"
-        if line not in self.skipped:
-            self.skipped.append(line)
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
@@ -305,8 +314,8 @@ def _session(row: Mapping[str, Any]) -> HermesSession:
         title=storable(row["title"] or ""),
         model=storable(row["model"] or ""),
         directory=storable(row["cwd"] or ""),
-        started_ms=_ms(row["started_at"]) or 0,
-        ended_ms=_ms(row["ended_at"]),
+        started_ms=ms_of(row["started_at"]) or 0,
+        ended_ms=ms_of(row["ended_at"]),
         end_reason=storable(row["end_reason"] or ""),
         origin=found if found.chat else None,
         delegated=bool(config.get("_delegate_from")),
@@ -320,7 +329,7 @@ def _message(row: Mapping[str, Any]) -> HermesRow:
         key=str(row["id"]),
         role=row["role"] or "",
         text=text_of_content(row["content"]),
-        at_ms=_ms(row["timestamp"]) or 0,
+        at_ms=ms_of(row["timestamp"]) or 0,
         state=state,
         calls=calls_of(row["tool_calls"]) if row["tool_calls"] else (),
         call=storable(str(row["tool_call_id"] or "")),
@@ -330,59 +339,9 @@ def _message(row: Mapping[str, Any]) -> HermesRow:
     )
 
 
-def _said(key: str, message: Mapping[str, Any], at_ms: int) -> HermesRow:
-    return HermesRow(
-        key=key,
-        role=message["role"],
-        text=text_of_content(message.get("content")),
-        at_ms=at_ms,
-        calls=calls_of(message.get("tool_calls")) if message.get("tool_calls") else (),
-        call=storable(str(message.get("tool_call_id") or "")),
-        tool=storable(str(message.get("tool_name") or message.get("name") or "")),
-    )
-
-
-def _fields(row: HermesRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in HermesRow.__slots__}
-
-
-def _route(key: str, entry: Mapping[str, Any], *, scope: str, updated_at: float = 0.0) -> HermesRoute:
-    origin = entry.get("origin") if isinstance(entry.get("origin"), dict) else {}
-    known = {"platform": entry.get("platform"), "chat_type": entry.get("chat_type"), **_from_key(key)}
-    finished = entry.get("expiry_finalized", entry.get("memory_flushed", False)) or entry.get("suspended")
-    merged = {**known, **{name: value for name, value in (origin or {}).items() if value is not None}}
-    return HermesRoute(
-        key=key,
-        session=str(entry["session_id"]),
-        origin=origin_of(merged, key),
-        finished=bool(finished),
-        scope=scope,
-        updated_at=updated_at,
-    )
-
-
-def _from_key(key: str) -> dict[str, str]:
-    """The chat that a session key names, for an entry without an origin."""
-    parts = key.split(":")
-    return {"platform": parts[2], "chat_type": parts[3], "chat_id": parts[4]} if len(parts) > 4 else {}
-
-
 def _object(raw: object) -> dict[str, Any]:
     try:
         found = json.loads(raw) if isinstance(raw, str) and raw else {}
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _ms(at: object) -> int | None:
-    """A time of Hermes in milliseconds: seconds since 1970, or ISO 8601 in local time without a zone."""
-    if isinstance(at, int | float):
-        return int(at * 1000)
-    if isinstance(at, str) and at:
-        try:
-            read = datetime.fromisoformat(at)
-        except ValueError:
-            return None
-        return int(read.timestamp() * 1000)
-    return None

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from holdfast.hermes.importing.compaction import RowFate, RowFates, RowMark, answered, judge_rows
+from holdfast.hermes.importing.compaction import RowFate, RowFates, RowMark, judge_rows, mark_of
 from holdfast.hermes.importing.evidence import DeliveryEvidence, EvidenceOrigin
 from holdfast.hermes.importing.home_reader import HermesReader
 from holdfast.hermes.importing.import_sql import ImportedSession, ImportEnding, ImportRun
-from holdfast.hermes.importing.routing import HermesLineage, HermesSession, SessionPlace, choose_scope
+from holdfast.hermes.importing.routing import HermesLineage, HermesSession, SessionPlace
 from holdfast.hermes.importing.target import NOTHING_STORED, ImportTarget, StoredSession
 from holdfast.hermes.importing.turns import ImportedTurn, JournalDigest, TurnMaker
 from holdfast.hermes.kept_reader import PREFIX, AskedSession, place_of_key
@@ -57,6 +57,7 @@ class ImportReport:
     schema: int | None
     rows: int
     orphan_rows: int
+    unfinished_rows: int  # of continuations that a stopped Hermes left; the sessions that they continue have them
     scopes_left_out: tuple[str, ...]
     skipped: list[str]
     sessions: list[ImportState] = field(default_factory=list)
@@ -107,12 +108,13 @@ class HermesImport:
         self._policies = tuple(policies)
         self._progressed = progressed
         self._evidence = DeliveryEvidence()
-        routes, left_out = choose_scope(reader.routes(), reader.scope)
-        self.lineage = HermesLineage(reader.sessions(), routes, agent, empty=reader.empty_sessions())
+        routes, left_out = reader.routes()
+        self.lineage = HermesLineage(reader.sessions(), routes, agent, unfinished=reader.unfinished_sessions())
         self.report = ImportReport(
             schema=reader.schema,
             rows=reader.count_rows(),
             orphan_rows=reader.orphan_rows(),
+            unfinished_rows=reader.count_rows_of(self.lineage.unfinished),
             scopes_left_out=tuple(left_out),
             skipped=reader.skipped,
         )
@@ -120,7 +122,7 @@ class HermesImport:
     async def run(self, evidence: DeliveryEvidence | None = None) -> ImportReport:
         """Import every session, then record the run. Without evidence every turn is delivered."""
         self._evidence = evidence or DeliveryEvidence()
-        self.report.empty = len(self.lineage.empty)
+        self.report.empty = len(self.lineage.unfinished)
         self.report.has_members = any(
             one.origin is not None and one.origin.is_per_user for one in self.lineage.sessions.values()
         )
@@ -200,15 +202,12 @@ class HermesImport:
 
     def _judge(self, session: HermesSession) -> RowFates:
         parent, child = self.lineage.parent_of(session), self.lineage.child_of(session)
-        inherited = answered(self._marks(parent)) if parent is not None else []
+        inherited = self._marks(parent) if parent is not None else []
         continued = frozenset(mark.identity for mark in self._marks(child)) if child is not None else None
         return judge_rows(self._marks(session), inherited, child=continued)
 
     def _marks(self, session: HermesSession) -> list[RowMark]:
-        return [
-            RowMark(row.identity, row.state, row.is_summary, row.is_spoken, row.role == "user", row.at_ms)
-            for row in self._reader.messages(session.id)
-        ]
+        return [mark_of(row) for row in self._reader.messages(session.id)]
 
     async def _write(
         self,

@@ -1,16 +1,15 @@
 """Where Hermes' sessions belong: the chat, the sender and the lineage of each, and the chat that uses it last.
 
 Rule 1: a session without chat or user has those of its lineage: rotation wrote children without them.
-Rule 2: a routing entry that names a session which a compression ended means the newest child of it; one that names a
-        child which a killed compression left empty means its parent.
-Rule 3: a home that was moved has its routing under the path it had before. If no entry names the present path, the
-        scope with the newest entry is the home's; the other scopes are reported and not used.
-Rule 4: an id that no address can hold is no reason to lose a session: the session is imported without a chat.
+Rule 2: a routing entry that names a session which a compression ended means the child that continues it; one that
+        names a child which a killed compression left without words of its own means its parent.
+Rule 3: an id that no address can hold is no reason to lose a session: the session is imported without a chat.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from holdfast.hermes.routing_index import RoutingEntry
 from holdfast.inbox.address import Address, sender_of_chat
 from holdfast.inbox.chat_message import principal_of
 from holdfast.kernel.errors import InvalidName
@@ -18,6 +17,7 @@ from holdfast.kernel.ids import AgentName, Principal
 from holdfast.sessions.session import Purpose
 
 COMPRESSED = "compression"  # the end reason of a session that was rotated
+RETIRED = "orphaned_compression"  # the end reason of a continuation that leads nowhere
 TYPES = {"private": "dm", "supergroup": "group", "forum": "group", "thread": "group"}  # Hermes' words to Holdfast's
 TERMINAL = "terminal"  # the chat of `holdfast chat`
 AUTOMATIC = {"cron": Purpose.SCHEDULED, "subagent": Purpose.SUBAGENT, "delegate": Purpose.SUBAGENT}
@@ -76,8 +76,6 @@ class HermesRoute:
     session: str
     origin: HermesOrigin
     finished: bool = False  # its session was finalised or suspended: the next message begins another
-    scope: str = ""
-    updated_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,14 +106,24 @@ def origin_of(raw: Mapping[str, object], key: str = "") -> HermesOrigin:
     )
 
 
-def choose_scope(routes: Sequence[HermesRoute], here: str) -> tuple[list[HermesRoute], list[str]]:
-    """The entries of this home, and the scopes that are not used."""
-    scopes = {route.scope for route in routes}
-    if not scopes:
-        return [], []
-    newest = max(routes, key=lambda route: route.updated_at).scope
-    chosen = here if here in scopes else newest
-    return [route for route in routes if route.scope == chosen], sorted(scopes - {chosen})
+def route_of(entry: RoutingEntry) -> HermesRoute:
+    """The chat of a routing entry; what the entry does not say is in its key."""
+    values = entry.values
+    origin = values.get("origin") if isinstance(values.get("origin"), dict) else {}
+    known = {"platform": values.get("platform"), "chat_type": values.get("chat_type"), **_from_key(entry.key)}
+    merged = {**known, **{name: value for name, value in (origin or {}).items() if value is not None}}
+    finished = entry.is_finalised or bool(values.get("suspended"))
+    return HermesRoute(key=entry.key, session=entry.session, origin=origin_of(merged, entry.key), finished=finished)
+
+
+def _from_key(key: str) -> dict[str, str]:
+    """The chat that a session key names, for an entry without an origin."""
+    parts = key.split(":")
+    return {"platform": parts[2], "chat_type": parts[3], "chat_id": parts[4]} if len(parts) > 4 else {}
+
+
+def _standing(session: HermesSession) -> tuple[int, int, str]:
+    return 2 if session.is_rotated else 1 if session.ended_ms is None else 0, session.started_ms, session.id
 
 
 class HermesLineage:
@@ -127,11 +135,11 @@ class HermesLineage:
         routes: Iterable[HermesRoute],
         agent: AgentName,
         *,
-        empty: frozenset[str] = frozenset(),
+        unfinished: frozenset[str] = frozenset(),
     ) -> None:
-        """`empty` are the sessions without any message; they are not imported."""
+        """`unfinished` are sessions without words of their own that a stopped Hermes left; they are not imported."""
         self._agent = agent
-        self.empty = empty
+        self.unfinished = unfinished
         self.sessions = {one.id: one for one in sessions}
         self._children: dict[str, list[HermesSession]] = {}
         for one in self.sessions.values():
@@ -141,9 +149,9 @@ class HermesLineage:
     def tip(self, session: str) -> str:
         """The session in which a chat goes on that used this one last."""
         found = self.sessions.get(session)
-        if found is not None and found.id in self.empty and found.parent in self.sessions:
+        if found is not None and found.id in self.unfinished and found.parent in self.sessions:
             parent = self.sessions[found.parent]
-            return parent.id if parent.is_rotated and parent.id not in self.empty else session
+            return parent.id if parent.is_rotated and parent.id not in self.unfinished else session
         seen = {session}
         while found is not None and (child := self.child_of(found)) is not None and child.id not in seen:
             found = child
@@ -151,11 +159,14 @@ class HermesLineage:
         return found.id if found is not None else session
 
     def child_of(self, session: HermesSession) -> HermesSession | None:
-        """The session in which a rotated one goes on: its newest child with messages."""
+        """The session in which a rotated one goes on: of several, one that rotated again, then a live one, a newer one.
+
+        One that was ended because it leads nowhere is none of them.
+        """
         if not session.is_rotated:
             return None
-        children = [one for one in self._children.get(session.id, ()) if one.id not in self.empty]
-        return max(children, key=lambda child: (child.started_ms, child.id), default=None)
+        children = [one for one in self._children.get(session.id, ()) if one.id not in self.unfinished]
+        return max((one for one in children if one.end_reason != RETIRED), key=_standing, default=None)
 
     def in_order(self) -> list[HermesSession]:
         """Parents before children, older ones first. A cycle is cut where it is entered."""
@@ -163,12 +174,12 @@ class HermesLineage:
         for session in sorted(self.sessions.values(), key=lambda one: (one.started_ms, one.id)):
             for one in reversed(self._ancestry(session)):
                 done.setdefault(one.id, one)
-        return [one for one in done.values() if one.id not in self.empty]
+        return [one for one in done.values() if one.id not in self.unfinished]
 
     def parent_of(self, session: HermesSession) -> HermesSession | None:
         """The nearest ancestor with messages; None if there is none, or if the session is its own ancestor."""
         _, *line = self._ancestry(session)
-        return next((one for one in line if one.id not in self.empty), None)
+        return next((one for one in line if one.id not in self.unfinished), None)
 
     def _ancestry(self, session: HermesSession) -> list[HermesSession]:
         """The session and its ancestors. A line that returns to itself is cut at its oldest session."""

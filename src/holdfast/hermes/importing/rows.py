@@ -12,11 +12,12 @@ from enum import Enum
 
 import msgspec
 
+from holdfast.hermes.doctor.summary_text import is_summary
 from holdfast.turns.journal import ToolCall, storable
 
 CONTENT_IS_JSON = "\x00json:"  # before content that is a list of parts
-SUMMARY_MARKS = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:")
 MERGED_MARK = "[END OF PRIOR CONTEXT"  # a summary that was merged into the first message after it
+FILE = "file:"  # begins the key of a message that only a transcript has
 SPOKEN = frozenset({"user", "assistant", "tool"})
 
 
@@ -46,8 +47,7 @@ class HermesRow:
 
     @property
     def is_summary(self) -> bool:
-        text = self.text.lstrip()
-        return self.role != "tool" and (text.startswith(SUMMARY_MARKS) or MERGED_MARK in text)
+        return self.role != "tool" and (is_summary(self.text) or MERGED_MARK in self.text)
 
     @property
     def identity(self) -> bytes:
@@ -59,6 +59,34 @@ class HermesRow:
         else:
             said = self.text.strip()
         return hashlib.blake2b(f"{self.role}\0{said}".encode(), digest_size=16).digest()
+
+    @property
+    def opening(self) -> bytes:
+        """Equal for a message and for one that Hermes made by joining others to it."""
+        return hashlib.blake2b(self.text.strip().partition("\n\n")[0].encode(), digest_size=16).digest()
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the time is the message's own; a transcript has one time for all."""
+        return not self.key.startswith(FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedRow:
+    """A row as the doctor compares copies; tool results are left out of a comparison."""
+
+    role: str
+    text: str
+    at: float
+    is_spoken: bool
+    is_undone: bool
+    is_summary: bool
+
+
+def carried_row(row: HermesRow) -> CarriedRow:
+    text = row.text.strip()
+    is_spoken = row.role in {"user", "assistant"} and bool(text) and not row.is_summary
+    return CarriedRow(row.role, text, row.at_ms / 1000, is_spoken, row.state is RowState.UNDONE, row.is_summary)
 
 
 def text_of_content(content: object) -> str:

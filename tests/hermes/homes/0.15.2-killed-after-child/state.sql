@@ -1,0 +1,14 @@
+insert into schema_version (version) values (13);
+insert into sessions (id, source, user_id, model, started_at, ended_at, end_reason, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261119_221001_882791ec', 'telegram', '4242', 'stub', 1795126201.452, 1795126209.082, 'compression', 11, 12789, 45, 'Answer to: User: Message number 0. These are words ... tory of the conversat...', 5);
+insert into sessions (id, source, model, parent_session_id, started_at) values ('20261119_221009_56a94d', 'telegram', 'stub', '20261119_221001_882791ec', 1795126209.104);
+insert into messages (id, session_id, role, content, timestamp) values (1, '20261119_221001_882791ec', 'user', 'Message number 0. These are words.', 1795126207.092);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (2, '20261119_221001_882791ec', 'assistant', 'Answer to: Message number 0. These are words that f ... tory of the conversation.', 1795126207.093, 'stop');
+insert into messages (id, session_id, role, timestamp) values (3, '20261119_221001_882791ec', 'session_meta', 1795126207.113);
+insert into messages (id, session_id, role, content, timestamp) values (4, '20261119_221001_882791ec', 'user', 'Message number 1. These are words.', 1795126207.637);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (5, '20261119_221001_882791ec', 'assistant', 'Answer to: Message number 1. These are words that f ... tory of the conversation.', 1795126207.651, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (6, '20261119_221001_882791ec', 'user', 'Message number 2. These are words.', 1795126207.872);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (7, '20261119_221001_882791ec', 'assistant', 'Answer to: Message number 2. These are words that f ... tory of the conversation.', 1795126207.873, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (8, '20261119_221001_882791ec', 'user', 'Message number 3. These are words.', 1795126208.093);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (9, '20261119_221001_882791ec', 'assistant', 'Answer to: Message number 3. These are words that f ... tory of the conversation.', 1795126208.1, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (10, '20261119_221001_882791ec', 'user', 'Message number 4. These are words.', 1795126208.507);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (11, '20261119_221001_882791ec', 'assistant', 'Answer to: Message number 4. These are words that f ... tory of the conversation.', 1795126208.52, 'stop');

@@ -1,0 +1,13 @@
+insert into schema_version (version) values (13);
+insert into sessions (id, source, user_id, model, started_at, ended_at, end_reason, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261119_220952_620e42c7', 'telegram', '4242', 'stub', 1795126192.693, 1795126198.875, 'compression', 11, 12789, 45, 'Answer to: User: Message number 0. These are words ... tory of the conversat...', 5);
+insert into messages (id, session_id, role, content, timestamp) values (1, '20261119_220952_620e42c7', 'user', 'Message number 0. These are words.', 1795126197.086);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (2, '20261119_220952_620e42c7', 'assistant', 'Answer to: Message number 0. These are words that f ... tory of the conversation.', 1795126197.092, 'stop');
+insert into messages (id, session_id, role, timestamp) values (3, '20261119_220952_620e42c7', 'session_meta', 1795126197.105);
+insert into messages (id, session_id, role, content, timestamp) values (4, '20261119_220952_620e42c7', 'user', 'Message number 1. These are words.', 1795126197.477);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (5, '20261119_220952_620e42c7', 'assistant', 'Answer to: Message number 1. These are words that f ... tory of the conversation.', 1795126197.479, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (6, '20261119_220952_620e42c7', 'user', 'Message number 2. These are words.', 1795126197.705);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (7, '20261119_220952_620e42c7', 'assistant', 'Answer to: Message number 2. These are words that f ... tory of the conversation.', 1795126197.728, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (8, '20261119_220952_620e42c7', 'user', 'Message number 3. These are words.', 1795126197.963);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (9, '20261119_220952_620e42c7', 'assistant', 'Answer to: Message number 3. These are words that f ... tory of the conversation.', 1795126197.979, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (10, '20261119_220952_620e42c7', 'user', 'Message number 4. These are words.', 1795126198.261);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (11, '20261119_220952_620e42c7', 'assistant', 'Answer to: Message number 4. These are words that f ... tory of the conversation.', 1795126198.264, 'stop');

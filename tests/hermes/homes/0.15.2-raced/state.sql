@@ -1,0 +1,31 @@
+insert into schema_version (version) values (13);
+insert into sessions (id, source, user_id, model, started_at, ended_at, end_reason, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261119_221939_bd75772f', 'telegram', '4242', 'stub', 1795126779.124, 1795126785.778, 'compression', 13, 16924, 54, 'Answer to: User: Message number 0. These are words ... tory of the conversat...', 6);
+insert into sessions (id, source, model, parent_session_id, started_at, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261119_221945_b47e99', 'telegram', 'stub', '20261119_221939_bd75772f', 1795126785.794, 6, 2737, 9, 'Answer to: User: Message number 0. These are words ... tory of the conversat... #2', 1);
+insert into sessions (id, source, model, parent_session_id, started_at, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261119_221945_c20258', 'telegram', 'stub', '20261119_221939_bd75772f', 1795126785.798, 6, 2742, 9, 'Answer to: User: Message number 0. These are words ... tory of the conversat... #3', 1);
+insert into messages (id, session_id, role, content, timestamp) values (1, '20261119_221939_bd75772f', 'user', 'Message number 0. These are words.', 1795126783.578);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (2, '20261119_221939_bd75772f', 'assistant', 'Answer to: Message number 0. These are words that f ... tory of the conversation.', 1795126783.592, 'stop');
+insert into messages (id, session_id, role, timestamp) values (3, '20261119_221939_bd75772f', 'session_meta', 1795126783.617);
+insert into messages (id, session_id, role, content, timestamp) values (4, '20261119_221939_bd75772f', 'user', 'Message number 1. These are words.', 1795126784.112);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (5, '20261119_221939_bd75772f', 'assistant', 'Answer to: Message number 1. These are words that f ... tory of the conversation.', 1795126784.124, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (6, '20261119_221939_bd75772f', 'user', 'Message number 2. These are words.', 1795126784.277);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (7, '20261119_221939_bd75772f', 'assistant', 'Answer to: Message number 2. These are words that f ... tory of the conversation.', 1795126784.288, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (8, '20261119_221939_bd75772f', 'user', 'Message number 3. These are words.', 1795126784.409);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (9, '20261119_221939_bd75772f', 'assistant', 'Answer to: Message number 3. These are words that f ... tory of the conversation.', 1795126784.414, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (10, '20261119_221939_bd75772f', 'user', 'Message number 4. These are words.', 1795126784.545);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (11, '20261119_221939_bd75772f', 'assistant', 'Answer to: Message number 4. These are words that f ... tory of the conversation.', 1795126784.56, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (12, '20261119_221939_bd75772f', 'user', 'Message number 5. These are words.', 1795126784.727);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (13, '20261119_221939_bd75772f', 'assistant', 'Answer to: Message number 5. These are words that f ... tory of the conversation.', 1795126784.728, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (14, '20261119_221945_b47e99', 'user', 'Message number 0. These are words.', 1795126785.941);
+insert into messages (id, session_id, role, content, timestamp) values (15, '20261119_221945_b47e99', 'assistant', '[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted into the summary below.
+## Summary of the earlier conversation', 1795126785.943);
+insert into messages (id, session_id, role, content, timestamp) values (16, '20261119_221945_b47e99', 'user', 'Message number 5. These are words.', 1795126785.96);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (17, '20261119_221945_b47e99', 'assistant', 'Answer to: Message number 5. These are words that f ... tory of the conversation.', 1795126785.971, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (18, '20261119_221945_b47e99', 'user', 'Message number 6. These are words.', 1795126785.976);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (19, '20261119_221945_b47e99', 'assistant', 'Answer to: Message number 6. These are words that f ... tory of the conversation.', 1795126785.978, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (20, '20261119_221945_c20258', 'user', 'Message number 0. These are words.', 1795126786.03);
+insert into messages (id, session_id, role, content, timestamp) values (21, '20261119_221945_c20258', 'assistant', '[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted into the summary below.
+## Summary of the earlier conversation', 1795126786.048);
+insert into messages (id, session_id, role, content, timestamp) values (22, '20261119_221945_c20258', 'user', 'Message number 5. These are words.', 1795126786.064);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (23, '20261119_221945_c20258', 'assistant', 'Answer to: Message number 5. These are words that f ... tory of the conversation.', 1795126786.074, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (24, '20261119_221945_c20258', 'user', 'Message number 6 of the other gateway. These are words.', 1795126786.084);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (25, '20261119_221945_c20258', 'assistant', 'Answer to: Message number 6 of the other gateway. T ... tory of the conversation.', 1795126786.092, 'stop');

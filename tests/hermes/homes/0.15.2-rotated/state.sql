@@ -1,0 +1,27 @@
+insert into schema_version (version) values (13);
+insert into sessions (id, source, user_id, model, started_at, ended_at, end_reason, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261119_220911_caf21906', 'telegram', '4242', 'stub', 1795126151.808, 1795126160.583, 'compression', 11, 12789, 45, 'Answer to: User: Message number 0. These are words ... tory of the conversat...', 5);
+insert into sessions (id, source, model, parent_session_id, started_at, message_count, input_tokens, output_tokens, title, api_call_count) values ('20261119_220920_fbe41b', 'telegram', 'stub', '20261119_220911_caf21906', 1795126160.588, 12, 13639, 36, 'Answer to: User: Message number 0. These are words ... tory of the conversat... #2', 4);
+insert into messages (id, session_id, role, content, timestamp) values (1, '20261119_220911_caf21906', 'user', 'Message number 0. These are words.', 1795126158.682);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (2, '20261119_220911_caf21906', 'assistant', 'Answer to: Message number 0. These are words that f ... tory of the conversation.', 1795126158.687, 'stop');
+insert into messages (id, session_id, role, timestamp) values (3, '20261119_220911_caf21906', 'session_meta', 1795126158.697);
+insert into messages (id, session_id, role, content, timestamp) values (4, '20261119_220911_caf21906', 'user', 'Message number 1. These are words.', 1795126159.443);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (5, '20261119_220911_caf21906', 'assistant', 'Answer to: Message number 1. These are words that f ... tory of the conversation.', 1795126159.46, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (6, '20261119_220911_caf21906', 'user', 'Message number 2. These are words.', 1795126159.724);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (7, '20261119_220911_caf21906', 'assistant', 'Answer to: Message number 2. These are words that f ... tory of the conversation.', 1795126159.731, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (8, '20261119_220911_caf21906', 'user', 'Message number 3. These are words.', 1795126159.972);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (9, '20261119_220911_caf21906', 'assistant', 'Answer to: Message number 3. These are words that f ... tory of the conversation.', 1795126159.976, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (10, '20261119_220911_caf21906', 'user', 'Message number 4. These are words.', 1795126160.259);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (11, '20261119_220911_caf21906', 'assistant', 'Answer to: Message number 4. These are words that f ... tory of the conversation.', 1795126160.26, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (12, '20261119_220920_fbe41b', 'user', 'Message number 0. These are words.', 1795126160.869);
+insert into messages (id, session_id, role, content, timestamp) values (13, '20261119_220920_fbe41b', 'assistant', '[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted into the summary below.
+## Summary of the earlier conversation', 1795126160.88);
+insert into messages (id, session_id, role, content, timestamp) values (14, '20261119_220920_fbe41b', 'user', 'Message number 4. These are words.', 1795126160.901);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (15, '20261119_220920_fbe41b', 'assistant', 'Answer to: Message number 4. These are words that f ... tory of the conversation.', 1795126160.913, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (16, '20261119_220920_fbe41b', 'user', 'Message number 5. These are words.', 1795126160.913);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (17, '20261119_220920_fbe41b', 'assistant', 'Answer to: Message number 5. These are words that f ... tory of the conversation.', 1795126160.94, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (18, '20261119_220920_fbe41b', 'user', 'Message number 6. These are words.', 1795126161.329);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (19, '20261119_220920_fbe41b', 'assistant', 'Answer to: Message number 6. These are words that f ... tory of the conversation.', 1795126161.368, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (20, '20261119_220920_fbe41b', 'user', 'Message number 7. These are words.', 1795126161.637);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (21, '20261119_220920_fbe41b', 'assistant', 'Answer to: Message number 7. These are words that f ... tory of the conversation.', 1795126161.672, 'stop');
+insert into messages (id, session_id, role, content, timestamp) values (22, '20261119_220920_fbe41b', 'user', 'What was the first message about?', 1795126161.861);
+insert into messages (id, session_id, role, content, timestamp, finish_reason) values (23, '20261119_220920_fbe41b', 'assistant', 'Answer to: What was the first message about?', 1795126161.864, 'stop');
