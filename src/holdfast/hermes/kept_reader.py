@@ -93,7 +93,8 @@ async def _ask_hindsight(
     kept: dict[str, list[str]] = {one.id: [] for one in sessions}
     unread: dict[str, list[str]] = {one.id: [] for one in sessions}
     try:
-        await client.ready()
+        if not any(session.in_hermes for session in sessions):
+            await client.ready()  # Hermes' own plugin writes to older servers too, and they can be read
         for session in sessions:
             banks = [naming.bank(inputs) for inputs in session.inputs]
             banks += [bank_in_hermes(settings.bank, session.in_hermes)] if session.in_hermes else []
