@@ -17,7 +17,7 @@ from holdfast.inbox.message import Arrival
 from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.ids import AgentName, ReplyId
 from holdfast.memory import recall, recaller
-from holdfast.outbox import draft_sql, reply_sql
+from holdfast.outbox import decided_sql, draft_sql, reply_sql
 from holdfast.outbox.draft import Draft, DraftIntent, DraftState
 from holdfast.outbox.post import Post
 from holdfast.store import upkeep_sql
@@ -254,8 +254,8 @@ def unlink_keeps_the_person() -> Sequence[Patch]:
 @mutant("I29", "I10", budget=20, area=RESEND, short=9)
 def resend_twice() -> Sequence[Patch]:
     """A reply that an operator resends is resent until the platform answers."""
-    fresh = _replaced(reply_sql.AGAIN, "doubts = case when doubts = 0 then 0 else 2 end", "doubts = 0")
-    return [(reply_sql, "AGAIN", fresh)]
+    fresh = _replaced(decided_sql.AGAIN, "doubts = case when doubts = 0 then 0 else 2 end", "doubts = 0")
+    return [(decided_sql, "AGAIN", fresh)]
 
 
 @mutant("I29", budget=20, area=RESEND, short=9)
