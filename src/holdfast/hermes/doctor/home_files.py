@@ -81,7 +81,7 @@ def running_process(home: Path) -> str:
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True  # it belongs to another user

@@ -160,8 +160,9 @@ def _schema(snapshot: DatabaseSnapshot) -> int:
             what = f"{snapshot.source} is not a database of Hermes: it has no {lacks}"
             raise HermesHomeInvalid(what, path=str(snapshot.source))
     found = snapshot.rows("select max(version) from schema_version")[0][0]
-    check_schema(int(found or 0), str(snapshot.source))
-    return int(found)
+    version = found if isinstance(found, int) else 0
+    check_schema(version, str(snapshot.source))
+    return version
 
 
 def _table(
@@ -172,7 +173,17 @@ def _table(
     # As a blob, because text that is not UTF-8 cannot be read as text.
     read = ", ".join(f"cast({name} as blob)" if name == "content" else name for name in names)
     rows = snapshot.rows(f"select {read} from {table} {order}")  # noqa: S608 - the names are constants
-    return [dict(fields) | dict(zip(names, row, strict=True)) for row in rows]
+    return [dict(fields) | {n: _text(n, value) for n, value in zip(names, row, strict=True)} for row in rows]
+
+
+def _text(name: str, value: object) -> object:
+    """Words as text, also where a tool stored them as bytes; the content is decoded later."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) and name != "content" else value
+
+
+def _time(value: object) -> float:
+    """A time in seconds; 0 for what is none."""
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _session(row: Mapping[str, Any]) -> ExaminedSession:
@@ -185,8 +196,8 @@ def _session(row: Mapping[str, Any]) -> ExaminedSession:
         row["session_key"],
         row["chat_id"],
         row["parent_session_id"],
-        float(row["started_at"] or 0),
-        row["ended_at"],
+        _time(row["started_at"]),
+        None if row["ended_at"] is None else _time(row["ended_at"]),
         row["end_reason"],
         bool(row["expiry_finalized"]),
         row["title"],
@@ -201,7 +212,7 @@ def _message(row: Mapping[str, Any]) -> ExaminedMessage:
         str(row["session_id"]),
         str(row["role"]),
         text.strip(),
-        float(row["timestamp"] or 0),
+        _time(row["timestamp"]),
         row["tool_call_id"],
         row["tool_calls"],
         row["tool_name"],
@@ -220,7 +231,7 @@ def _locks(snapshot: DatabaseSnapshot) -> list[CompressionLock]:
     if not snapshot.columns("compression_locks"):
         return []
     rows = snapshot.rows("select session_id, holder, acquired_at, expires_at from compression_locks")
-    return [CompressionLock(str(row[0]), str(row[1]), float(row[2]), float(row[3])) for row in rows]
+    return [CompressionLock(str(row[0]), str(row[1]), _time(row[2]), _time(row[3])) for row in rows]
 
 
 def _sequence(snapshot: DatabaseSnapshot) -> int:

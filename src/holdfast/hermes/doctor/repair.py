@@ -18,14 +18,20 @@ import apsw
 from holdfast.hermes.doctor.examination import Examination, examine
 from holdfast.hermes.doctor.finding import HermesFinding
 from holdfast.hermes.doctor.home_files import HomeFiles, running_process
-from holdfast.hermes.doctor.records import Records
+from holdfast.hermes.doctor.records import Records, read_records
 from holdfast.hermes.doctor.repair_diff import database_diff, mirror_diff
 from holdfast.hermes.doctor.repair_fixes import RepairWork, fix
-from holdfast.hermes.doctor.snapshot import copy_database
-from holdfast.kernel.errors import HermesDatabaseCorrupt, HermesHomeReadOnly, HermesRunning, InvalidInput
+from holdfast.hermes.doctor.snapshot import copy_database, open_snapshot
+from holdfast.kernel.errors import (
+    HermesDatabaseCorrupt,
+    HermesHomeReadOnly,
+    HermesRunning,
+    InvalidInput,
+)
 from holdfast.kernel.files import unwritable
 
 ROUNDS_MAX = 100
+BEYOND_REPAIR = "the damaged pages cannot be repaired; recover them with `sqlite3 state.db .recover` first"
 COPIED = ("sessions", "memories", "logs")
 MIRROR = Path("sessions") / "sessions.json"
 
@@ -74,11 +80,13 @@ def repair_to(home: Path, target: Path, now: float) -> RepairResult:
 def repair_in_place(home: Path, backup: Path, now: float) -> RepairResult:
     """Repair the home itself, keeping what was there in `backup`.
 
-    Raises `HermesRunning` if any process has the database open, and `HermesHomeReadOnly`.
+    Raises `HermesRunning` if any process has the database open, `HermesHomeReadOnly`, and what `examine` raises.
     """
     _refuse_running(home)
     if not os.access(home, os.W_OK) or not os.access(home / "state.db", os.W_OK):
         raise HermesHomeReadOnly(f"{home} cannot be written", path=str(home))
+    with open_snapshot(home / "state.db") as snapshot:
+        read_records(snapshot)  # SQLite writes to a file that it takes for an empty database, even to lock it
     with _workshop(home) as work, _locked(home / "state.db") as db:
         _backup(db, work / "state.db")
         kept = Path(tempfile.mkdtemp(prefix="before-", dir=work.parent))
@@ -130,6 +138,8 @@ def _locked(path: Path) -> Iterator[apsw.Connection]:
         except apsw.BusyError as error:
             raise HermesRunning(f"another process has {path} open", path=str(path)) from error
         yield db
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise HermesDatabaseCorrupt(BEYOND_REPAIR, path=str(path)) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError) as error:
         raise HermesHomeReadOnly(f"{path} cannot be written: {error}", path=str(path)) from error
     finally:
@@ -189,8 +199,7 @@ def _apply(work: Path, records: Records, files: HomeFiles, chosen: Sequence[Herm
             for one in chosen:
                 fix(repairing, one)
     except apsw.CorruptError as error:
-        what = "the damaged pages cannot be repaired; recover them with `sqlite3 state.db .recover` first"
-        raise HermesDatabaseCorrupt(what) from error
+        raise HermesDatabaseCorrupt(BEYOND_REPAIR) from error
     finally:
         db.close()
     if repairing.mirror is not None:
@@ -202,6 +211,8 @@ def _settle(path: Path) -> None:
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         db.execute("pragma wal_checkpoint(truncate)").fetchall()
+    except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
+        raise HermesDatabaseCorrupt(BEYOND_REPAIR) from error
     finally:
         db.close()
 

@@ -11,7 +11,6 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,6 +68,8 @@ class HermesReader:
         self._seen: tuple[int, int] | None = None
         self.schema: int | None = None
         if home.database.exists():
+            if not home.database.is_file():
+                raise HermesDatabaseMissing(f"{home.database} is not a file", path=str(home.database))
             self._open()
         self._columns: dict[str, frozenset[str]] = {}
         if self._db is not None:
@@ -157,9 +158,8 @@ class HermesReader:
         known = self._columns[table]
         listed = ", ".join(name if name in known else f"null as {name}" for name in wanted)
         try:
-            with closing(self._connection.execute(f"select {listed} from {table} {ending}", values)) as found:  # noqa: S608
-                for row in found:
-                    yield dict(zip(wanted, row, strict=True))
+            for row in self._connection.execute(f"select {listed} from {table} {ending}", values):  # noqa: S608
+                yield dict(zip(wanted, map(_text, row), strict=True))
         except sqlite3.DatabaseError as error:
             raise self._broken(error) from error
 
@@ -287,6 +287,11 @@ class HermesReader:
     def scope(self) -> str:
         """The scope under which Hermes keeps the routing of this home."""
         return str(self.home.path / "sessions")
+
+
+def _text(value: object) -> object:
+    """Words as text, also where a tool stored them as bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
