@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token
 from holdfast.cli.commands import app
-from holdfast.cli.configuration import TEMPLATE
+from holdfast.config.draft import TEMPLATE
 from holdfast.inbox.access import PairingAsk
 from holdfast.inbox.access_sql import ask_pairing, is_admitted
 from holdfast.kernel.ids import AgentName, MailboxId, Principal, ReplyId, TokenId

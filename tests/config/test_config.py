@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.cli.configuration import TEMPLATE
 from holdfast.config import AgentTable, Config, ServerTable, load_config, parse_config
+from holdfast.config.draft import TEMPLATE
 from holdfast.kernel.errors import AllowlistNotImmutable, ConfigInvalid
 from holdfast.outbox.post import OnDoubt
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy, Arrivals, Door, GroupPolicy, Sharing

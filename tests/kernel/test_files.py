@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from holdfast.api.auth.operator_token import load_token
-from holdfast.cli import configuration
+from holdfast.cli import init
 from holdfast.kernel.errors import (
     HoldfastError,
     StoreBroken,
@@ -90,7 +90,7 @@ def test_a_configuration_that_does_not_fit_leaves_what_was_there(tmp_path, monke
 
     monkeypatch.setattr(os, "fdopen", fdopen)
     with pytest.raises(StoreFull, match="no space is left"):
-        configuration.write(file, force=had_one)
+        init.write(file, "# new", force=had_one)
     assert [one.read_text() for one in tmp_path.iterdir()] == (["# mine"] if had_one else [])
 
 

@@ -24,7 +24,7 @@ class Listed(NamedTuple):
 
 PANELS: Mapping[str, Mapping[str, Listed]] = {
     "Run": {
-        "init": Listed("configuration:init", "Write a commented holdfast.toml."),
+        "init": Listed("init:init", "Write a commented holdfast.toml that works."),
         "config": Listed("configuration:config_app", "Check and show the configuration."),
         "up": Listed("up:up", "Run the server: HTTP API, chat page and channels."),
         "backup": Listed("backup:backup", "Back up the data folder, also while a process serves it."),

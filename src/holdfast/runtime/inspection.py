@@ -133,6 +133,11 @@ T = TypeVar("T")
 EMBEDDED_DOES = {"local": "search in past conversations", "files": "MEMORY.md and USER.md"}
 
 
+def check_model(name: str) -> None:
+    """Raises `ConfigInvalid` if the name is not that of a vendor and a model."""
+    parse_settings({"name": name})
+
+
 # --- the plan ----------------------------------------------------------------------------------------
 
 
