@@ -53,10 +53,12 @@ from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply_sql import resend_reply
 from holdfast.repair.plan import RepairSubject, RepairVerb
 from holdfast.repair.repair_sql import repair_batch
+from holdfast.repair.store_repair_sql import repair_rows
 from holdfast.sessions.command_rights import Rank
 from holdfast.sessions.command_sql import run_command
 from holdfast.sessions.finalisation import FinishEvent
 from holdfast.sessions.finalisation_sql import record_finalisation, retry_finalisation
+from holdfast.store.membership import LEASE_MS
 from holdfast.store.ports import Database
 from holdfast.store.script import Call, run
 from holdfast.turns.agent_pause_sql import pause_agent, resume_agent
@@ -306,6 +308,12 @@ async def provider_backfilled(driver):
     return "mem", lambda db: db.write(backfill_sessions(FERN, retain(), limit=9, by=acting()))
 
 
+async def store_repaired(driver):
+    await driver.chat("one")
+    await driver.write("insert into attachment (hash, size, at, body) values ('lone', 0, 1, :body)", body=b"")
+    return "store", lambda db: db.write(repair_rows(lease_ms=LEASE_MS, by=acting()))
+
+
 async def history_imported(driver):
     imported = ImportRun(agent=FERN, fingerprint="f0", sessions=2, messages=9, new=2)
     return "hermes", lambda db: db.write(finish_import(imported, by=acting()))
@@ -352,6 +360,7 @@ ACTS = {
     agent_resumed: Act.AGENT_RESUMED,
     provider_backfilled: Act.PROVIDER_BACKFILLED,
     history_imported: Act.HISTORY_IMPORTED,
+    store_repaired: Act.STORE_REPAIRED,
     settings_changed: Act.CONFIG_CHANGED,
 }
 # Nothing in the store changes with these: their row is the whole transaction (`record_action`).

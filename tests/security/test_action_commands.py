@@ -83,9 +83,10 @@ NO_ACT = {
 
 
 # Privileged commands that need the library which encrypts, or a folder of their own: tests/store/test_encryption.py and
-# tests/store/test_backup.py have their rows.
+# tests/store/test_backup.py and tests/repair have their rows.
 ELSEWHERE = {
     "restore": "data.restored",
+    "doctor": "store.repaired",
     "encrypt": "data.encrypted",
     "rekey": "data.rekeyed",
     "decrypt": "data.decrypted",

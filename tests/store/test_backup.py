@@ -32,7 +32,9 @@ def silent(*_):
 
 async def talk(folder: Path, *texts: str):
     async with holdfast.open(folder, policy=AgentPolicy(memory={"local": {}})) as runtime:
-        return [await runtime.ask("ada", text, id=text[:20]) for text in texts]
+        answers = [await runtime.ask("ada", text, id=text[:20]) for text in texts]
+        await until(lambda: query(folder / STORE, "select distinct state from delivery") == [("delivered",)])
+    return answers
 
 
 @pytest.fixture(scope="module")

@@ -83,6 +83,7 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
     "Repair": {
         "pause": Listed("pausing:pause", "Pause an agent: it begins no turn."),
         "resume": Listed("pausing:resume", "Resume a paused agent."),
+        "doctor": Listed("doctor:doctor", "Examine the store of a data folder, and repair it on request."),
         "resend": Listed("repairing:resend", "Send uncertain or failed replies again."),
         "replay": Listed("repairing:replay", "Retry parked deliveries."),
         "drop": Listed("repairing:drop", "Give up deliveries, replies or waiting messages."),

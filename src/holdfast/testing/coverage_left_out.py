@@ -46,6 +46,7 @@ LEFT_OUT: dict[str, str] = {
         [f"memory.notes_service.NotesService.{name}" for name in ("for_review", "revoke", "_clear", "_memories")],
         "no operator of a history reviews or revokes notes; tests/memory does",
     ),
+    "store.repair_rows": "no history contradicts itself; tests/repair plants faults in both engines",
     "store.settle_restored": "a backup is restored before anything serves; tests/store/test_backup.py restores some",
     "store.damage": "no page of a simulated store is damaged; tests/security/test_damage.py damages real ones",
     "outbox.reply_sender.AccountSender.give_back": ONLY_A_BUG,

@@ -132,7 +132,7 @@ async def _ask_questions(world: "World") -> None:
     for name in rng.sample(list(QUESTIONS), QUESTIONS_MAX):
         await asyncio.sleep(rng.random() * PAUSE_S_MAX)
         answer = await client.once(name, _asked(world, QUESTIONS[name], rng.random()))
-        if name == "audit" and isinstance(answer, str):
+        if name in {"audit", "doctor"} and isinstance(answer, str):
             world.surprises.append(answer)
         world.counts["question"] += 1
 

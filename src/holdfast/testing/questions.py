@@ -61,6 +61,7 @@ from holdfast.monitor.turn_words import payloads
 from holdfast.monitor.turn_words_sql import read_words
 from holdfast.monitor.undecided_sql import list_lanes, list_parked, list_undecided_replies, plan_replay
 from holdfast.outbox.reply_sql import list_replies, read_reply
+from holdfast.repair.findings_sql import read_findings
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression_audit import Audit
 from holdfast.sessions.finalisation_sql import list_finalisations
@@ -73,6 +74,7 @@ from holdfast.sessions.history_sql import (
     read_snapshot,
 )
 from holdfast.store.upkeep_sql import read_gauges
+from holdfast.testing.scope import LEASE_MS
 from holdfast.testing.workload import CHATS
 from holdfast.turns.approval_sql import is_waiting_at
 from holdfast.turns.spend_sql import sum_spend_by_day, sum_spend_by_model
@@ -80,6 +82,7 @@ from holdfast.turns.spend_sql import sum_spend_by_day, sum_spend_by_model
 FERN = AgentName("fern")
 TOKEN = AccessToken(id=TokenId("tok_sim"), label="sim", scopes=frozenset({Scope.READ}))
 TOKEN_HASH = b"0" * 32
+AFTER_A_CRASH = {"node_dead", "claim_orphaned", "reply_attempting", "lane_blocked"}
 
 Question: TypeAlias = Callable[[Runtime, apsw.Connection, float], Awaitable[object]]
 
@@ -109,6 +112,13 @@ async def audit(node: Runtime, _db: apsw.Connection, _chance: float) -> str | No
         judged.add(facts)
     first = judged.report().first
     return f"the audit says of {first.session}: {first.what}" if first else None
+
+
+async def _doctor(node: Runtime, _db: apsw.Connection, _chance: float) -> str | None:
+    """The findings of `holdfast doctor` that no crash explains, beside running processes."""
+    found = await node.db.read(read_findings(lease_ms=LEASE_MS))
+    wrong = {code: evidence for code, evidence in found.items() if code not in AFTER_A_CRASH}
+    return f"the doctor says {wrong}" if wrong else None
 
 
 async def _snapshot(node: Runtime, db: apsw.Connection, chance: float) -> object:
@@ -222,6 +232,7 @@ QUESTIONS: Mapping[str, Question] = {
     ),
     "decision": _decision,
     "deliveries": _plain(lambda node: node.deliveries()),
+    "doctor": _doctor,
     "ends": _plain(lambda node: node.db.read(list_finalisations())),
     "find": _find,
     "gauges": _plain(lambda node: node.db.read(read_gauges())),

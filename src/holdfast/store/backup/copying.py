@@ -139,8 +139,7 @@ def copy_database(source: Path, target: Path, key: bytes | None, *, tell: Tell, 
     except apsw.Error as error:
         raise translate(error, f"copying {source}", reading) from error
     finally:
-        reading.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        reading.close(True)
+        _close_reading(reading, source)
     if copied != counted:
         raise StoreCorrupt(f"the copy of {source} has other rows than its original", path=str(source))
     return copied
@@ -168,6 +167,14 @@ def _opened(path: Path, key: bytes | None) -> apsw.Connection:
         unlock(db, key)
     db.set_busy_timeout(BUSY_MS)
     return db
+
+
+def _close_reading(db: apsw.Connection, path: Path) -> None:
+    """Leave a log that has changes as it is; an empty one is removed by the last connection."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size > 0:
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    db.close(True)
 
 
 # --- files -------------------------------------------------------------------------------------------
@@ -218,3 +225,51 @@ def _archive(part: Path, target: Path, mode: str, manifest: Manifest, tell: Tell
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+# --- copies of a damaged folder ----------------------------------------------------------------------
+
+
+def copy_as_is(folder: Path, target: Path, tell: Tell) -> None:
+    """Copy a data folder with all of its damage into a new folder.
+
+    A database that SQLite cannot copy is copied byte for byte, with its log; that copy is one state only if no process
+    writes. Raises `InvalidInput`, `StoreFull`, `StoreReadOnly`, the errors of the key.
+    """
+    _refuse_target(folder, target)
+    found, key = contents_of(folder), key_of(folder)
+    try:
+        make_private_folder(target)
+        for name in found.databases:
+            make_private_folder((target / name).parent)
+            _copy_damaged(folder / name, target / name, None if key is None else key.of_databases, tell)
+        for name in found.files:
+            _copy_file(folder / name, target / name, name)
+    except OSError as error:
+        raise unwritable(f"the copy {target} cannot be written", error, path=str(target)) from error
+
+
+def _copy_damaged(source: Path, target: Path, key: bytes | None, tell: Tell) -> None:
+    try:
+        _copy_pages(source, target, key, tell)
+    except apsw.Error:
+        target.unlink(missing_ok=True)
+        for ending in ("", "-wal"):
+            _copy_file(source.with_name(source.name + ending), target.with_name(target.name + ending), source.name)
+
+
+def _copy_pages(source: Path, target: Path, key: bytes | None, tell: Tell) -> None:
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    reading = _opened(source, key)
+    try:
+        reading.execute("begin; select count(*) from sqlite_schema").fetchall()
+        writing = _opened(target, key)
+        try:
+            with writing.backup("main", reading, "main") as copying:
+                while not copying.done:
+                    copying.step(PAGES_PER_STEP)
+                    tell(f"copying {source.name}", copying.page_count - copying.remaining, copying.page_count)
+        finally:
+            writing.close(True)
+    finally:
+        _close_reading(reading, source)
