@@ -45,6 +45,7 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
     },
     "Look": {
         "status": Listed("overview_commands:status", "Show what needs you, what waits, and a row for each agent."),
+        "top": Listed("top:top", "Watch the status in a full screen."),
         "agents": Listed("overview_commands:agents", "Show what waits at each agent."),
         "tail": Listed("tail:tail", "Print what happens, as it happens."),
         "trace": Listed("trace:trace", "Show what happened to a message, step by step, with times."),

@@ -47,6 +47,7 @@ class StoreOverview:
     health: Health
     status: StoreStatus
     agents: Sequence[AgentOverview]
+    components: Sequence[ComponentStatus] = ()
 
     @property
     def headline(self) -> Headline:
@@ -67,18 +68,19 @@ class StoreOverview:
         return replace(self, status=replace(self.status, needs=needs, running=running), agents=agents)
 
 
-async def read_overview(invocation: Invocation, runtime: Runtime) -> StoreOverview:
+async def read_overview(
+    invocation: Invocation, runtime: Runtime, *, earlier: StoreOverview | None = None
+) -> StoreOverview:
+    """The overview now. With an `earlier` one, the process and its components are not examined again, nor a write."""
     status = await runtime.db.read(read_status())
     proved = await runtime.db.read(read_proved_writes())
-    runs = await runtime.db.read(list_node_runs(limit=1))
-    health = await runtime.health()
-    is_served = invocation.is_served
-    if is_served and health.ok:
-        health = silent(health, health.at)
-    page = status_file.read_status(invocation.folder)
-    components = page.components if page is not None else []
+    if earlier is None:
+        is_served, health, components = await _examined(invocation, runtime)
+    else:
+        is_served, health, components = earlier.is_served, earlier.health, earlier.components
     more = [*component_needs(components), *_unwell(health)]
     if not is_served:
+        runs = await runtime.db.read(list_node_runs(limit=1))
         more += _unserved(status, runs[0].seen_at if runs else status.at)
     status = replace(status, needs=ordered([*status.needs, *more]))
     pauses = {pause.agent: pause for pause in status.paused}
@@ -92,7 +94,17 @@ async def read_overview(invocation: Invocation, runtime: Runtime) -> StoreOvervi
         )
         for row in agent_rows(status, runtime.agents())
     ]
-    return StoreOverview(is_served=is_served, health=health, status=status, agents=agents)
+    return StoreOverview(is_served=is_served, health=health, components=components, status=status, agents=agents)
+
+
+async def _examined(invocation: Invocation, runtime: Runtime) -> tuple[bool, Health, Sequence[ComponentStatus]]:
+    """Whether a process serves, whether it works and the store takes a write, and the states that it reports."""
+    health = await runtime.health()
+    is_served = invocation.is_served
+    if is_served and health.ok:
+        health = silent(health, health.at)
+    page = status_file.read_status(invocation.folder)
+    return is_served, health, page.components if page is not None else []
 
 
 def _unserved(status: StoreStatus, since: Instant) -> Sequence[Need]:

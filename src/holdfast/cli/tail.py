@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from holdfast.cli.command import Invocation, OnlyAgent, Runtime, command
-from holdfast.cli.output import OK, UTF_8, is_terminal, print_json, print_warning, terminal_columns, visible
-from holdfast.cli.timeline_text import MARKS, PLAIN_MARKS
+from holdfast.cli.output import OK, UTF_8, is_terminal, print_json, print_warning, terminal_columns
+from holdfast.cli.tail_text import event_line
 from holdfast.cli.times import zone
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import Instant
@@ -78,8 +78,7 @@ class TailPrinter:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        plain = (sys.stdout.encoding or "utf-8").lower() not in UTF_8
-        self._marks = PLAIN_MARKS if plain else MARKS
+        self._plain = (sys.stdout.encoding or "utf-8").lower() not in UTF_8
         self._day = ""
 
     def begin(self, at: Instant) -> None:
@@ -97,18 +96,13 @@ class TailPrinter:
         for line in self._lines(event):
             print(line, flush=True)
 
-    def _date(self, instant: Instant) -> datetime:
-        at = datetime.fromtimestamp(instant / 1000, zone())
-        if (day := at.strftime("%Y-%m-%d %Z")) != self._day:
+    def _date(self, instant: Instant) -> None:
+        if (day := datetime.fromtimestamp(instant / 1000, zone()).strftime("%Y-%m-%d %Z")) != self._day:
             self._day = day
             print(day, flush=True)
-        return at
 
     def _lines(self, event: TailEvent) -> Iterator[str]:
-        at = datetime.fromtimestamp(event.at / 1000, zone()).strftime("%H:%M:%S")
-        words = f": {' '.join(event.text.split())}" if event.text else ""
-        line = f"{at} {event.agent}  {self._marks[event.mark]}{event.what}{words}"
-        line = visible(f"{line}  ({event.proof})" if event.proof else line)
+        line = event_line(event, plain=self._plain)
         if is_terminal():
             yield from textwrap.wrap(line, max(40, terminal_columns()), subsequent_indent=" " * INDENT)
         else:
