@@ -8,9 +8,9 @@ import holdfast
 from bench import texts
 from bench.work import Conversations, in_parallel, schedule
 from holdfast.kernel.ids import Principal, SessionId
+from holdfast.monitor.queues_sql import read_queues
 from holdfast.sessions.compression import Thresholds
 from holdfast.sessions.history_sql import list_operations, read_session
-from holdfast.store.upkeep_sql import read_gauges
 from holdfast.turns.journal import AssistantSaid, Recalled, UserSaid
 from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta
 from holdfast.turns.turn import TurnRecord
@@ -90,7 +90,7 @@ class Holdfast(Conversations):
     async def settle(self) -> None:
         """Wait until the turns' deliveries to memory have been settled."""
         feed = self.runtime.events()
-        while sum((await self.runtime.db.read(read_gauges())).deliveries.values()):
+        while (await self.runtime.db.read(read_queues())).deliveries:
             await feed.next_within(LOOK_MS)
         feed.close()
 

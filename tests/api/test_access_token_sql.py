@@ -6,11 +6,9 @@ import pytest
 
 from holdfast.api.auth.access_token import UNSAID, AccessToken, Binding, Scope, hash_token, spell_token
 from holdfast.api.auth.access_token_sql import add_token, find_token, get_token, list_tokens, revoke_token
-from holdfast.inbox.mailbox_sql import release_claim
 from holdfast.kernel.errors import TokenNotFound
 from holdfast.kernel.ids import TokenId
 from holdfast.sessions.history_sql import trace_message
-from holdfast.store.upkeep_sql import read_gauges
 from tests.support.ports import verb_on
 
 SECRET = spell_token(7)
@@ -83,42 +81,3 @@ async def test_a_token_that_is_not_there_is_said(driver):
     for question in (verb_on(driver.db, revoke_token), verb_on(driver.db, get_token, reads=True)):
         with pytest.raises(TokenNotFound):
             await question(TokenId("tok_never"))
-
-
-async def test_the_gauges_tell_what_waits(driver):
-    before = await driver.db.read(read_gauges())
-    assert (before.messages_waiting, before.oldest_ready_at, before.deliveries, before.replies) == ({}, None, {}, {})
-    await driver.say("one")
-    since = driver.clock.now()
-    driver.clock.advance(500)
-    await driver.say("two")
-    waiting = await driver.db.read(read_gauges())
-    assert (waiting.messages_waiting, waiting.oldest_ready_at) == ({"fern": 2}, since)
-    assert waiting.at == driver.clock.now()
-    claim = await driver.claim()
-    await driver.answer(claim, await driver.open(claim))
-    assert (await driver.db.read(read_gauges())).messages_waiting == {"fern": 1}
-
-
-async def test_the_oldest_mailbox_is_the_one_that_has_been_ready_longest(driver):
-    await driver.say("one", chat="attic")
-    since = driver.clock.now()
-    driver.clock.advance(500)
-    await driver.say("two", chat="porch")
-    assert (await driver.db.read(read_gauges())).oldest_ready_at == since
-
-
-async def test_a_mailbox_that_a_node_works_on_is_not_waiting(driver):
-    await driver.say("one")
-    await driver.claim()
-    assert (await driver.db.read(read_gauges())).oldest_ready_at is None
-
-
-async def test_a_mailbox_that_waits_for_its_retry_is_not_ready(driver):
-    await driver.say("one")
-    claim = await driver.claim()
-    await driver.open(claim)
-    await driver.db.write(release_claim(claim, retry_in_ms=60_000))
-    assert (await driver.db.read(read_gauges())).oldest_ready_at is None
-    driver.clock.advance(60_000)
-    assert (await driver.db.read(read_gauges())).oldest_ready_at == driver.clock.now()

@@ -10,12 +10,13 @@ import pytest
 from holdfast.channels.agent import AgentChannel
 from holdfast.inbox.address import Address
 from holdfast.kernel.ids import AgentName, MessageId, ReplyId
+from holdfast.monitor.queues import OPEN_REPLIES
+from holdfast.monitor.queues_sql import read_queues
 from holdfast.outbox.post import Declined, Post, Sent
 from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime import plugins
 from holdfast.runtime.app import open_runtime
 from holdfast.store.script import Call, rows
-from holdfast.store.upkeep_sql import read_gauges
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.policy import TurnPolicy
@@ -124,8 +125,8 @@ async def rest(runtime):
     """
     feed = runtime.events()
     while True:
-        now = await runtime.db.read(read_gauges())
-        if not now.messages_waiting and not {state for _, state in now.replies} & {"pending", "attempting"}:
+        now = await runtime.db.read(read_queues())
+        if not now.messages and not any(queue.count(*OPEN_REPLIES) for queue in now.replies.values()):
             break
         await feed.next_within(1_000)
     feed.close()

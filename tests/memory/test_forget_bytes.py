@@ -21,12 +21,12 @@ from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
 from holdfast.memory.forgetter import Forgetter, scrub_forgotten
 from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
+from holdfast.monitor.queues_sql import read_queues
 from holdfast.outbox.reply_sql import list_replies
 from holdfast.runtime.app import DATABASE, make_agents, open_runtime
 from holdfast.sessions.finalisation_sql import list_finalisations
 from holdfast.store.node_sql import register_node
 from holdfast.store.sqlite import ThreadedDatabase
-from holdfast.store.upkeep_sql import read_gauges
 from holdfast.testing import ManualClock
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
@@ -235,7 +235,7 @@ async def quiet(runtime):
     """Until nothing is on its way: replies, messages between agents, extractions, deliveries."""
     while True:
         busy = [one for one in await runtime.db.read(list_replies()) if one.state in {"pending", "attempting"}]
-        boxes = sum((await runtime.db.read(read_gauges())).messages_waiting.values())
+        boxes = (await runtime.db.read(read_queues())).messages
         ends = [one for one in await runtime.db.read(list_finalisations(limit=100)) if not one.ended]
         sent = [one for one in await runtime.deliveries() if one.state in {"scheduled", "sending", "uncertain"}]
         if not (busy or boxes or ends or sent):

@@ -20,7 +20,6 @@ from holdfast.monitor.status_sql import read_status
 from holdfast.monitor.timeline import timeline
 from holdfast.monitor.trace_sql import read_trace
 from holdfast.store.node_sql import read_upcoming
-from holdfast.store.upkeep_sql import read_gauges
 from holdfast.turns.agent_pause_sql import list_pauses, pause_agent, resume_agent
 from holdfast.turns.turn import TurnEvent
 from holdfast.turns.work_sql import claim_work, end_turn
@@ -63,10 +62,8 @@ async def test_what_is_paused_makes_no_node_look_for_work(driver):
     await driver.say("hello")
     await pause(driver)
     assert (await driver.db.read(read_upcoming())).mail_at is None
-    assert (await driver.db.read(read_gauges())).oldest_ready_at is None
     await resume(driver)
     assert (await driver.db.read(read_upcoming())).mail_at is not None
-    assert (await driver.db.read(read_gauges())).oldest_ready_at is not None
 
 
 async def test_a_resumed_agent_answers_in_order_the_chat_that_waited_longest_first(driver):

@@ -1,53 +1,79 @@
-"""Prometheus metrics: counters since the start of this process, and gauges of its current state.
+"""Prometheus metrics: counters since the start of this process, and gauges of the present state (gauges.py).
 
-Rule 1: the live feed and the log update counters as events happen; gauges are read at each scrape.
-Rule 2: labels are agents, providers, channels, states and codes. No text that a user writes becomes a label.
+Rule 1: the live feed and the log update counters as events happen; gauges are read at each scrape, with a number of
+        statements that does not depend on the store.
+Rule 2: labels are agents, providers, channels, models, tools, states and codes. No text that a user writes becomes a
+        label, and beyond a limit of values the rest are counted as `other`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
+from holdfast.api.gauges import Present, gauges
 from holdfast.api.limits.admission import BodyMemory
 from holdfast.api.limits.connections import Connections
-from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
-from holdfast.kernel import log
 from holdfast.kernel.notifier import Event
-from holdfast.runtime.views import Health
-from holdfast.store.upkeep_sql import Gauges
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ACCEPT_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+WORK_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 TURN_ENDS = {"turn.answered": "answered", "turn.failed": "failed", "turn.interrupted": "interrupted"}
+VALUES_MAX = 256  # of one label
+OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
-    """The values that a scrape shows beside the counters."""
+class Labels:
+    """The values of labels that were seen, each label with a limit."""
 
-    gauges: Gauges
-    health: Health
-    channels: Mapping[tuple[str, str], bool] = field(
-        default_factory=dict
-    )  # by (agent, channel): whether it is connected
-    servers: Sequence[ToolServerStatus] = ()  # MCP servers
+    def __init__(self) -> None:
+        self._seen: dict[str, set[str]] = {}
+
+    def __call__(self, fields: Mapping[str, Any], *names: str) -> list[str]:
+        """The values of an event's fields, in order."""
+        return [self._one(name, str(fields.get(name) or "")) for name in names]
+
+    def _one(self, name: str, value: str) -> str:
+        seen = self._seen.setdefault(name, set())
+        if value in seen or len(seen) < VALUES_MAX:
+            seen.add(value)
+            return value
+        return OTHER
+
+
+def _number(fields: Mapping[str, Any], name: str) -> int:
+    found = fields.get(name)
+    return found if isinstance(found, int) else 0
 
 
 class Metrics:
     def __init__(self, version: str, wal_bytes: Callable[[], int | None] = lambda: None) -> None:
         self._wal_bytes = wal_bytes
         self._present: Present | None = None
+        self._labels = Labels()
         self.registry = CollectorRegistry()
         self._messages = self._counter("messages", "Messages by what became of them", "outcome")
-        self._turns = self._counter("turns", "Turns by outcome", "outcome")
+        self._turns = self._counter("turns", "Turns by outcome", "agent", "outcome")
         self._deliveries = self._counter(
-            "deliveries", "Attempts at deliveries to memory providers", "provider", "state"
+            "deliveries", "Attempts at deliveries to memory providers", "agent", "provider", "state"
         )
-        self._replies = self._counter("replies", "Attempts at replies to platforms", "channel", "state")
-        self._compressions = self._counter("compressions", "Compressions by outcome", "outcome")
+        self._replies = self._counter("replies", "Attempts at replies to platforms", "agent", "channel", "state")
+        self._compressions = self._counter("compressions", "Compressions by outcome", "agent", "outcome")
+        self._calls = {
+            "model": self._counter("model_requests", "Requests to models by outcome", "agent", "name", "outcome"),
+            "tool": self._counter("tool_calls", "Tool calls by outcome", "agent", "name", "outcome"),
+            "recall": self._counter("recalls", "Queries of memory for a turn by outcome", "agent", "outcome"),
+        }
+        self._seconds = {
+            "model": self._histogram("model_seconds", "Duration of a request to a model", "agent", "name"),
+            "tool": self._histogram("tool_seconds", "Duration of a tool call", "agent", "name"),
+            "recall": self._histogram("recall_seconds", "Duration of a query of memory for a turn", "agent"),
+            "compression": self._histogram("compression_wait_seconds", "A turn's wait for a summary", "agent"),
+        }
+        self._tokens = self._counter("tokens", "Tokens of turns, in and out", "agent", "name", "direction")
+        self._cost = self._counter("cost_dollars", "Cost of models with a known price", "agent", "model", "task")
         self._refusals = self._counter("http_errors", "Requests that were answered with an error", "code")
         self._drops = self._counter(
             "http_connections_dropped", "Connections that were cut off to make room for others", "reason"
@@ -66,24 +92,43 @@ class Metrics:
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"holdfast_{name}", what, labels, registry=self.registry)
 
+    def _histogram(self, name: str, what: str, *labels: str) -> Histogram:
+        return Histogram(f"holdfast_{name}", what, labels, buckets=WORK_SECONDS, registry=self.registry)
+
     def hear(self, event: Event) -> None:
         """Count one event of the live feed."""
-        name = event.name
-        if name == "message.accepted":
+        name, fields = event.name, event.fields
+        if name == "turn.activity":
+            self._hear_activity(fields)
+        elif name == "message.accepted":
             self._messages.labels("accepted").inc()
         elif name in TURN_ENDS:
-            self._turns.labels(TURN_ENDS[name]).inc()
+            self._turns.labels(*self._labels(fields, "agent"), TURN_ENDS[name]).inc()
             self._messages.labels(TURN_ENDS[name]).inc(len(event.messages))
         elif name == "command.done":
             self._messages.labels("command").inc()
         elif name == "message.observed":
-            self._messages.labels("held" if event.fields.get("held") else "observed").inc(len(event.messages))
+            self._messages.labels("held" if fields.get("held") else "observed").inc(len(event.messages))
         elif name == "delivery.settled":
-            self._deliveries.labels(str(event.fields.get("provider")), str(event.fields.get("state"))).inc()
+            self._deliveries.labels(*self._labels(fields, "agent", "provider", "state")).inc()
         elif name == "reply.settled":
-            self._replies.labels(str(event.fields.get("channel")), str(event.fields.get("state"))).inc()
+            self._replies.labels(*self._labels(fields, "agent", "channel", "state")).inc()
         elif name == "compress.done":
-            self._compressions.labels(str(event.fields.get("outcome"))).inc()
+            self._compressions.labels(*self._labels(fields, "agent", "outcome")).inc()
+        elif name == "model.paid":
+            self._cost.labels(*self._labels(fields, "agent", "model", "task")).inc(_number(fields, "cost_micros") / 1e6)
+
+    def _hear_activity(self, fields: Mapping[str, Any]) -> None:
+        kind = str(fields.get("kind"))
+        named = ("agent", "name") if kind in {"model", "tool"} else ("agent",)
+        values = self._labels(fields, *named)
+        if kind in self._seconds:
+            self._seconds[kind].labels(*values).observe(_number(fields, "duration_ms") / 1_000)
+        if kind in self._calls:
+            self._calls[kind].labels(*values, *self._labels(fields, "outcome")).inc()
+        if kind == "model":
+            for direction in ("in", "out"):
+                self._tokens.labels(*values, direction).inc(_number(fields, f"tokens_{direction}"))
 
     def refused(self, code: str) -> None:
         """Count one error. Codes come from Holdfast's own table of errors."""
@@ -106,44 +151,4 @@ class Metrics:
 
     def collect(self) -> Iterable[Metric]:
         """The gauges of the current scrape, for the registry."""
-        if self._present is None:
-            return
-        gauges, health = self._present.gauges, self._present.health
-        yield _gauge("up", "Whether a real write succeeded just now", {(): health.ok})
-        waiting = {(agent,): count for agent, count in gauges.messages_waiting.items()}
-        yield _gauge("messages_waiting", "Messages that are not answered yet", waiting, "agent")
-        oldest = gauges.at - gauges.oldest_ready_at if gauges.oldest_ready_at is not None else 0
-        yield _gauge(
-            "oldest_waiting_seconds", "How long the mailbox that waits longest has waited", {(): oldest / 1000}
-        )
-        yield _gauge("deliveries_open", "Deliveries that have not ended well", gauges.deliveries, "provider", "state")
-        yield _gauge("replies_open", "Replies that have not been delivered", gauges.replies, "channel", "state")
-        channels = self._present.channels
-        yield _gauge("channel_up", "Whether the channel is connected to its platform", channels, "agent", "channel")
-        yield from _servers(self._present.servers)
-        wal_bytes = self._wal_bytes()
-        if wal_bytes is not None:
-            yield _gauge("wal_bytes", "Size of the store's write-ahead log", {(): wal_bytes})
-        troubles = CounterMetricFamily("holdfast_troubles", "Warnings and errors in the log", labels=["event"])
-        for event, count in log.troubles().items():
-            troubles.add_metric([event], count)
-        yield troubles
-
-
-def _servers(found: Sequence[ToolServerStatus]) -> Iterable[Metric]:
-    up = {(one.agent, one.server): one.state is ConnectionState.UP for one in found}
-    yield _gauge("mcp_up", "Whether the MCP server is connected", up, "agent", "server")
-    restarts = CounterMetricFamily(
-        "holdfast_mcp_restarts", "Connections to an MCP server after the first one", labels=["agent", "server"]
-    )
-    for one in found:
-        restarts.add_metric([one.agent, one.server], one.restarts)
-    yield restarts
-
-
-def _gauge(name: str, what: str, samples: Mapping[Any, float], *labels: str) -> GaugeMetricFamily:
-    """A gauge with a number for each tuple of label values."""
-    family = GaugeMetricFamily(f"holdfast_{name}", what, labels=labels)
-    for values, number in samples.items():
-        family.add_metric(values, float(number))
-    return family
+        return () if self._present is None else gauges(self._present, self._wal_bytes())

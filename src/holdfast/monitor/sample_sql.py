@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 
 from holdfast.kernel.ids import Instant, NodeId
-from holdfast.monitor.sample import Sample, SampleSpan, added_up
-from holdfast.store.script import Script, rows, run, verb
+from holdfast.monitor.sample import HOUR_MS, MINUTE_MS, Sample, SampleSpan, added_up
+from holdfast.store.script import Script, one, rows, run, verb
 
 KEEP = """
 insert into sample (span, at, node, body) values (:span, :at, :node, :body)
@@ -15,6 +15,10 @@ select at, body from sample
  where span = 'minute' and at >= :hour and at < cast(:hour as int8) + cast(:length as int8) and node = :node
  order by at"""
 FORGET = "delete from sample where span = :span and at < :before"
+RECORDED = """
+select count(distinct at) from sample
+ where span = 'minute' and at >= cast(:now as int8) / :length * :length - cast(:length as int8) - cast(:span_ms as int8)
+   and at < cast(:now as int8) / :length * :length - cast(:length as int8)"""
 SINCE = "select at, body from sample where span = :span and at >= :since order by at"
 
 
@@ -37,6 +41,13 @@ def record_sample(node: NodeId, sample: Sample) -> Script[None]:
 def _keep(node: NodeId, sample: Sample) -> Script[None]:
     raw = json.dumps({"counts": sample.counts, "levels": sample.levels}, separators=(",", ":")).encode()
     yield from run(KEEP, span=sample.span.value, at=sample.at, node=node, body=raw)
+
+
+@verb
+def count_sample_holes() -> Script[int]:
+    """The whole minutes of the last hour in which no node recorded a sample. The newest one may still be stored."""
+    found = yield from one(RECORDED, length=MINUTE_MS, span_ms=HOUR_MS)
+    return max(0, HOUR_MS // MINUTE_MS - (found[0] if found else 0))
 
 
 @verb

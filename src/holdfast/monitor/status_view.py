@@ -29,6 +29,7 @@ def of_agents(status: StoreStatus, sees: Callable[[str], bool]) -> StoreStatus:
         running=[turn for turn in status.running if sees(turn.agent)],
         nodes=(),
         lost=(),
+        paused=[pause for pause in status.paused if sees(pause.agent)],
     )
 
 
@@ -43,6 +44,7 @@ def without_people(status: StoreStatus) -> StoreStatus:
         status,
         needs=[anonymous(need) for need in status.needs],
         running=[replace(turn, session="", message="", chat="") for turn in status.running],
+        paused=[replace(pause, by=replace(pause.by, id="", label="", origin="")) for pause in status.paused],
     )
 
 

@@ -1,7 +1,5 @@
-"""Upkeep: the store's secret, the health check's write, pruning, and gauges: the current amounts of waiting work."""
+"""Upkeep: the store's secret, the health check's write, and pruning."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from holdfast.inbox.accept_sql import tombstone_hash
@@ -37,34 +35,6 @@ insert into tombstone (hash, body_hash, message, state, principal, agent)
 values (:hash, :body_hash, :message, :state, :principal, :agent)
 on conflict (hash) do nothing"""
 REMOVE = "delete from inbound where message = :message"
-# A partial index over open rows answers each query of the gauges.
-WAITING = """
-select mailbox.agent, count(*) from inbound join mailbox on mailbox.id = inbound.mailbox
- where inbound.state in ('waiting', 'in_turn') group by mailbox.agent"""
-OLDEST = """
-select cast(:now as int8),
-       (select min(ready_at) from mailbox
-         where owner is null and ready_at is not null and paused <> 1 and ready_at <= :now)"""
-DELIVERIES = """
-select provider, state, count(*) from delivery
- where state in ('scheduled', 'sending', 'uncertain') group by provider, state"""
-PARKED = """
-select provider, state, count(*) from delivery
- where state = 'parked' and decided_by is null group by provider, state"""
-REPLIES = """
-select channel, state, count(*) from reply
- where state <> 'delivered' and decided_by is null group by channel, state"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gauges:
-    """Counts of waiting work, at the store's own time."""
-
-    at: Instant
-    messages_waiting: Mapping[str, int]  # by agent, including those of an open turn
-    oldest_ready_at: Instant | None  # when the longest-waiting mailbox became ready
-    deliveries: Mapping[tuple[str, str], int]  # by provider and state, without delivered ones
-    replies: Mapping[tuple[str, str], int]  # by channel and state, without delivered ones
 
 
 @verb
@@ -100,19 +70,3 @@ def prune_messages(*, older_than_ms: int, limit: int, secret: bytes) -> Script[i
     yield from many(REMOVE, [{"message": one_.message} for one_ in old])
     yield from drop_enclosures(one_.message for one_ in old)  # attachments go with them
     return len(old)
-
-
-@verb
-def read_gauges() -> Script[Gauges]:
-    at, oldest = (yield from one(OLDEST)) or (0, None)
-    waiting = yield from rows(WAITING)
-    open_ = yield from rows(DELIVERIES)
-    parked = yield from rows(PARKED)
-    replies = yield from rows(REPLIES)
-    return Gauges(
-        at=Instant(at),
-        messages_waiting=dict(waiting),
-        oldest_ready_at=None if oldest is None else Instant(oldest),
-        deliveries={(provider, state): count for provider, state, count in [*open_, *parked]},
-        replies={(channel, state): count for channel, state, count in replies},
-    )

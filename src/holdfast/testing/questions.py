@@ -45,8 +45,9 @@ from holdfast.monitor.message_list_sql import list_messages, read_listed
 from holdfast.monitor.node_run_sql import list_node_runs
 from holdfast.monitor.notes_list_sql import list_newest_changes, list_notes
 from holdfast.monitor.proved_write_sql import read_proved_writes
+from holdfast.monitor.queues_sql import read_queues
 from holdfast.monitor.sample import SampleSpan
-from holdfast.monitor.sample_sql import list_samples
+from holdfast.monitor.sample_sql import count_sample_holes, list_samples
 from holdfast.monitor.session_facts_sql import read_session_facts
 from holdfast.monitor.session_list import SessionFilter
 from holdfast.monitor.session_list_sql import search_sessions
@@ -73,7 +74,6 @@ from holdfast.sessions.history_sql import (
     read_conversation,
     read_snapshot,
 )
-from holdfast.store.upkeep_sql import read_gauges
 from holdfast.testing.scope import LEASE_MS
 from holdfast.testing.workload import CHATS
 from holdfast.turns.approval_sql import is_waiting_at
@@ -217,6 +217,10 @@ async def _undecided(node: Runtime, db: apsw.Connection, chance: float) -> objec
     return await node.db.read(plan_replay(DeliveryId(_pick(db, "delivery", "id", chance))))
 
 
+async def _samples(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
+    return await node.db.read(count_sample_holes()), await node.db.read(list_samples(SampleSpan.MINUTE, Instant(0)))
+
+
 async def _recall(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
     return await node.recall("what is it", agent="fern", chat="home", sender="ada", channel="sim")
 
@@ -235,7 +239,7 @@ QUESTIONS: Mapping[str, Question] = {
     "doctor": _doctor,
     "ends": _plain(lambda node: node.db.read(list_finalisations())),
     "find": _find,
-    "gauges": _plain(lambda node: node.db.read(read_gauges())),
+    "gauges": _plain(lambda node: node.db.read(read_queues())),
     "health": _plain(lambda node: node.health()),
     "history": _of_session(lambda node, session: node.history(session)),
     "login": _login,
@@ -250,7 +254,7 @@ QUESTIONS: Mapping[str, Question] = {
     "recall": _recall,
     "replies": _plain(lambda node: node.db.read(list_replies())),
     "reply": _reply,
-    "samples": _plain(lambda node: node.db.read(list_samples(SampleSpan.MINUTE, Instant(0)))),
+    "samples": _samples,
     "session page": _session_page,
     "sessions": _plain(lambda node: node.sessions(agent="fern")),
     "snapshot": _snapshot,

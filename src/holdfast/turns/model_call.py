@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from holdfast.kernel import log
 from holdfast.kernel.errors import ModelFailed, StoreBroken, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.kernel.ids import AgentName, Instant
+from holdfast.kernel.notifier import Event
 from holdfast.kernel.ports import Clock, Entropy, Tasks
 from holdfast.kernel.spans import MODEL, provider_and_model, span
 from holdfast.store.ports import Ports
@@ -307,6 +308,8 @@ class Metered:
             cost_micros=cost_micros,
         )
         await self._ports.db.write(record_spend(spend))
+        fields = {"agent": spend.agent, "model": spend.model, "task": spend.task, "cost_micros": cost_micros}
+        self._ports.notifier.publish(Event(name="model.paid", fields=fields))
 
 
 def metered(agents: Agents, ports: Ports, states: ModelStates) -> Agents:

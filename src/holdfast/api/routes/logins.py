@@ -1,4 +1,4 @@
-"""The routes of login, logout and the caller's identity, of the chat page, and of the metrics."""
+"""The routes of login, logout and the caller's identity and of the chat page."""
 
 import hashlib
 import re
@@ -15,12 +15,10 @@ from holdfast.api.auth.login import LoginEnd, csrf_of
 from holdfast.api.auth.logins import clear_cookie, set_cookie
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.endpoint import ANY, OPEN, PRIVATE, HttpCall, answer, route
-from holdfast.api.metrics import MEDIA_TYPE, Present
 from holdfast.api.shapes.view import Shape
 from holdfast.audit.action import Act
 from holdfast.audit.actor import acting, acting_as
 from holdfast.kernel.errors import InvalidInput
-from holdfast.store.upkeep_sql import read_gauges
 
 LOGIN_BYTES_MAX = 4_096
 
@@ -135,12 +133,3 @@ def _me(viewer: Viewer, cookie: str) -> Me:
         relay=token.may(Scope.SEND) and not token.binding.is_bound,
         csrf=csrf_of(cookie) if cookie else None,
     )
-
-
-@route("GET /metrics", Scope.METRICS, media_type="text/plain")
-async def get_metrics(call: HttpCall) -> Response:
-    """Prometheus metrics."""
-    runtime = call.viewer.whole("gauges")
-    gauges, channels = await runtime.db.read(read_gauges()), runtime.channel_registry.connected()
-    present = Present(gauges, await runtime.health(), channels, runtime.tool_servers())
-    return Response(call.settings.metrics.render(present), media_type=MEDIA_TYPE, headers=PRIVATE)

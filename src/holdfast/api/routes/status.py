@@ -3,16 +3,25 @@
 The scope `metrics` reads numbers and states. Whatever people wrote, and who they are, needs the scope `read`.
 """
 
+from starlette.responses import Response
+
 from holdfast.api.auth.access_token import Scope
-from holdfast.api.endpoint import HttpCall, Param, route, state_param
+from holdfast.api.endpoint import PRIVATE, HttpCall, Param, route, state_param
+from holdfast.api.gauges import Present
+from holdfast.api.metrics import MEDIA_TYPE
 from holdfast.api.shapes import status as shapes
 from holdfast.inbox.message import MessageState
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import Instant, MessageId
+from holdfast.monitor.component_needs import component_needs
 from holdfast.monitor.message_list import MessageFilter
 from holdfast.monitor.node_run_sql import list_node_runs
 from holdfast.monitor.sample import SampleSpan
+from holdfast.monitor.sample_sql import count_sample_holes
+from holdfast.monitor.status_sql import read_status
+from holdfast.monitor.status_view import with_needs
 from holdfast.monitor.timeline import timeline
+from holdfast.store.damage import CheckedEngine
 
 TIME = {"type": "integer", "minimum": 0}
 TEXT = {"type": "string", "maxLength": 1_000}
@@ -44,6 +53,25 @@ async def get_status(call: HttpCall) -> shapes.StatusReport:
     overview = call.viewer.overview("status")
     status, components = await overview.status(), overview.components()
     return shapes.status_view(status, await call.viewer.health(), call.viewer.agents(), components)
+
+
+@route("GET /metrics", Scope.METRICS, media_type="text/plain")
+async def get_metrics(call: HttpCall) -> Response:
+    """Prometheus metrics."""
+    runtime = call.viewer.whole("metrics")
+    components = runtime.components()
+    found = await runtime.db.read(read_status())
+    engine = runtime.db if isinstance(runtime.db, CheckedEngine) else None
+    present = Present(
+        status=with_needs(found, component_needs(components)),
+        health=await runtime.health(),
+        components=components,
+        servers=runtime.tool_servers(),
+        sample_holes=await runtime.db.read(count_sample_holes()),
+        measures=engine.measures if engine is not None else None,
+        free_bytes=engine.free_bytes() if engine is not None else None,
+    )
+    return Response(call.settings.metrics.render(present), media_type=MEDIA_TYPE, headers=PRIVATE)
 
 
 @route("GET /v1/messages", Scope.READ, query=MESSAGES)
