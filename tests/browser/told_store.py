@@ -3,13 +3,29 @@
 import time
 from pathlib import Path
 
-from holdfast.kernel.ids import AgentName, Instant, Principal, Provider
+from holdfast.api.auth.access_token import AccessToken, Binding, Scope, hash_token, spell_token
+from holdfast.api.auth.access_token_sql import add_token
+from holdfast.inbox.access import PairingAsk, PairingDecision
+from holdfast.inbox.access_sql import ask_pairing, decide_pairing
+from holdfast.inbox.identity import LinkRequest
+from holdfast.inbox.identity_sql import link_principals
+from holdfast.kernel.ids import (
+    AgentName,
+    Instant,
+    MailboxId,
+    OperationId,
+    Principal,
+    Provider,
+    ReplyId,
+    TokenId,
+)
 from holdfast.memory.delivery import DeliveryPolicy, PerAddress
 from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
 from holdfast.runtime.app import DATABASE
 from holdfast.store.node_sql import register_node
 from holdfast.testing import ManualClock
+from holdfast.turns.policy import AgentPolicy, ExpiryPolicy
 from holdfast.turns.spend_sql import Spend, record_spend
 from tests.monitor import stories
 from tests.support.driver import Driver
@@ -17,7 +33,8 @@ from tests.support.engines import open_engine
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 HOSTILE = "<script>window.hit=1</script> & 'quotes' \"too\""
-AGENTS = ("billing", "fern", "moss")
+FERN = AgentPolicy(daily_spend_micros=250_000, expiry=ExpiryPolicy(idle_minutes=24 * 60))
+LISTED = {"fern": FERN, "moss": AgentPolicy()}
 
 
 async def tell(data: Path) -> None:
@@ -47,6 +64,9 @@ async def tell(data: Path) -> None:
         await driver.talk("Please refund it in full.", who="mara")
         await stories.resumed_after_a_kill(story)
         await notes(driver)
+        await driver.talk("hello", chat="lab", who="eve")
+        await driver.command("/new", chat="lab", who="eve")
+        await people(driver)
     rename_store(data)
 
 
@@ -58,6 +78,37 @@ def rename_store(data: Path) -> None:
     """The name that a serving process looks for."""
     for path in data.glob("store.db*"):
         path.rename(data / path.name.replace("store.db", DATABASE))
+
+
+async def people(driver: Driver) -> None:
+    """A stranger who asks to be let in, one who was, a person with two accounts, and two tokens."""
+    for code, number, name in (("7K2MPQ9X", 7, HOSTILE), ("8K2MPQ9X", 8, "Mara Lindt")):
+        asked = PairingAsk(
+            agent=AgentName("fern"),
+            channel="telegram",
+            principal=Principal(f"telegram:{number}"),
+            address=f"agent:fern:telegram:dm:{number}",
+            code=code,
+            reply=ReplyId(driver.id("rep")),
+            new_mailbox=MailboxId(driver.id("box")),
+            name=name,
+        )
+        await driver.db.write(ask_pairing(asked))
+    operation, reply = OperationId(driver.id("op")), ReplyId(driver.id("rep"))
+    decision = PairingDecision(code="8K2MPQ9X", admit=True, by="operator", operation=operation, reply=reply)
+    await driver.db.write(decide_pairing(decision))
+    request = LinkRequest(
+        principal=Principal("telegram:8"),
+        person=Principal("ada"),
+        by="operator",
+        operation=OperationId(driver.id("op")),
+    )
+    await driver.db.write(link_principals(request))
+    for n, (label, scopes, binding) in enumerate(
+        (("the bridge of the shop", {Scope.SEND}, Binding(sender="shop")), ("read only", {Scope.READ}, Binding()))
+    ):
+        token = AccessToken(id=TokenId(f"tok_{n}"), label=label, scopes=frozenset(scopes), binding=binding)
+        await driver.db.write(add_token(token, hash_token(spell_token(n))))
 
 
 async def notes(driver: Driver) -> None:

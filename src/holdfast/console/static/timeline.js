@@ -1,6 +1,6 @@
 "use strict";
 // Walking a session's timeline: the arrow keys, Home and End go from step to step, E to the next trouble. The address
-// keeps the step (`#at-14`), and the style sheet shows the step that the address names.
+// keeps the step (`#at-14`). A live update writes the page anew, so the step is marked again after each.
 (() => {
   const steps = () => [...document.querySelectorAll("[data-step]")];
   const usual = () => document.querySelector(".step.usual")?.id || "at-0";
@@ -16,6 +16,7 @@
       if (isHere) one.setAttribute("aria-current", "step"); else one.removeAttribute("aria-current");
       one.setAttribute("tabindex", isHere ? "0" : "-1");
     }
+    for (const one of document.querySelectorAll(".step")) one.classList.toggle("here", one.id === id);
     const words = document.getElementById("tl-at");
     if (words) words.textContent = `step ${Number(id.slice(3)) + 1} of ${all.length}`;
   }
@@ -23,9 +24,7 @@
   function go(n, focus) {
     const all = steps(), target = all[Math.max(0, Math.min(all.length - 1, n))];
     if (!target) return;
-    const left = scrollX, top = scrollY;
-    location.replace(`#at-${target.dataset.step}`);
-    scrollTo(left, top);  // the walk leaves the page where it is
+    history.replaceState(history.state, "", `#at-${target.dataset.step}`);  // leaves the page where it is
     show();
     if (focus) target.focus({ preventScroll: true });
     target.querySelector(".hit").scrollIntoView({ block: "nearest", inline: "nearest" });
