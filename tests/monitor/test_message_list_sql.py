@@ -12,7 +12,7 @@ from holdfast.kernel.ports import make_id
 from holdfast.monitor import message_list_sql
 from holdfast.monitor.message_list import MessageFilter
 from holdfast.monitor.message_list_sql import list_messages, read_listed
-from holdfast.monitor.trace_sql import find_messages, near_messages
+from holdfast.monitor.trace_sql import FOUND_MAX, find_messages, near_messages
 from tests.monitor.stories import Story, answered_with_an_uncertain_reply, approved, parked_at_one_provider
 from tests.support.driver import SECRET, retain
 
@@ -115,6 +115,14 @@ async def test_an_ambiguous_beginning_finds_all_of_them_and_a_wrong_id_its_neigh
     messages = [await driver.say(text) for text in "abc"]
     assert await driver.db.read(find_messages("msg_0000")) == messages
     assert await driver.db.read(near_messages("msg_000004x")) == [messages[0], *messages[1:]]
+
+
+async def test_an_own_id_that_very_many_chats_used_is_found_by_its_chat(driver):
+    messages = [await driver.say("hello", chat=f"chat{n}", event="1") for n in range(FOUND_MAX + 5)]
+    assert len(await driver.db.read(find_messages("1"))) == FOUND_MAX
+    assert await driver.db.read(find_messages("1", chat="chat0")) == messages[:1]
+    assert await driver.db.read(find_messages("1", agent="fern", chat="chat1")) == messages[1:2]
+    assert await driver.db.read(find_messages("1", agent="moss")) == []
 
 
 async def test_one_own_id_in_two_chats_finds_both_the_newest_first(driver):

@@ -150,3 +150,19 @@ async def test_a_message_whose_id_is_older_than_another_is_told_too(driver):
     await driver.accept(late)
     assert await watcher.look() == [("message", "ada in home: accepted")]
     assert [event.text for event in watcher.events] == ["early", "late"]
+
+
+async def test_what_was_open_long_ago_is_told_when_it_settles(driver, monkeypatch):
+    monkeypatch.setattr(tail_sql, "OVERLAP_ROWS", 0)
+    story = Story(driver)
+    driver.policies = retain("honcho")
+    watcher = await Watcher(driver).start()
+    await story.says(channel="telegram")
+    claim, turn = await story.begins()
+    await story.answers(claim, turn)
+    await driver.talk("hello", chat="den")
+    await watcher.look()
+    await story.sends(ReplyState.DELIVERED, receipt="881")
+    assert ("reply", "reply is delivered over telegram") in await watcher.look()
+    await story.delivers("honcho", DeliveryState.DELIVERED, receipt="r9")
+    assert ("delivery", "honcho: delivered") in await watcher.look()

@@ -72,7 +72,7 @@ async def trace(
       holdfast trace rep_01k... --json
     """
     wanted = check_part("id", id.strip())
-    found = await runtime.db.read(find_messages(wanted))
+    found = await runtime.db.read(find_messages(wanted, agent=agent or "", chat=chat or ""))
     listed = [one for one in await runtime.db.read(read_listed(found)) if _is_of(one, agent, chat)]
     if not listed:
         raise await _unknown(runtime, wanted)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.kernel.ids import Instant
 
-SCANNED_MAX = 20_000  # messages that one page looks at; the next page goes on where it ended
+SCANNED_MAX = 10_000  # messages that one page looks at; the next page goes on where it ended
 TEXT_CHARS_MAX = 160  # of a message in a list
 
 

@@ -33,10 +33,11 @@ RUNNING_TURN = Columns(
     chat="inbound.conversation",
     is_claimed="mailbox.owner is not null and exists (select 1 from node where node.id = mailbox.owner)",
 )
+# `coalesce` keeps the planner from the index of sessions, which has every message.
 RUNNING = f"""
 select {RUNNING_TURN}
   from inbound join mailbox on mailbox.id = inbound.mailbox
-  join turn on turn.session = inbound.session and turn.n = inbound.turn
+  join turn on turn.session = coalesce(inbound.session, '') and turn.n = inbound.turn
  where inbound.state in ('waiting', 'in_turn') and inbound.state = 'in_turn' and turn.closed_at is null
  order by turn.opened_at limit 500"""
 APPROVALS = f"""

@@ -55,12 +55,16 @@ select {TURN} from turn join session on session.id = turn.session
  where turn.session = :session and turn.n = :n and turn.closed_at is not null"""
 REPLY = Columns(SentItem, "reply", name="channel")
 REPLIES = f"select {REPLY} from reply where n > :after order by n limit :limit"
-OPEN_REPLIES = f"select {REPLY} from reply where state in ('pending', 'attempting') order by n desc limit {ROWS_MAX}"
+# `n + 0` keeps the planner from the primary key, which has every row.
+OPEN_REPLIES = (
+    f"select {REPLY} from reply where state in ('pending', 'attempting') order by n + 0 desc limit {ROWS_MAX}"
+)
 REPLY_OF = f"select {REPLY} from reply where n = :n"
 DELIVERY = Columns(SentItem, "delivery", name="provider", session="stream", turn="through_turn")
 DELIVERIES = f"select {DELIVERY} from delivery where n > :after order by n limit :limit"
 OPEN_DELIVERIES = f"""
-select {DELIVERY} from delivery where state in ('scheduled', 'sending', 'uncertain') order by n desc limit {ROWS_MAX}"""
+select {DELIVERY} from delivery where state in ('scheduled', 'sending', 'uncertain')
+ order by n + 0 desc limit {ROWS_MAX}"""
 DELIVERY_OF = f"select {DELIVERY} from delivery where n = :n"
 
 

@@ -212,7 +212,11 @@ select inbound.message from delivery
 BY_TURN = "select message from inbound where session = :session and turn = :turn order by seq limit :limit"
 BY_SESSION = """
 select message from inbound where session = :id and turn is not null order by turn desc, seq desc limit :limit"""
-BY_EVENT = "select message from inbound where event_id = :id order by message desc limit :limit"
+BY_EVENT = """
+select inbound.message from inbound join mailbox on mailbox.id = inbound.mailbox
+ where inbound.event_id = :id and (:agent = '' or mailbox.agent = :agent)
+   and (:chat = '' or inbound.conversation = :chat)
+ order by inbound.message desc limit :limit"""
 BELOW = "select message from inbound where message < :id order by message desc limit :limit"
 ABOVE = "select message from inbound where message > :id order by message limit :limit"
 EVENTS_BELOW = "select message from inbound where event_id < :id order by event_id desc limit :limit"
@@ -220,10 +224,10 @@ EVENTS_ABOVE = "select message from inbound where event_id > :id order by event_
 
 
 @verb
-def find_messages(wanted: str) -> Script[Sequence[MessageId]]:
+def find_messages(wanted: str, *, agent: str = "", chat: str = "") -> Script[Sequence[MessageId]]:
     """The messages that an id may mean: of a message (or its beginning), a reply, an approval, a delivery, a turn
     (`SESSION/N` or `SESSION:N`), a session, or the sender's own id of the message; if there is none, an id of others.
-    Messages of one turn come in its order, others newest first.
+    Messages of one turn come in its order, others newest first. An agent and a chat narrow what senders' own ids mean.
     """
     found: list[str] = []
     if wanted.startswith("msg_"):
@@ -239,7 +243,7 @@ def find_messages(wanted: str) -> Script[Sequence[MessageId]]:
     else:
         found += [row[0] for row in (yield from rows(BY_APPROVAL, id=wanted))]
         found += yield from _of_delivery(wanted)
-    found += [row[0] for row in (yield from rows(BY_EVENT, id=wanted, limit=FOUND_MAX))]
+    found += [row[0] for row in (yield from rows(BY_EVENT, id=wanted, agent=agent, chat=chat, limit=FOUND_MAX))]
     if not found and wanted:
         found += yield from by_foreign_id(wanted, limit=FOUND_MAX)
     return [MessageId(one_) for one_ in dict.fromkeys(found)]
