@@ -2,14 +2,17 @@
 so, and a narrow terminal shows every value.
 """
 
+import ast
 import json
 import os
 import re
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from holdfast import cli
 from holdfast.cli.output import TextTable, print_table
 from holdfast.cli.times import local_time, parse_time, shown_in, time_and_age
 from holdfast.kernel.errors import InvalidInput
@@ -92,11 +95,47 @@ def test_a_command_prints_local_times_and_with_utc_those_of_utc(tmp_path, berlin
     assert abs(time.time() * 1000 - made) < 600_000
 
 
-def test_every_command_that_lists_times_can_list_them_in_utc():
-    without = {"init", "up", "version", "chat", "send", "approve", "deny", "compress", "attachment", "context", "spend"}
+CLI = Path(cli.__file__).parent
+PRINTS_TIMES = {"when", "zone", "local_time", "time_and_age"}
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Names, and those of modules that are imported as a whole (`views.history_table`)."""
+    used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+    attributes = [one for one in ast.walk(node) if isinstance(one, ast.Attribute)]
+    return used | {one.attr for one in attributes if isinstance(one.value, ast.Name) and one.value.id == "views"}
+
+
+def definitions(file: Path) -> dict[str, ast.AST]:
+    return {one.name: one for one in ast.parse(file.read_text()).body if isinstance(one, FUNCTIONS)}
+
+
+def printing(found: dict[str, ast.AST], known: set[str]) -> set[str]:
+    """The definitions of a module that print times, themselves or through others."""
+    names, before = set(known), set[str]()
+    while names != before:
+        before = set(names)
+        names |= {name for name, node in found.items() if names_in(node) & names}
+    return names
+
+
+def test_every_command_that_prints_times_can_print_them_in_utc():
+    texts = [file for file in CLI.glob("*.py") if file.stem.endswith(("_text", "_views"))]
+    known = set(PRINTS_TIMES).union(*(printing(definitions(file), PRINTS_TIMES) for file in texts))
+    found, missing = 0, []
+    for file in CLI.glob("*.py"):
+        there = definitions(file)
+        for name in printing(there, known) & there.keys():
+            node = there[name]
+            makers = [ast.unparse(one) for one in getattr(node, "decorator_list", [])]
+            made = [one for one in makers if one.startswith(("visitor(", "command("))]
+            found += len(made)
+            missing += [f"{file.stem}.{name}" for one in made if "times=True" not in one]
+    assert (found > 20, missing) == (True, [])
     shown = {name for name, one in listed_commands().items() if "--utc" in _options(one)}
     assert {"trace", "messages", "sessions", "show", "replies", "deliveries", "channels", "tools", "pairs"} <= shown
-    assert shown.isdisjoint(without)
+    assert shown.isdisjoint({"init", "up", "version", "chat", "send", "attachment", "context"})
 
 
 def _options(command):

@@ -64,7 +64,7 @@ async def backup(invocation: Invocation, target: TargetArgument) -> Output:
     return Output(view, *text)
 
 
-@command()
+@command(times=True)
 async def restore(
     invocation: Invocation, source: SourceArgument, *, moved: Moved = False, dry_run: DryRun = False
 ) -> Output:

@@ -33,7 +33,7 @@ def _question(*, repair: bool, copy: Path | None, keep: Path | None) -> str:  # 
     return "Repair the store? A copy of the folder is kept." if repair and copy is None else ""
 
 
-@command(confirm=_question)
+@command(times=True, confirm=_question)
 async def doctor(invocation: Invocation, *, repair: Repair = False, copy: Copy = None, keep: Keep = None) -> Output:
     """Examine the store of a data folder, and repair it on request.
 

@@ -253,7 +253,7 @@ async def review(runtime: Runtime, agent: AgentName = None) -> Output:
 
 
 @memory.command()
-@visitor(config=True)
+@visitor(config=True, times=True)
 async def revoke(
     runtime: Runtime,
     author: Annotated[

@@ -12,7 +12,7 @@ from holdfast.monitor.status import plural
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The name of the agent.")]
 
 
-@visitor(act="agent.paused", on="agent")
+@visitor(times=True, act="agent.paused", on="agent")
 async def pause(runtime: Runtime, agent: Agent) -> Output:
     """Pause an agent: it begins no turn.
 

@@ -53,7 +53,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen,
 SkipQuestion = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
-@command()
+@command(times=True)
 async def replay(
     invocation: Invocation,
     ids: Ids = None,
@@ -97,7 +97,7 @@ async def replay(
     return await _repair(invocation, RepairVerb.REPLAY, DELIVERY, wish, yes=yes)
 
 
-@command()
+@command(times=True)
 async def resend(
     invocation: Invocation,
     ids: Ids = None,
@@ -141,7 +141,7 @@ async def resend(
     return await _repair(invocation, RepairVerb.RESEND, REPLY, wish, yes=yes)
 
 
-@command()
+@command(times=True)
 async def drop(
     invocation: Invocation,
     ids: Ids = None,
@@ -189,7 +189,7 @@ async def drop(
     return await _repair(invocation, RepairVerb.DROP, _subject(wish.ids, what, provider, channel), wish, yes=yes)
 
 
-@command()
+@command(times=True)
 async def settle(
     invocation: Invocation,
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The ids of deliveries, or of replies.")],
