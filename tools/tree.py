@@ -8,7 +8,7 @@ from pathlib import Path
 from tools import source
 
 SRC = Path(__file__).parents[1] / "src" / "holdfast"
-SUBJECTS = {"inbox", "turns", "sessions", "memory", "outbox", "audit", "monitor", "repair"}
+SUBJECTS = {"inbox", "turns", "sessions", "memory", "outbox", "audit", "monitor", "repair", "transfer"}
 
 # The doers of the subjects and of the kernel. Every other file there decides or stores: it has no effect.
 ACTING = {

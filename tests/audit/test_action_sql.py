@@ -61,6 +61,8 @@ from holdfast.sessions.finalisation_sql import record_finalisation, retry_finali
 from holdfast.store.membership import LEASE_MS
 from holdfast.store.ports import Database
 from holdfast.store.script import Call, run
+from holdfast.transfer.import_sql import import_rows
+from holdfast.transfer.lines import ImportedRow
 from holdfast.turns.agent_pause_sql import pause_agent, resume_agent
 from holdfast.turns.approval import Decision
 from holdfast.turns.approval_sql import decide_approval
@@ -314,6 +316,12 @@ async def store_repaired(driver):
     return "store", lambda db: db.write(repair_rows(lease_ms=LEASE_MS, by=acting()))
 
 
+async def sessions_imported(driver):
+    await driver.chat("one")
+    row = ImportedRow("identity", {"principal": "ada", "person": "ada", "at": 1})
+    return "a digest", lambda db: db.write(import_rows("a digest", lambda: [row], by=acting()))
+
+
 async def history_imported(driver):
     imported = ImportRun(agent=FERN, fingerprint="f0", sessions=2, messages=9, new=2)
     return "hermes", lambda db: db.write(finish_import(imported, by=acting()))
@@ -361,6 +369,7 @@ ACTS = {
     provider_backfilled: Act.PROVIDER_BACKFILLED,
     history_imported: Act.HISTORY_IMPORTED,
     store_repaired: Act.STORE_REPAIRED,
+    sessions_imported: Act.SESSIONS_IMPORTED,
     settings_changed: Act.CONFIG_CHANGED,
 }
 # Nothing in the store changes with these: their row is the whole transaction (`record_action`).

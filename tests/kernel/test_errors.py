@@ -11,6 +11,9 @@ from holdfast.kernel.errors import HoldfastError, Remedy
 
 # Codes are never renamed or reused. A new error adds a line here.
 CODES = {
+    "export_invalid": Remedy.CORRECT,
+    "export_newer": Remedy.CORRECT,
+    "import_conflict": Remedy.CORRECT,
     "backup_invalid": Remedy.REPAIR,
     "backup_newer": Remedy.REPAIR,
     "folder_not_empty": Remedy.CORRECT,

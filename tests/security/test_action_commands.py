@@ -26,6 +26,7 @@ NO_ACT = {
     **dict.fromkeys(
         [
             "backup",
+            "export",
             "trace",
             "attachment",
             "sessions",
@@ -83,10 +84,11 @@ NO_ACT = {
 
 
 # Privileged commands that need the library which encrypts, or a folder of their own: tests/store/test_encryption.py and
-# tests/store/test_backup.py and tests/repair have their rows.
+# tests/store/test_backup.py, tests/repair and tests/transfer have their rows.
 ELSEWHERE = {
     "restore": "data.restored",
     "doctor": "store.repaired",
+    "import": "sessions.imported",
     "encrypt": "data.encrypted",
     "rekey": "data.rekeyed",
     "decrypt": "data.decrypted",

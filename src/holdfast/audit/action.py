@@ -100,6 +100,7 @@ class Act(Enum):
     DATA_REKEYED = ("data.rekeyed", "the data folder was encrypted with another key")
     DATA_DECRYPTED = ("data.decrypted", "the data folder was written without encryption")
     DATA_RESTORED = ("data.restored", "a backup was restored into an empty data folder")
+    SESSIONS_IMPORTED = ("sessions.imported", "sessions and notes of an export were imported")
     STORE_REPAIRED = ("store.repaired", "`holdfast doctor` repaired contradictions in the store")
     CONFIG_CHANGED = ("config.changed", "other settings came into force, at the start of a process or by a reload")
 

@@ -30,6 +30,8 @@ PANELS: Mapping[str, Mapping[str, Listed]] = {
         "backup": Listed("backup:backup", "Back up the data folder, also while a process serves it."),
         "restore": Listed("backup:restore", "Restore a backup into an empty data folder."),
         "reload": Listed("reload:reload", "Read holdfast.toml again without a restart."),
+        "export": Listed("transfer:export", "Export an agent, a chat or everything."),
+        "import": Listed("transfer:import_", "Import an export into a data folder that no process serves."),
         "encrypt": Listed("encryption:encrypt", "Encrypt the data folder."),
         "rekey": Listed("encryption:rekey", "Encrypt the data folder with another key."),
         "decrypt": Listed("encryption:decrypt", "Remove the encryption of the data folder."),

@@ -540,6 +540,24 @@ class BackupNewer(HoldfastError, remedy=Remedy.REPAIR):
     hint = "Upgrade Holdfast, then repeat the command."
 
 
+class ExportInvalid(HoldfastError, remedy=Remedy.CORRECT):
+    """The export is damaged, cut, or was changed; nothing was imported."""
+
+    hint = "Export again, and import the new file."
+
+
+class ExportNewer(HoldfastError, remedy=Remedy.CORRECT):
+    """A newer Holdfast made the export; nothing was imported."""
+
+    hint = "Upgrade Holdfast, then repeat the command."
+
+
+class ImportConflict(HoldfastError, remedy=Remedy.CORRECT):
+    """Something in the export is in the store with other content; nothing was imported."""
+
+    hint = "The store went on since the export, or has something else under this id. Import into an empty data folder."
+
+
 class FolderNotEmpty(HoldfastError, remedy=Remedy.CORRECT):
     """The data folder contains data already, so nothing was restored into it."""
 

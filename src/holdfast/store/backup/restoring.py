@@ -49,7 +49,7 @@ def restore(source: Path, folder: Path, *, settle: Call[R], clock: Clock, tell: 
             verify_databases(staging, manifest, key, tell)
             settled = _settle(staging / STORE, key, settle, clock)
             for path in staging.glob(INDEXES):
-                _renew_index(path, key)
+                renew_index(path, key)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
@@ -160,7 +160,7 @@ def verify_databases(staging: Path, manifest: Manifest, key: bytes | None, tell:
         raise BackupInvalid("the store in the backup has other rows than its manifest says")
 
 
-def _renew_index(path: Path, key: bytes | None) -> None:
+def renew_index(path: Path, key: bytes | None) -> None:
     """The index was copied at another moment than the store: the next start fills it again from the journal."""
     db = _opened(path, key)
     try:

@@ -1,0 +1,1 @@
+"""Export and import: conversations and notes as lines of JSON, which another store takes over once."""
