@@ -40,7 +40,7 @@ CHECKS_AGENTS_AND_CHATS = {
 REFUSES_BY_ITSELF = {"whole", "overview"}
 CHECKS_AGENTS = {
     *("channels", "tool_servers", "spend", "deliveries", "replies", "resend", "pairs", "pair", "unpair"),
-    *("now", "status", "components", "messages", "samples"),
+    *("now", "status", "components", "messages", "samples", "pauses", "pause", "resume", "repair"),
 }
 NO_RUNTIME = cast("Any", None)
 SCOPES = frozenset({Scope.OPERATE, Scope.SEND})

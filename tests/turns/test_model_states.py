@@ -42,7 +42,7 @@ class World:
 
 def test_a_model_that_was_not_asked_yet_is_in_no_state():
     world = World()
-    world.states.expect(FERN, ["sonnet"])
+    world.states.expect([(FERN, "sonnet")])
     assert (world.status.name, world.status.state, world.status.succeeded_at) == (
         "sonnet",
         ConnectionState.UNKNOWN,
@@ -81,6 +81,15 @@ def test_a_failure_of_the_content_is_kept_and_changes_no_state(error):
     world.states.failed(FERN, "sonnet", error)
     assert (world.status.state, world.status.attempts) == (ConnectionState.UP, 0)
     assert world.status.failed_at == world.clock.now()
+
+
+def test_a_model_that_the_configuration_no_longer_has_is_gone():
+    world = World()
+    world.states.failed(FERN, "old", overloaded())
+    world.states.failed(FERN, "sonnet", overloaded())
+    world.states.expect([(FERN, "sonnet"), (AgentName("moss"), "sonnet")])
+    found = {(one.agent, one.name): one.state.value for one in world.states.statuses()}
+    assert found == {("fern", "sonnet"): "down", ("moss", "sonnet"): "unknown"}
 
 
 def test_a_change_is_told_at_once_and_further_successes_now_and_then():

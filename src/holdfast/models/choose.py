@@ -99,9 +99,13 @@ def models_in(made: Iterable[Model]) -> list[Model]:
 
 
 def expect_models(states: ModelStates, agents: Agents) -> None:
-    """List the models of the agents among the states, also those that no request has asked yet."""
-    for name, agent in agents.listed.items():
-        states.expect(name, [one.name for one in models_in((agent.model, agent.summariser)) if hasattr(one, "name")])
+    """List the models of the agents among the states, also those that no request has asked yet, and no other ones."""
+    states.expect(
+        (name, one.name)
+        for name, agent in agents.listed.items()
+        for one in models_in((agent.model, agent.summariser))
+        if hasattr(one, "name")
+    )
 
 
 class NoModel:

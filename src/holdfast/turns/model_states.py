@@ -27,9 +27,11 @@ class ModelStates:
         self._told_at = Instant(0)
         self.hear: Callable[[], None] = lambda: None  # must be quick and must not raise
 
-    def expect(self, agent: AgentName, models: Iterable[str]) -> None:
-        """List models that were not asked yet."""
-        for model in models:
+    def expect(self, models: Iterable[tuple[AgentName, str]]) -> None:
+        """List the models of the configuration, also before they are asked. Models that it no longer has are gone."""
+        wanted = dict.fromkeys(models)
+        self._found = {key: status for key, status in self._found.items() if key in wanted}
+        for agent, model in wanted:
             self._find(agent, model)
 
     def statuses(self) -> Sequence[ComponentStatus]:
