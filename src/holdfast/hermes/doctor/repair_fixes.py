@@ -216,7 +216,7 @@ def _turn_not_stored(work: RepairWork, found: HermesFinding) -> None:
     session = work.records.sessions[found.sessions[0]]
     transcript = work.files.transcripts[session.id]
     words = unwritten(work.records, session, transcript)
-    target = session.parent if session.end_reason == RETIRED and session.parent else session.id
+    target = tip(work.records, session.parent) if session.end_reason == RETIRED and session.parent else session.id
     rows = [row for row in work.records.said_in(target) if row.is_spoken]
     first = next((n for n, one in enumerate(transcript.messages) if _is_said(one, words[0])), None)
     if not rows or first is None:
