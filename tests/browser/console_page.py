@@ -10,7 +10,8 @@ from tests.browser.chromium import executable
 from tests.support.live import Live
 
 SHOTS = os.environ.get("HOLDFAST_SHOTS")
-WIDE, NARROW = (1440, 900), (360, 800)
+SHOT_BYTES_MAX, SHOT_HEIGHT_MAX = 200_000, 1_000
+WIDE, NARROW = (1360, 860), (360, 800)
 ZONE = "Europe/Berlin"
 LIVE = "#stamp .live-word:text-is('live')"
 
@@ -53,9 +54,13 @@ async def go(page: Any, path: str) -> None:
     await page.wait_for_selector(LIVE)
 
 
-async def shoot(page: Any, name: str, *, whole: bool = True) -> None:
-    """Keep what the page looks like, where a folder for it is named."""
+async def shoot(page: Any, name: str) -> None:
+    """Keep what the page looks like, where a folder for it is named. The end of a long page is cut off."""
     if SHOTS:
         file = Path(SHOTS) / f"{name}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
-        await page.screenshot(path=file, full_page=whole)
+        width = page.viewport_size["width"]
+        height = min(SHOT_HEIGHT_MAX, await page.evaluate("document.documentElement.scrollHeight"))
+        clip = {"x": 0, "y": 0, "width": width, "height": height}
+        await page.screenshot(path=file, full_page=True, clip=clip)
+        assert file.stat().st_size <= SHOT_BYTES_MAX, f"{file} has {file.stat().st_size} bytes"

@@ -32,7 +32,7 @@ async def quiet(tmp_path, monkeypatch):
 async def test_a_link_asks_for_a_token_and_leads_on_after_the_login_and_a_logout_ends_it(world):
     async with tab(world, login=False) as page:
         await page.goto("/console/replies?state=failed")
-        await shoot(page, "login", whole=False)
+        await shoot(page, "login")
         await page.fill("#token", "wrong")
         await page.keyboard.press("Enter")
         await page.wait_for_selector("#login-problem:not([hidden])")
@@ -137,7 +137,7 @@ async def test_a_parked_delivery_is_replayed_after_its_dry_run_and_the_audit_tra
         await page.click("text=Replay…")
         await page.wait_for_selector("dialog[open] >> text=Nothing has been changed")
         assert "413 document larger" in await page.inner_text("dialog[open]")
-        await shoot(page, "dry-run", whole=False)
+        await shoot(page, "dry-run")
         await page.keyboard.press("Escape")
         await page.wait_for_selector("dialog[open]", state="detached")
         assert [one.state for one in await world.runtime.deliveries(state="parked")] == ["parked"]
@@ -185,7 +185,7 @@ async def test_an_approval_is_decided_and_the_order_is_the_same_before_and_after
         assert before[-1] == third, "the one that was asked last has the most time left"
         await page.click(f"[id='{before[1]}'] >> text=Approve…")
         await page.wait_for_selector("dialog[open] >> text=exactly these arguments")
-        await shoot(page, "approve", whole=False)
+        await shoot(page, "approve")
         await page.click("text=Approve 1 call")
         await page.wait_for_selector("dialog[open] >> text=Approved")
         await page.keyboard.press("Escape")

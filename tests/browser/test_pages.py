@@ -11,6 +11,8 @@ from tests.browser.world import console_world, settled, tell
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 PATHS = [entry.path for group in MENU for entry in group.entries if entry.path.startswith("/console")]
+IN_DARK = {"overview", "session", "deliveries"}  # in the documentation
+NARROW_TOO = {"overview", "approvals", "trace-message"}
 SERIOUS = {"serious", "critical"}
 
 
@@ -26,7 +28,10 @@ async def paths_in(page):
     """Every page of the menu, and the pages behind a row."""
     await go(page, "/console/messages?q=lamp+flickers")
     trace = await page.get_attribute("#rows a", "href")
-    return {**{path.removeprefix("/console").strip("/") or "overview": path for path in PATHS}, "trace-message": trace}
+    await go(page, "/console/sessions")
+    session = await page.get_attribute("main tbody a", "href")
+    named = {path.removeprefix("/console").strip("/") or "overview": path for path in PATHS}
+    return {**named, "trace-message": trace, "session": session}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -41,7 +46,8 @@ async def test_every_page_can_be_read_by_everybody(world, theme):
             found[name] = [
                 (one["id"], [node["target"] for node in one["nodes"]]) for one in told if one["impact"] in SERIOUS
             ]
-            await shoot(page, f"{name}-{theme}")
+            if theme == "light" or name in IN_DARK:
+                await shoot(page, f"{name}-{theme}")
         assert {name: some for name, some in found.items() if some} == {}
         assert await page.evaluate("window.hit") is None
         assert page.complaints == []
@@ -53,7 +59,8 @@ async def test_every_page_is_readable_at_360_pixels_without_sideways_scrolling(w
         for name, path in (await paths_in(page)).items():
             await go(page, path)
             wide[name] = await page.evaluate("document.documentElement.scrollWidth")
-            await shoot(page, f"{name}-phone")
+            if name in NARROW_TOO:
+                await shoot(page, f"{name}-phone")
         assert {name: width for name, width in wide.items() if width > NARROW[0]} == {}
         await page.click(".menu-button")
         assert await page.is_visible("#menu")

@@ -24,6 +24,7 @@ from holdfast.runtime.app import make_agents
 from holdfast.turns.journal import ToolCall
 from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta
 from holdfast.turns.policy import AgentPolicy
+from holdfast.turns.spend_sql import Spend, record_spend
 from holdfast.turns.turn import Usage
 from tests.support.fakes import soon
 from tests.support.live import Live, serve
@@ -148,6 +149,18 @@ async def tell(live: Live) -> None:
     await reply(live, ReplyState.UNCERTAIN, "the request was sent, no answer in 10 s", doubts=1)
     await reply(live, ReplyState.FAILED, "403 bot was blocked by the user (tg-4411)")
     await samples(live)
+    for number, (name, policy) in enumerate(AGENTS.items()):
+        cost = (policy.daily_spend_micros or 4_000_000) * (number + 1) // 7
+        spend = Spend(
+            id=f"spend_{name}",
+            agent=AgentName(name),
+            task="answer",
+            model=DemoModel.name,
+            tokens_in=cost // 9,
+            tokens_out=cost // 90,
+            cost_micros=cost,
+        )
+        await live.runtime.db.write(record_spend(spend))
 
 
 async def asks(live: Live, agent: str, said: str, *, chat: str) -> str:

@@ -155,3 +155,38 @@ async def test_a_paused_agent_says_so(tmp_path, monkeypatch):
         shown = await words(live, "/console")
         assert "Paused" in shown
         assert "billing claude-sonnet-5 http only paused" in shown.replace("billingclaude", "billing claude")
+
+
+async def test_a_repair_lists_what_it_would_change_and_sends_exactly_that(world):
+    (delivery,) = await settled(world, "parked")
+    shown = await words(world, "/console/repair/replay/delivery")
+    assert "1 delivery: sent to hindsight again" in shown
+    assert "Replay 1 delivery" in shown
+    page = (await world.client.get(f"/console/repair/drop/delivery?id={delivery}")).text
+    assert f'data-body="{{&#34;ids&#34;: [&#34;{delivery}&#34;]}}"' in page
+    assert 'data-act="/v1/deliveries/drop"' in page
+    settle = await words(world, f"/console/repair/settle/delivery?id={delivery}")
+    assert "stays as it is: hindsight did not take it" in settle
+    assert "Settle" not in settle.split("audit trail")[1].split("Close")[1][:30]
+    for path in ("/console/repair/replay/reply", "/console/repair/fly/delivery"):
+        assert (await world.client.get(path)).status_code == 400
+    done = await world.post("/v1/deliveries/drop", {"ids": [delivery]})
+    assert done.json()["count"] == 1
+    assert "None parked" in await words(world, "/console/deliveries")
+
+
+async def test_what_a_person_says_has_arrived_is_no_longer_to_be_decided(world):
+    page = (await world.client.get("/console/replies")).text
+    (reply_,) = re.findall(r"/console/repair/settle/reply\?id=(rep_\w+)", page)
+    assert "settled as arrived over telegram" in await words(world, f"/console/repair/settle/reply?id={reply_}")
+    assert (await world.post("/v1/replies/settle", {"ids": [reply_]})).json()["count"] == 1
+    assert f"/console/replies/resend/{reply_}" not in (await world.client.get("/console/replies")).text
+
+
+async def test_pausing_says_what_waits_and_resuming_who_paused(world):
+    shown = await words(world, "/console/agents/billing/pause")
+    assert ("begin no turn until it is resumed" in shown, "Pause 1 agent" in shown) == (True, True)
+    assert (await world.post("/v1/agents/billing/pause")).is_success
+    shown = await words(world, "/console/agents/billing/pause")
+    assert ("It was paused by operator" in shown, "Resume 1 agent" in shown) == (True, True)
+    assert (await world.client.get("/console/agents/nobody/pause")).status_code == 404

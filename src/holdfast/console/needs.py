@@ -1,51 +1,37 @@
-"""Needs as the console shows them: with those of connections, and with one row for a provider that many agents miss."""
+"""Needs as the overview shows them: one row for what several agents miss alike."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
 from holdfast.monitor.status import Need, NeedKind, Urgency
 
-
-def connection_needs(channels: Sequence[ChannelStatus], servers: Sequence[ToolServerStatus]) -> Iterator[Need]:
-    for channel in channels:
-        if channel.state is ConnectionState.DOWN:
-            yield Need(
-                urgency=Urgency.STUCK,
-                kind=NeedKind.CHANNEL,
-                agent=channel.agent,
-                what=f"{channel.channel} of {channel.agent} is not connected",
-                evidence=f"{channel.reason}; {channel.attempts} attempts failed",
-                since=channel.since,
-                name=channel.channel,
-                command="holdfast channels",
-            )
-    for server in servers:
-        if server.state is ConnectionState.DOWN:
-            yield Need(
-                urgency=Urgency.STUCK,
-                kind=NeedKind.TOOLS,
-                agent=server.agent,
-                what=f"MCP server {server.server} of {server.agent} is not there",
-                evidence=f"{server.reason}; {server.attempts} attempts failed",
-                since=server.since,
-                name=server.server,
-                command="holdfast tools",
-            )
+SHARED = frozenset({NeedKind.MODEL, NeedKind.MEMORY, NeedKind.TOOLS})  # one thing that several agents use
+Group = tuple[NeedKind, Urgency, str]
 
 
-def by_provider(needs: Sequence[Need]) -> list[Need]:
-    """The needs with one row for each provider that is away, however many agents wait for it."""
-    shown: list[Need] = []
-    away: dict[str, list[Need]] = {}
+def gathered(needs: Sequence[Need]) -> list[Need]:
+    """The needs with one row for a provider, model or tool server that is away, however many agents miss it.
+
+    Deliveries that wait for a provider say that it is away; a second row about the provider itself is left out.
+    """
+    away = {need.name for need in needs if _is_away(need)}
+    groups: dict[Group, list[Need]] = {}
+    shown: list[Need | Group] = []
     for need in needs:
-        if need.urgency is Urgency.MENDS and need.kind is NeedKind.DELIVERY and need.until is not None:
-            if need.name not in away:
-                shown.append(need)
-            away.setdefault(need.name, []).append(need)
-        else:
+        if need.kind is NeedKind.MEMORY and need.urgency is Urgency.MENDS and need.name in away:
+            continue
+        if not (need.kind in SHARED or _is_away(need)):
             shown.append(need)
-    return [_together(away[one.name]) if one in away.get(one.name, ()) else one for one in shown]
+            continue
+        group = (need.kind, need.urgency, need.name)
+        if group not in groups:
+            shown.append(group)
+        groups.setdefault(group, []).append(need)
+    return [one if isinstance(one, Need) else _together(groups[one]) for one in shown]
+
+
+def _is_away(need: Need) -> bool:
+    return need.kind is NeedKind.DELIVERY and need.urgency is Urgency.MENDS and need.until is not None
 
 
 def _together(needs: Sequence[Need]) -> Need:
@@ -53,11 +39,14 @@ def _together(needs: Sequence[Need]) -> Need:
     if len(needs) == 1:
         return first
     agents = sorted(need.agent for need in needs)
+    what = first.what.replace(f" of {first.agent}", f" of {len(agents)} agents")
+    if _is_away(first):
+        what = f"{first.name} takes no deliveries of {len(agents)} agents; they are tried again in order, none lost"
     return replace(
         first,
         agent="",
-        what=f"{first.name} takes no deliveries of {len(agents)} agents; they are tried again in order, none lost",
+        what=what,
         evidence=f"{', '.join(agents)}: {first.evidence}",
         since=min(need.since for need in needs),
-        until=min(need.until or first.since for need in needs),
+        until=min((need.until for need in needs if need.until is not None), default=None),
     )

@@ -15,9 +15,9 @@ from holdfast.api.auth.access_token import Scope
 from holdfast.api.auth.login import csrf_of
 from holdfast.api.endpoint import PRIVATE, Endpoint, HttpCall, Param
 from holdfast.console.navigation import MENU
-from holdfast.console.needs import connection_needs
 from holdfast.console.rendering import render
 from holdfast.kernel.ids import Instant
+from holdfast.monitor.component_needs import component_needs
 from holdfast.monitor.status import Need, StoreStatus, ordered
 from holdfast.monitor.status_sql import read_status
 from holdfast.runtime.runtime import Runtime
@@ -109,7 +109,7 @@ def page(
 async def _asked(call: HttpCall) -> Asked:
     runtime = call.viewer.whole("the console")
     status = await runtime.db.read(read_status())
-    more = connection_needs(runtime.channel_registry.statuses(), runtime.tool_servers())
+    more = component_needs(runtime.components())
     return Asked(call, runtime, status, ordered((*status.needs, *more)))
 
 

@@ -2,6 +2,7 @@
 
 from holdfast.api.endpoint import Endpoint
 from holdfast.console.pages import (
+    agents,
     approvals,
     deliveries,
     finish,
@@ -10,6 +11,7 @@ from holdfast.console.pages import (
     messages,
     overview,
     people,
+    repair,
     replies,
     session,
     sessions,
@@ -19,7 +21,7 @@ from holdfast.console.pages import (
 )
 
 MODULES = (
-    *(overview, messages, sessions, session, trace, approvals, replies),
+    *(overview, messages, sessions, session, trace, approvals, replies, repair, agents),
     *(deliveries, memory, finish, people, spend, health, static),
 )
 PAGES = tuple(one for module in MODULES for one in vars(module).values() if isinstance(one, Endpoint))

@@ -44,6 +44,7 @@ def _need(one: ComponentStatus) -> Need:
         urgency=Urgency.HOLDS_UP if one.needs_key else urgency,
         kind=KINDS[one.kind],
         agent=one.agent,
+        name=one.name,
         what=words[one.kind].format(name=one.name, agent=one.agent),
         evidence=one.reason,
         since=one.since,

@@ -27,7 +27,7 @@ select {LANE} from {IN_LANES} as lanes join delivery as head on head.n = lanes.h
  order by lanes.oldest_at, lanes.head limit :limit"""
 COUNT = f"select count(*) from {IN_LANES} as lanes"
 DELIVERY = Columns(DeliveryView, without=("means",))
-PARKED = f"select {DELIVERY} from delivery where state = 'parked' order by n desc limit :limit"
+PARKED = f"select {DELIVERY} from delivery where state = 'parked' and decided_by is null order by n desc limit :limit"
 BY_ID = f"""
 select {DELIVERY} from delivery where stream = :stream and provider = :provider and id = :id"""
 AROUND = f"""
@@ -41,7 +41,7 @@ select uncertain_at is not null, settled_at,
 POSTED = Columns(PostedReply, parts_sent="part")
 UNDECIDED = f"""
 select {POSTED} from reply
- where state <> 'delivered' and state in ('uncertain', 'failed') order by n desc limit :limit"""
+ where state <> 'delivered' and state in ('uncertain', 'failed') and decided_by is null order by n desc limit :limit"""
 
 
 @verb
@@ -53,13 +53,13 @@ def list_lanes(*, limit: int = 100) -> Script[LanesView]:
 
 @verb
 def list_parked(*, limit: int = 100) -> Script[Sequence[DeliveryView]]:
-    """Newest first."""
+    """Those that no person has given up, newest first."""
     return (yield from DELIVERY.rows(PARKED, limit=limit))
 
 
 @verb
 def list_undecided_replies(*, limit: int = 100) -> Script[Sequence[PostedReply]]:
-    """Replies that are uncertain or failed, newest first."""
+    """Replies that are uncertain or failed and wait for a decision, newest first."""
     return (yield from POSTED.rows(UNDECIDED, limit=limit))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from holdfast.console.page import Asked, PageView, page
 from holdfast.console.providers import ProviderNow, provider_names, provider_now
-from holdfast.inbox.channel_status import ConnectionState
+from holdfast.inbox.channel_status import ComponentKind
 
 
 @page("/console/health")
@@ -13,12 +13,12 @@ async def get_health(asked: Asked) -> PageView:
     runtime = asked.runtime
     health = await runtime.health()
     channels, servers = runtime.channel_registry.statuses(), runtime.tool_servers()
-    states = [*(one.state for one in channels), *(one.state for one in servers)]
-    down = states.count(ConnectionState.DOWN)
+    components = runtime.components()
+    down = sum(one.is_down for one in components)
     providers = [provider_now(asked, name) for name in provider_names(asked, {})]
     told = [
         ("bad", "" if health.ok else f"The store does not take writes ({health.code})"),
-        ("bad", f"{down} not connected" if down else ""),
+        ("bad", f"{down} of {len(components)} parts down" if down else ""),
         ("bad", _named(providers, "stuck")),
         ("hot", _named(providers, "away")),
     ]
@@ -31,7 +31,8 @@ async def get_health(asked: Asked) -> PageView:
             "channels": channels,
             "servers": servers,
             "providers": providers,
-            "models": [(agent, runtime.model_of(agent)) for agent in runtime.agents()],
+            "models": [one for one in components if one.kind is ComponentKind.MODEL],
+            "memories": [one for one in components if one.kind is ComponentKind.MEMORY],
         },
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from starlette.responses import RedirectResponse, Response
 
 from holdfast.console.chart import Bars, Value, buckets, ceiling, level, path, sparkline, times_until, total
-from holdfast.console.needs import by_provider
+from holdfast.console.needs import gathered
 from holdfast.console.page import Asked, PageView, page
 from holdfast.console.providers import ProviderNow, lag_of, provider_names, provider_now
 from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
@@ -29,6 +29,10 @@ LINKS = {
     NeedKind.CHANNEL: ("See health", "/console/health"),
     NeedKind.TOOLS: ("See health", "/console/health"),
     NeedKind.MODEL: ("See health", "/console/health"),
+    NeedKind.MEMORY: ("See health", "/console/health"),
+    NeedKind.MAIL: ("See messages", "/console/messages?state=waiting"),
+    NeedKind.EXTRACTION: ("See finish", "/console/finish"),
+    NeedKind.PAIRING: ("Decide", "/console/people"),
     NeedKind.STORE: ("See health", "/console/health"),
 }
 SLOTS_MAX = 6
@@ -87,7 +91,7 @@ async def get_overview(asked: Asked) -> PageView:
             "first": [(_rank(words), words) for words in told.first],
             "second": [*told.second, *_parts(asked)],
             "links": _link,
-            "shown_needs": by_provider(asked.needs),
+            "shown_needs": gathered(asked.needs),
             "agents": agents,
             "turns": sum(row.turns.total for row in agents),
             "cost": dollars(sum(one.cost_micros for one in spent)),

@@ -1,7 +1,8 @@
 """The trace of a message: one sentence, where the time went, every step with what it was given and returned."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from starlette.responses import RedirectResponse, Response
 
@@ -18,6 +19,7 @@ from holdfast.turns.activity import ActivityKind
 
 GAP_MS = 100  # shorter pauses between steps are not told
 LONG_GAP_MS = 10_000
+RUN_MAX = 3  # equal failures that are all shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,7 @@ class StoryStep:
     begins: str  # the chapter that begins here
     payloads: Sequence[Payload] = ()
     act: tuple[str, str, bool] | None = None  # words, address, whether it opens a dialog
+    folded: Sequence[TimelineStep] = ()  # equal failures after this one, before its last
 
 
 @page("/console/trace")
@@ -67,7 +70,7 @@ async def _shown(asked: Asked, message: MessageId) -> PageView:
             "facts": facts,
             "told": told,
             "words": words.message,
-            "story": list(_story(told.steps, facts, payloads(told.steps, words))),
+            "story": fold(list(_story(told.steps, facts, payloads(told.steps, words)))),
             "spent": time_spent(told, accepted_at=facts.message.accepted_at, ended_at=ended_at, now=facts.at),
             "tool_calls": len(calls),
             "tools_unknown": sum(done.outcome == "unknown" for done in calls),
@@ -93,6 +96,23 @@ def _story(
             act=_act(step, facts),
         )
         known, chapter = max(known, step.until or step.at), step.chapter
+
+
+def fold(story: Sequence[StoryStep]) -> list[StoryStep]:
+    """The story with the middle of a long run of equal failures folded into its first one."""
+    shown: list[StoryStep] = []
+    for _, run in groupby(story, key=lambda one: (one.step.kind, one.step.name, one.step.proof, is_attempt(one.step))):
+        equal = list(run)
+        if len(equal) > RUN_MAX and is_attempt(equal[0].step):
+            first, *middle, last = equal
+            shown += [replace(first, folded=[one.step for one in middle]), last]
+        else:
+            shown += equal
+    return shown
+
+
+def is_attempt(step: TimelineStep) -> bool:
+    return step.mark is Mark.FAILED and ", attempt " in step.what
 
 
 def _act(step: TimelineStep, facts: TraceFacts) -> tuple[str, str, bool] | None:
