@@ -140,7 +140,7 @@ async def test_what_ends_next_is_named_with_its_time_and_what_never_ends_too(tmp
         await live.talk(HOSTILE, chat="den")
         await live.talk(f"/title {HOSTILE}", chat="den")
         words = (await page(live, "/console/finish")).words
-        assert (HOSTILE in words, "next in 59 m" in words) == (True, True)
+        assert (HOSTILE in words, "The next session ends in 59 m" in words) == (True, True)
         assert "sessions of moss end with /new only" in words
 
 

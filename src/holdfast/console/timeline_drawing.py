@@ -6,7 +6,7 @@ All places are in per cent of the width, so that the drawing grows with the wind
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.console.time_axis import Fold, TimeAxis
+from holdfast.console.time_axis import RIGHT, Fold, TimeAxis
 from holdfast.kernel.ids import Instant
 from holdfast.monitor.session_step import INBOUND, JOURNAL, LANES, MAILBOX, REPLY, UPKEEP, SessionStep, lanes
 from holdfast.monitor.timeline_step import Mark
@@ -73,7 +73,7 @@ def draw(steps: Sequence[SessionStep], now: Instant) -> Drawing | None:
         steps=[_labelled(one, drawn, tops) for one in drawn],
         lanes=placed,
         folds=axis.folds,
-        ticks=[Tick(at, axis.place(at)) for at in _ticks(axis)],
+        ticks=[Tick(at, axis.place(at)) for at in _ticks(axis, RIGHT - TICKS_APART if goes_on else RIGHT)],
         restarts=[(x, width) for _, step, x, width in drawn if step.lane == UPKEEP and step.mark is Mark.LOST],
         now=axis.place(now) if goes_on else None,
         height=placed[-1].y + LANE_PX + 4,
@@ -94,10 +94,12 @@ def _lanes(names: Sequence[str]) -> list[DrawnLane]:
 TICKS_APART = 12.0  # per cent: room for a time of day
 
 
-def _ticks(axis: TimeAxis) -> list[Instant]:
-    """The times that are written: those after folds, unless they stand too close together."""
+def _ticks(axis: TimeAxis, last: float) -> list[Instant]:
+    """The times that are written, up to a place: those after folds, unless they stand too close together."""
     found = list[Instant]()
     for at in axis.starts:
+        if axis.place(at) > last:
+            break
         if not found or axis.place(at) - axis.place(found[-1]) >= TICKS_APART:
             found.append(at)
     return found

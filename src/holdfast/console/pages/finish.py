@@ -23,7 +23,6 @@ WORDS = {
     "begun": "its entries are frozen; the model is asked what to keep",
     "asked": "the model's answer is stored; its notes come next",
     "applied": "its notes are in memory; it closes next",
-    "closed": "closed",
     "failed": "given up; the history is intact",
     "cancelled": "a message came first; its entries went to the next epoch",
 }
