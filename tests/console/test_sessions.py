@@ -104,6 +104,19 @@ async def test_an_unknown_session_is_a_page_that_says_so(tmp_path, path):
         assert response.headers["content-type"].startswith("text/html")
 
 
+async def test_a_session_is_found_by_its_id_or_the_beginning_of_it(tmp_path):
+    async with serve(tmp_path / "data") as live:
+        session = await live.talk("hello", chat="den")
+        for text in (session, session[:-3]):
+            found = await live.get("/console/find", q=text)
+            assert (found.status_code, found.headers["location"]) == (303, f"{live.url}/console/sessions/{session}")
+        other = await live.talk("hello", chat="home")
+        for text in ("ses_", "ses_none", "ses_<script>"):
+            found = await live.get("/console/find", q=text)
+            assert found.headers["location"].startswith(f"{live.url}/console/sessions?q=ses_"), text
+        assert other != session
+
+
 async def test_a_store_without_sessions_says_what_would_be_there(tmp_path):
     async with serve(tmp_path / "data") as live:
         assert "No sessions yet" in (await page(live, "/console/sessions")).words

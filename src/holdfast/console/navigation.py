@@ -88,6 +88,7 @@ MENU = (
             MenuEntry(path="/console/people", title="People", icon="people", key="p", count=waiting(NeedKind.PAIRING)),
             MenuEntry(path="/console/spend", title="Spend", icon="spend", key="c"),
             MenuEntry(path="/console/health", title="Health", icon="health", key="h", count=broken),
+            MenuEntry(path="/", title="Chat", icon="chat", key="w"),
         ),
     ),
 )
