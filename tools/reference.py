@@ -473,6 +473,7 @@ def cli() -> str:
     from typer.testing import CliRunner  # noqa: PLC0415
 
     from holdfast.cli.commands import app  # noqa: PLC0415
+    from holdfast.cli.exit_codes import EXIT_CODES  # noqa: PLC0415
 
     def help_of(*words: str) -> str:
         plain = {"COLUMNS": str(HELP_COLUMNS), "TERMINAL_WIDTH": str(HELP_COLUMNS), "NO_COLOR": "1", "TERM": "dumb"}
@@ -482,7 +483,8 @@ def cli() -> str:
             raise RuntimeError(f"holdfast {' '.join(words)} --help: {result.output}")
         return "```text\n" + "\n".join(line.rstrip() for line in result.output.strip().splitlines()) + "\n```"
 
-    parts = [help_of()]
+    codes = ((f"`{code}`", what) for code, what in EXIT_CODES.items())
+    parts = [help_of(), "## Exit codes", table(["code", "meaning"], codes)]
     for words in _commands(get_command(app)):
         parts += [f"## holdfast {' '.join(words)}", help_of(*words)]
     return page("Command line", *parts)

@@ -15,6 +15,7 @@ from holdfast.audit.action import COLUMNS, NO_DIGEST, Action, ActionFilter, act_
 from holdfast.audit.action_sql import list_actions, read_last_action
 from holdfast.cli.command import AfterNumber, Limit, Runtime, visitor
 from holdfast.cli.output import CONTRADICTION, OK, Heading, Output, Part, TextTable, when, write_new
+from holdfast.cli.progress import progress
 from holdfast.cli.times import parse_time, utc_time
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import Instant
@@ -46,10 +47,12 @@ async def audit(
     """
     judged = Audit()
     after = ""
-    while page := await runtime.db.read(list_session_facts(after=after, limit=SESSIONS_PAGE)):
-        for facts in page:
-            judged.add(await _whole(runtime.db, facts))
-        after = page[-1].session.id
+    with progress("sessions audited") as advance:
+        while page := await runtime.db.read(list_session_facts(after=after, limit=SESSIONS_PAGE)):
+            for facts in page:
+                judged.add(await _whole(runtime.db, facts))
+            after = page[-1].session.id
+            advance(len(page))
     if log is not None:
         judged.add_log(log_lines(log))
     report = judged.report()
@@ -163,9 +166,11 @@ async def _pages(db: Database, wanted: ActionFilter) -> AsyncIterator[Action]:
 async def _verify(db: Database) -> Output:
     first = await db.read(read_last_action())
     n, digest, wrong = 0, NO_DIGEST, None
-    while wrong is None and (page := await db.read(list_actions(after=n, limit=ACTIONS_PAGE, oldest_first=True))):
-        wrong = broken_link(page, n=n, digest=digest)
-        n, digest = page[-1].n, page[-1].digest
+    with progress("acts verified", first[0]) as advance:
+        while wrong is None and (page := await db.read(list_actions(after=n, limit=ACTIONS_PAGE, oldest_first=True))):
+            wrong = broken_link(page, n=n, digest=digest)
+            n, digest = page[-1].n, page[-1].digest
+            advance(len(page))
     last = await db.read(read_last_action())  # acts may have been added meanwhile
     if wrong is None and not (first[0] <= n <= last[0] and dict([first, last]).get(n, digest) == digest):
         wrong = f"the trail ends at action {n}, but its head is action {last[0]}"

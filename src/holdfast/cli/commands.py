@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from holdfast.cli.exit_codes import TOLD
 from holdfast.kernel.errors import HoldfastError, Remedy
 
 
@@ -184,8 +185,7 @@ class CommandGroup(TyperGroup):
 app = typer.Typer(
     cls=CommandGroup,
     help="Holdfast: a session-and-memory runtime for agents that loses nothing it has acknowledged.",
-    epilog="Exit codes: 0 success, 1 an error that you can fix, 2 wrong usage, 3 the audit found a contradiction, "
-    "4 a tool call waits for approval, 70 a bug in Holdfast.",
+    epilog=TOLD,
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help takes a third of the time
     pretty_exceptions_enable=False,

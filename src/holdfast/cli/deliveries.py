@@ -9,6 +9,7 @@ from holdfast.api.shapes.monitoring import finalisation_view, finalisations_view
 from holdfast.api.shapes.shapes import Delivery
 from holdfast.cli.command import AfterNumber, AgentName, Limit, OnlyAgent, Runtime, visitor
 from holdfast.cli.output import Output, TextTable, decision, what_delivered_means, when
+from holdfast.cli.progress import progress
 from holdfast.kernel.ids import SessionId
 from holdfast.memory.delivery import DeliveryState
 from holdfast.sessions.finalisation import FinishStep
@@ -60,7 +61,8 @@ async def backfill(
     Examples:
       holdfast backfill hindsight --agent main
     """
-    count = await runtime.backfill(provider, agent=agent)
+    with progress("backfill"):
+        count = await runtime.backfill(provider, agent=agent)
     return Output({"units": count}, f"{count} units are queued; `holdfast deliveries` shows them.")
 
 
@@ -79,7 +81,8 @@ async def rebuild(
       holdfast rebuild
       holdfast rebuild local --agent bookkeeper
     """
-    count = await runtime.rebuild(provider, agent=agent)
+    with progress("rebuild"):
+        count = await runtime.rebuild(provider, agent=agent)
     return Output({"parcels": count}, f"{count} deliveries are in the index again.")
 
 

@@ -7,6 +7,7 @@ import typer
 from holdfast.api.shapes.memory import forget_view
 from holdfast.cli.command import Invocation, Runtime, command, visitor
 from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, when
+from holdfast.cli.progress import progress
 from holdfast.memory.forget import Forgetting
 
 
@@ -40,7 +41,9 @@ async def forget(
     """
     act = "session.forgotten" if session is not None else "person.forgotten"
     async with invocation.visiting(act=act, on=session or person or "") as runtime:
-        return _shown(await runtime.forget(session=session, person=person, agent=agent))
+        with progress("forget"):
+            found = await runtime.forget(session=session, person=person, agent=agent)
+        return _shown(found)
 
 
 @visitor(config=True, times=True)

@@ -11,7 +11,7 @@ import typer
 from holdfast.cli.command import Invocation, command, command_group
 from holdfast.cli.hermes_doctor import doctor, repair
 from holdfast.cli.hermes_import import import_
-from holdfast.cli.output import OK, Output, facts, print_json, print_warning
+from holdfast.cli.output import OK, WRONG, Output, facts, print_json, print_warning
 
 Home = Annotated[
     Path | None,
@@ -168,7 +168,7 @@ async def status(invocation: Invocation, home: Home = None) -> Output:  # noqa: 
     from holdfast.kernel.hardening import variables
 
     view = read_status(find_home(home, variables()))
-    return Output(view, facts(view), code=OK if view["installed"] == "no" or view["serving"] == "yes" else 1)
+    return Output(view, facts(view), code=OK if view["installed"] == "no" or view["serving"] == "yes" else WRONG)
 
 
 hermes_app.command()(doctor)

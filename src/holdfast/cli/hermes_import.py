@@ -11,7 +11,8 @@ import typer
 
 from holdfast.cli.command import AgentName, Invocation, command
 from holdfast.cli.memory_views import ImportedEntry
-from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, facts, is_terminal, progress_bar
+from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, facts, is_terminal
+from holdfast.cli.progress import progress
 
 if TYPE_CHECKING:
     from holdfast.hermes.home import HermesHome
@@ -138,7 +139,7 @@ def _default_agent(invocation: Invocation) -> str:
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal; elsewhere about twenty lines on stderr."""
     if is_terminal():
-        with progress_bar("rows", total) as advance:
+        with progress("rows", total) as advance:
             yield advance
         return
     done = told = 0

@@ -9,6 +9,7 @@ from holdfast.api.shapes.memory import memories_view
 from holdfast.cli import memory_views as views
 from holdfast.cli.command import AgentName, Invocation, Limit, Runtime, command, command_group, home_of, visitor
 from holdfast.cli.output import OK, WRONG, Output, TextTable, when
+from holdfast.cli.progress import progress
 from holdfast.kernel.errors import InvalidInput, MemoryWriteBlocked
 from holdfast.memory.delivery import Delivered
 from holdfast.memory.files.hermes import import_hermes
@@ -221,7 +222,8 @@ async def migrate(runtime: Runtime, agent: AgentName = None, about: About = "") 
     Examples:
       holdfast memory migrate
     """
-    moved = await runtime.migrate_memory(agent, about)
+    with progress("migrate"):
+        moved = await runtime.migrate_memory(agent, about)
     files = [
         {"provider": provider, "file": file, "state": "kept", "why": outcome.receipt}
         if isinstance(outcome, Delivered)

@@ -9,8 +9,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.api.shapes.error_report import error_view
+from holdfast.cli import exit_codes
 from holdfast.cli.times import time_and_age
 from holdfast.kernel.errors import HoldfastError, InvalidInput
 from holdfast.kernel.files import is_out_of_space, unwritable
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from holdfast.api.shapes.shapes import Delivery
 
 UTF_8 = frozenset({"utf-8", "utf8"})
+# Under these names commands import them beside `Output`.
+OK, WRONG, USAGE, CONTRADICTION = exit_codes.OK, exit_codes.WRONG, exit_codes.USAGE, exit_codes.CONTRADICTION
+AWAITING, INTERNAL, INTERRUPTED = exit_codes.AWAITING, exit_codes.INTERNAL, exit_codes.INTERRUPTED
+TERMINATED = exit_codes.TERMINATED
 LAST_COLUMN_CHARS = 20  # the last column may be folded to this width before a table is printed row by row
-OK, WRONG, USAGE, CONTRADICTION, AWAITING, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130  # exit codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,20 +164,6 @@ def write_new(file: Path, body: bytes, *, option: str) -> None:
             file.unlink(missing_ok=True)  # an incomplete file is useless
             raise unwritable(f"{option} {file}", error) from error
         raise InvalidInput(f"{option} {file}: the file cannot be written: {error.strerror}", file=str(file)) from error
-
-
-@contextmanager
-def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """On a terminal, a bar that the yielded function advances; nothing elsewhere."""
-    if not is_terminal():
-        yield lambda _done: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda done: progress.advance(task, done)
 
 
 def facts(found: Mapping[str, object]) -> str:

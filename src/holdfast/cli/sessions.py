@@ -7,6 +7,7 @@ import typer
 from holdfast.api.shapes import shapes
 from holdfast.cli.command import Limit, OnlyAgent, Runtime, SessionArgument, visitor
 from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, when
+from holdfast.cli.progress import progress
 from holdfast.inbox.address import check_part
 from holdfast.kernel.ids import SessionId
 from holdfast.sessions.compression import Operation, snapshot_name
@@ -118,7 +119,8 @@ async def compress(runtime: Runtime, session: SessionArgument) -> Output:
     Examples:
       holdfast compress ses_01k...
     """
-    ended = await _compressed(runtime, SessionId(check_part("session", session)))
+    with progress("compress"):
+        ended = await _compressed(runtime, SessionId(check_part("session", session)))
     detail = ended.detail or {}
     if ended.outcome == "done":
         text = f"compressed into {snapshot_name(ended.session, int(str(detail['summary'])))}; the session is the same"

@@ -1,17 +1,17 @@
 """`holdfast sim`: simulate histories with faults and verify that nothing is lost."""
 
+import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from holdfast.cli.command import Json
-from holdfast.cli.output import Heading, Output, Part, TextTable, is_terminal, progress_bar
+from holdfast.cli.output import INTERRUPTED, OK, TERMINATED, WRONG, Heading, Output, Part, TextTable
+from holdfast.cli.progress import progress
 
 if TYPE_CHECKING:
     from holdfast.testing.history import Verdict
-
-STEPS = 20  # lines of progress in a log file
 
 
 def sim(  # noqa: PLR0917 - each is an option of the command line
@@ -41,40 +41,36 @@ def sim(  # noqa: PLR0917 - each is an option of the command line
       holdfast sim --replay 4711
       holdfast sim --histories 200 --no-mutants --json
     """
-    if replay is not None:
-        from holdfast.testing.story import tell
-
-        verdict = tell(replay, print)
-        raise typer.Exit(1 if verdict.violations else 0)
-    report = _run(range(seed, seed + histories), jobs, mutants=mutants)
-    Output(report, *_text(report)).print(as_json=json)
-    raise typer.Exit(0 if report["ok"] else 1)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = _replay(replay) if replay is not None else _simulate(range(seed, seed + histories), jobs, mutants, json)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    raise typer.Exit(code)
 
 
-def _run(seeds: range, jobs: int | None, *, mutants: bool) -> dict[str, Any]:
+def _terminate(*_: object) -> NoReturn:
+    """End the run like an error would, so that its worker processes end with it."""
+    sys.exit(TERMINATED)
+
+
+def _replay(seed: int) -> int:
+    from holdfast.testing.story import tell
+
+    return WRONG if tell(seed, print).violations else OK
+
+
+def _simulate(seeds: range, jobs: int | None, mutants: bool, as_json: bool) -> int:
     from holdfast.testing.campaign import report_of, run_campaign
     from holdfast.testing.mutant import RARE_FROM
     from holdfast.testing.mutants import MUTANTS
 
     tried = [name for name, one in MUTANTS.items() if not one.rare or len(seeds) >= RARE_FROM]
     names = tried if mutants else []
-    total = len(seeds) + len(names)
-    with progress_bar("histories and mutants", total) as advance:
-        progressed = advance if is_terminal() else _Steps(total).advance
-        return report_of(run_campaign(seeds, jobs=jobs, mutants=names, progressed=progressed, found=_tell))
-
-
-class _Steps:
-    """Progress for a log file: one line on stderr for each twentieth of the run."""
-
-    def __init__(self, total: int) -> None:
-        self._total, self._done, self._said = total, 0, 0
-
-    def advance(self, done: int) -> None:
-        self._done += done
-        if (part := self._done * STEPS // self._total) > self._said:
-            self._said = part
-            print(f"{self._done} of {self._total} histories and mutants", file=sys.stderr, flush=True)
+    with progress("histories and mutants", len(seeds) + len(names)) as advance:
+        report = report_of(run_campaign(seeds, jobs=jobs, mutants=names, progressed=advance, found=_tell))
+    Output(report, *_text(report)).print(as_json=as_json)
+    return OK if report["ok"] else WRONG
 
 
 def _tell(verdict: "Verdict") -> None:

@@ -4,17 +4,12 @@ Seeds are split into chunks; a worker process runs a chunk and sends back the ve
 number of workers or on their speed: the digest of all digests is computed in the order of the seeds.
 """
 
-import gc
-import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, count, islice
-from multiprocessing import get_context
-from typing import Self, TypeVar
 
 from holdfast.testing.areas import Area, areas_of
 from holdfast.testing.channel_areas import channel_areas_of
@@ -26,9 +21,7 @@ from holdfast.testing.history import Verdict, plan_of, run_history, scratch, sho
 from holdfast.testing.mutants import MUTANTS, Mutant
 from holdfast.testing.report import Violation
 from holdfast.testing.shrink import shrink
-
-T = TypeVar("T")
-R = TypeVar("R")
+from holdfast.testing.worker_pool import Workers
 
 CHUNK = 20
 SHRUNK_MAX = 3  # failing histories that are shrunk; the others are only listed
@@ -121,32 +114,6 @@ def _collect(chunk: list[Verdict], verdicts: dict[int, Verdict], found: Callable
 
 def _chunks(seeds: range) -> list[range]:
     return [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
-
-
-class Workers:
-    """A pool of processes; with one job everything runs in this process, which is easier to debug."""
-
-    def __init__(self, jobs: int | None) -> None:
-        self._jobs = jobs or os.cpu_count() or 1
-        self._pool: ProcessPoolExecutor | None = None
-
-    def __enter__(self) -> Self:
-        if self._jobs > 1:
-            # Spawned on every platform: a forked process would inherit the state of this one.
-            self._pool = ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn"), initializer=gc.freeze)
-        return self
-
-    def spread(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-        """The results, in the order in which they become available."""
-        if self._pool is None:
-            yield from map(work, items)
-            return
-        for done in as_completed([self._pool.submit(work, item) for item in items]):
-            yield done.result()
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
 
 
 def report_of(campaign: Campaign) -> dict[str, object]:

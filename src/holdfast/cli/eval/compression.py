@@ -7,7 +7,8 @@ import msgspec
 import typer
 
 from holdfast.cli.command import Invocation, command
-from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, progress_bar
+from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable
+from holdfast.cli.progress import progress
 
 if TYPE_CHECKING:
     from holdfast.eval.compression import CompressionReport
@@ -73,7 +74,7 @@ async def compression(
     before = read_baseline(baseline) if baseline is not None else None
     if before is not None:
         check_comparable(before, model=summariser.name, seed=seed, turns=turns, facts=facts, compressions=compressions)
-    with progress_bar("compressions", compressions) as advance:
+    with progress("compressions", compressions) as advance:
         asked = None if is_offline(summariser) else summariser
         report = await measure(
             plan, summariser=summariser, asked=asked, conversation=conversation, progressed=lambda: advance(1)

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.command import Invocation, command
-from holdfast.cli.output import USAGE, Heading, Output, Part, TextTable, print_error, progress_bar
+from holdfast.cli.output import USAGE, Heading, Output, Part, TextTable, print_error
+from holdfast.cli.progress import progress
 from holdfast.kernel.errors import InvalidInput
 
 
@@ -53,7 +54,7 @@ async def recall(
     except InvalidInput as error:
         print_error(error, as_json=invocation.as_json)
         return USAGE
-    with progress_bar("questions", sum(len(one.questions) for one in conversations)) as advance:
+    with progress("questions", sum(len(one.questions) for one in conversations)) as advance:
         report = await measure(conversations, lambda: advance(1), hay_lines=haystack)
     among = f" among {report.haystack} other lines" if report.haystack else ""
     text: list[Part] = [
