@@ -22,6 +22,8 @@ from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.memory.lane import LaneKey, Settlement, untried
 from holdfast.memory.lane_sql import claim_lanes, settle_lanes
+from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
+from holdfast.memory.notes_sql import apply_memory
 from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import NOBODY_KNOWS, ReplySettlement
 from holdfast.outbox.reply_sql import claim_replies, settle_reply
@@ -35,6 +37,8 @@ from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent, Usage
 from holdfast.turns.turn_sql import append_step, commit_turn, resume_turn
 
 FERN = AgentName("fern")
+FILES = Provider("files")
+NOTES = "memory"  # the tool
 CALL = ToolCall(id="call_1", name="lookup_order", arguments='{"order": "B-1077"}')
 
 
@@ -301,6 +305,39 @@ async def approved(story: Story) -> MessageId:
     return message
 
 
+async def kept_a_note(story: Story) -> MessageId:
+    """The model called the tool for notes, and the provider of MEMORY.md has the note."""
+    call = ToolCall(id="call_1", name=NOTES, arguments="{}")
+    story.driver.policies = retain("local")
+    message = await story.says("My cat is called Byron: remember it.")
+    claim, turn = await story.begins()
+    called = AssistantSaid(text="", calls=(call,))
+    turn = await story.step(claim, turn, TurnEvent.CALLED, called, activities=(story.asked_model(600, "called tools"),))
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.USER, text="The cat is called Byron.")
+    batch = MemoryBatch(
+        agent=FERN,
+        subject="ada",
+        origin=f"tool:{turn.session}:{turn.n}:{call.id}",
+        changes=(change,),
+        principal=Principal("ada"),
+        policies=(DeliveryPolicy(provider=FILES, turns=False, memory=True),),
+        session=turn.session,
+        fence=claim.fence,
+    )
+    await story.db.write(apply_memory(batch))
+    ran = story.did(ActivityKind.TOOL, NOTES, 4, "ok", call=call.id)
+    returned = ToolReturned(call=call.id, name=NOTES, text="kept", outcome="ok")
+    turn = await story.step(claim, turn, TurnEvent.RETURNED, returned, activities=(ran,))
+    await story.answers(claim, turn, story.asked_model())
+    await story.delivers("local", DeliveryState.DELIVERED, receipt="row 7")
+    key, name = LaneKey(FERN, FILES), story.driver.id("lane")
+    (lane,) = await story.db.write(claim_lanes(story.node, key, name=name, lanes=1, renderer="r/1"))
+    story.passes(2)
+    settled = Settlement(n=lane.packages[0].n, state=DeliveryState.DELIVERED, receipt="USER.md 1")
+    await story.db.write(settle_lanes([(lane, [settled])]))
+    return message
+
+
 async def handed_to_another_agent(story: Story) -> MessageId:
     message = await story.says()
     claim, turn = await story.begins()
@@ -330,5 +367,6 @@ STORIES = {
         waiting_for_approval,
         approved,
         handed_to_another_agent,
+        kept_a_note,
     )
 }

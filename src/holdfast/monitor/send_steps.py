@@ -91,7 +91,7 @@ DELIVERY_MARKS = {
 
 
 def remembered(facts: TraceFacts) -> Iterator[TimelineStep]:
-    for sent in facts.deliveries:
+    for sent in (*facts.deliveries, *facts.note_deliveries):
         view = sent.view
         attempts = [attempt for ident, attempt in facts.delivery_attempts if ident == view.id] if view.n else []
         for attempt in attempts:
@@ -104,7 +104,7 @@ def remembered(facts: TraceFacts) -> Iterator[TimelineStep]:
 def _delivery(sent: TracedSend) -> TimelineStep:
     view = sent.view
     mark = DELIVERY_MARKS[view.state]
-    what = f"{view.provider}: {_delivery_words(view)}"
+    what = f"{view.provider}: {'a note ' if view.op == 'remember' else ''}{_delivery_words(view)}"
     proof = joined(view.id, f"receipt {view.receipt}" if view.receipt else None, view.reason)
     began, until = sent.sent_at or view.at, sent.settled_at
     if until is not None and (until < began or sent.sent_at is None):

@@ -111,6 +111,7 @@ class TraceFacts:
     approvals: Sequence[TracedApproval] = ()
     replies: Sequence[TracedReply] = ()
     deliveries: Sequence[TracedSend] = ()
+    note_deliveries: Sequence[TracedSend] = ()  # of the notes that its turn changed
     reply_attempts: Sequence[tuple[str, SendAttempt]] = ()  # by the id of the reply
     delivery_attempts: Sequence[tuple[str, SendAttempt]] = ()  # by the id of the delivery
     runs: Sequence[NodeRun] = ()  # of the nodes that took part

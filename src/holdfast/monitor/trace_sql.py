@@ -21,6 +21,7 @@ from holdfast.monitor.trace import (
     TurnAhead,
     TurnUndone,
 )
+from holdfast.monitor.trace_notes_sql import read_note_deliveries
 from holdfast.sessions.compression import COMPRESS, Operation
 from holdfast.sessions.history_sql import trace_message
 from holdfast.sessions.summary_sql import OPERATION
@@ -94,6 +95,7 @@ def read_trace(wanted: MessageId) -> Script[TraceFacts]:
         activities = yield from read_activities(message.session, turn.n)
     replies = yield from _replies(message, turn)
     deliveries = yield from _deliveries(message, turn)
+    notes = yield from read_note_deliveries(message, turn, activities)
     return TraceFacts(
         at=place.now,
         message=message,
@@ -110,9 +112,10 @@ def read_trace(wanted: MessageId) -> Script[TraceFacts]:
         approvals=(yield from _approvals(message, turn)),
         replies=replies,
         deliveries=deliveries,
+        note_deliveries=notes,
         reply_attempts=(yield from _attempts(AttemptKind.REPLY, [(one_.id, one_.n) for one_ in replies])),
         delivery_attempts=(
-            yield from _attempts(AttemptKind.DELIVERY, [(sent.view.id, sent.view.n) for sent in deliveries])
+            yield from _attempts(AttemptKind.DELIVERY, [(sent.view.id, sent.view.n) for sent in (*deliveries, *notes)])
         ),
         runs=(yield from _runs(turn, activities)),
         undone=(yield from _undone(message)),

@@ -10,7 +10,7 @@ from holdfast.outbox.post import PULLED
 
 def needs_you(facts: TraceFacts) -> bool:
     """Whether a person has to act, or to look at the platform or the provider."""
-    states = {sent.view.state for sent in facts.deliveries}
+    states = {sent.view.state for sent in (*facts.deliveries, *facts.note_deliveries)}
     return (
         any(asked.decided_at is None for asked in facts.approvals)
         or bool({"parked", "uncertain"} & states)
