@@ -18,6 +18,7 @@ from holdfast.monitor.timeline import timeline
 from holdfast.monitor.timeline_step import Mark
 from holdfast.monitor.trace_sql import read_trace
 from holdfast.turns.activity import vendor_detail
+from holdfast.turns.turn import TurnEvent
 from tests.monitor.stories import STORIES, Story
 
 TEXTS = Path(__file__).parent / "trace_texts"
@@ -51,3 +52,13 @@ async def test_a_failed_request_to_a_model_shows_the_vendors_answer(driver):
     steps = timeline(await driver.db.read(read_trace(message))).steps
     (told,) = [step.proof for step in steps if step.kind == "model" and step.mark is Mark.FAILED]
     assert told == "it is overloaded; status 529; request id req_9; overloaded_error; it said: Overloaded"
+
+
+async def test_a_reason_that_is_a_sentence_stands_inside_another_one(driver):
+    story = Story(driver)
+    message = await story.says()
+    claim, turn = await story.begins()
+    await story.answers(claim, turn, event=TurnEvent.FAILED, reason="the model could not be reached.")
+    told = timeline(await driver.db.read(read_trace(message)))
+    assert told.verdict.startswith("Failed: the model could not be reached; the sender was told")
+    assert told.steps[-2].proof == "the model could not be reached; 0 tokens in, 0 out"

@@ -44,5 +44,5 @@ class TimelineStep:
 
 
 def joined(*parts: str | None) -> str:
-    """The known parts of a proof."""
-    return "; ".join(part for part in parts if part)
+    """The known parts of a proof, as one sentence without its full stop."""
+    return "; ".join(part.removesuffix(".") for part in parts if part)

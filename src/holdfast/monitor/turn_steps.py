@@ -106,7 +106,7 @@ def turned(facts: TraceFacts) -> Iterator[TimelineStep]:
     tokens = f"{turn.tokens_in or 0} tokens in, {turn.tokens_out or 0} out"
     ended = {"committed": "answered and committed", "failed": "failed", "interrupted": "interrupted"}
     mark = Mark.DONE if turn.phase == "committed" else Mark.FAILED
-    proof = f"{turn.reason}; {tokens}" if turn.reason else tokens
+    proof = joined(turn.reason, tokens)
     what = f"turn {turn.n} {ended.get(turn.phase, turn.phase)}"
     yield TimelineStep(at=turn.closed_at, kind="turn", what=what, proof=proof, mark=mark, rank=ENDED)
 

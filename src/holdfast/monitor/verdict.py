@@ -35,7 +35,7 @@ def verdict(facts: TraceFacts) -> str:
 
 def _said(facts: TraceFacts) -> str:
     message = facts.message
-    why = message.reason or "no reason is known"
+    why = (message.reason or "no reason is known").removesuffix(".")
     match message.state:
         case MessageState.WAITING:
             return _waiting(facts)
