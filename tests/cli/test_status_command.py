@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.cli.output import TextTable
+from holdfast.cli.output import Output, TextTable
 from holdfast.cli.overview import AgentOverview, StoreOverview
 from holdfast.cli.overview_text import AGENT_COLUMNS, agent_cells, overview_text
 from holdfast.inbox.channel_status import ComponentKind, ComponentStatus, ConnectionState
@@ -144,3 +144,21 @@ def test_a_paused_agent_says_so(tmp_path):
     _, found = look(tmp_path)
     assert (found["agents"][0]["paused_at"] is not None, found["second"]) == (True, ["1 agent is paused"])
     assert "paused, 1 waiting" in here("agents", "--data", tmp_path).stdout
+
+
+async def test_no_line_is_wider_than_a_terminal_of_40_columns(driver, monkeypatch, capsys):
+    await waiting_for_approval(Story(driver))
+    found = await overview(driver)
+    found = replace(
+        found,
+        agents=[
+            AgentOverview(row=row, model="m", components=[], proved_at=Instant(0))
+            for row in agent_rows(found.status, [])
+        ],
+    )
+    monkeypatch.setattr("holdfast.cli.output.is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    Output(None, *overview_text(found)).print(as_json=False)
+    lines = [re.sub(r"\x1b\[\d*m", "", line) for line in capsys.readouterr().out.splitlines()]
+    assert max(map(len, lines)) <= 40, lines
+    assert "urgency   needs you" in lines

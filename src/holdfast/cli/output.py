@@ -142,6 +142,14 @@ def _print_formatted(headings: Sequence[str], cells: Sequence[Sequence[str]]) ->
     Console().print(table)
 
 
+def wrapped(text: str) -> str:
+    """The text with its lines wrapped between words to the width of the terminal; unchanged elsewhere."""
+    if not is_terminal():
+        return text
+    lines = (textwrap.wrap(line, terminal_columns()) or [""] for line in text.split("\n"))
+    return "\n".join(line for found in lines for line in found)
+
+
 def terminal_columns(otherwise: int = 100) -> int:
     """The width of the terminal, or the variable COLUMNS."""
     return shutil.get_terminal_size((otherwise, 24)).columns

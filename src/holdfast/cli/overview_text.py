@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.cli.output import Heading, Part, TextTable, when
+from holdfast.cli.output import Heading, Part, TextTable, when, wrapped
 from holdfast.cli.overview import AgentOverview, StoreOverview
 from holdfast.inbox.channel_status import ComponentKind, ConnectionState
 from holdfast.monitor.durations import duration
 from holdfast.monitor.status import Need, RunningTurn
 
-NEED_COLUMNS = ("", "what", "since", "type this")
+NEED_COLUMNS = ("urgency", "what", "since", "type this")
 AGENT_COLUMNS = ("agent", "queue", "oldest", "model", "channels", "tools", "parked", "uncertain", "proved write")
 TURN_COLUMNS = ("agent", "turn", "phase", "since", "attempt", "message")
 
@@ -16,9 +16,9 @@ TURN_COLUMNS = ("agent", "turn", "phase", "since", "attempt", "message")
 def overview_text(found: StoreOverview) -> Iterator[Part]:
     yield Heading(str(found.headline))
     if found.headline.second:
-        yield " · ".join(found.headline.second)
+        yield wrapped(" · ".join(found.headline.second))
     yield ""
-    yield from process_lines(found)
+    yield from map(wrapped, process_lines(found))
     if found.status.needs:
         yield ""
         yield TextTable(NEED_COLUMNS, map(need_cells, found.status.needs))
