@@ -110,10 +110,11 @@ async def test_a_store_that_does_not_answer_is_named_and_what_was_shown_stays(da
         assert cells(app, "needs") == shown
 
 
-async def test_a_small_terminal_shows_it_too_and_q_ends_it(data):
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+async def test_a_small_terminal_shows_it_too_and_a_key_ends_it(data, key):
     async with screen(data, size=(40, 20)) as (app, pilot, _):
         assert told(app, "headline") == "1 stuck · 1 message waits"
-        await pilot.press("q")
+        await pilot.press(key)
         await pilot.pause()
     assert app.return_code == 0
 

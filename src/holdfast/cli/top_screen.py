@@ -83,6 +83,7 @@ class TopScreen(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("r", "look", "Look now"),
         Binding("u", "utc", "UTC or local"),
     ]
