@@ -98,3 +98,16 @@ def test_a_closed_pipe_ends_it_quietly(talked, first):
         ["sh", "-c", command], capture_output=True, text=True, env=environment(), check=False, timeout=HANGS_S
     )
     assert (done.stdout, done.stderr) == (f"{first['message']}  answered\n", "")
+
+
+def test_a_session_is_shown_by_the_beginning_of_its_id_and_a_wrong_one_names_the_nearest(talked, first):
+    session = first["session"]
+    whole = here("show", session, "--data", talked).stdout
+    assert here("show", session[:-1], "--data", talked).stdout == whole
+    assert here("context", session[:-1], "--data", talked).returncode == 0
+    done = here("show", f"{session[:-1]}!", "--data", talked)
+    refused(done, "session_not_found")
+    assert session in done.stderr
+    several = here("show", "ses_", "--data", talked)
+    refused(several, "ambiguous_id")
+    assert session in several.stderr

@@ -7,6 +7,7 @@ import typer
 from holdfast.api.shapes import shapes
 from holdfast.cli.command import Limit, OnlyAgent, Runtime, SessionArgument, visitor
 from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, when
+from holdfast.cli.partial_id import session_named
 from holdfast.cli.progress import progress
 from holdfast.inbox.address import check_part
 from holdfast.kernel.ids import SessionId
@@ -56,7 +57,8 @@ async def show(
 ) -> Output:
     """Show the journal of a session, or a snapshot.
 
-    A snapshot consists of the entries that a compression covered and their summary.
+    The beginning of an id is enough if no other session's id begins so. A snapshot consists of the entries that a
+    compression covered and their summary.
 
     \b
     Examples:
@@ -64,17 +66,17 @@ async def show(
       holdfast show ses_01k... --after 200 --json
       holdfast show ses_01k....snapshot.1
     """
-    check_part("session", session)
     parent, dot, number = session.rpartition(".snapshot.")
     if dot and number.isascii() and number.isdigit() and len(number) < 10:
-        return await _snapshot(runtime, parent, int(number))
-    view = shapes.entries_view(await runtime.history(SessionId(session), after=after, limit=limit))
+        return await _snapshot(runtime, await session_named(runtime, parent), int(number))
+    found = await session_named(runtime, session)
+    view = shapes.entries_view(await runtime.history(found, after=after, limit=limit))
     more = [f"There may be more: --after {view.entries[-1].seq}"] if len(view.entries) == limit else []
-    return Output(view, *map(_entry, view.entries), *more)
+    return Output(view, *(map(_entry, view.entries) if view.entries else ["none"]), *more)
 
 
-async def _snapshot(runtime: Runtime, session: str, n: int) -> Output:
-    view = shapes.snapshot_view(*await runtime.db.read(read_snapshot(SessionId(session), n)))
+async def _snapshot(runtime: Runtime, session: SessionId, n: int) -> Output:
+    view = shapes.snapshot_view(*await runtime.db.read(read_snapshot(session, n)))
     return Output(
         view,
         Heading(f"{view.snapshot}: entries {view.covers_from} to {view.covers_through}"),
@@ -104,7 +106,7 @@ async def context(runtime: Runtime, session: SessionArgument) -> Output:
       holdfast context ses_01k...
       holdfast context ses_01k... --json
     """
-    view = shapes.context_view(await runtime.prompt(SessionId(check_part("session", session))))
+    view = shapes.context_view(await runtime.prompt(await session_named(runtime, session)))
     heading = Heading(f"about {view.tokens} tokens; the summary covers entries up to {view.covers_through}")
     return Output(view, heading, *(f"{message.role:<9} {message.content}" for message in view.messages))
 

@@ -26,10 +26,11 @@ from holdfast.cli.output import (
     what_delivered_means,
     when,
 )
+from holdfast.cli.partial_id import AmbiguousId
 from holdfast.cli.timeline_text import timeline_lines
 from holdfast.cli.times import zone
 from holdfast.inbox.address import check_part
-from holdfast.kernel.errors import HoldfastError, MessageNotFound, Remedy
+from holdfast.kernel.errors import MessageNotFound
 from holdfast.kernel.ids import MessageId
 from holdfast.monitor.message_list import ListedMessage
 from holdfast.monitor.message_list_sql import read_listed
@@ -39,13 +40,6 @@ from holdfast.monitor.trace_sql import FOUND_MAX, find_messages, near_messages, 
 
 CANDIDATES_MAX = 20
 SEARCH = "search with `holdfast messages --text WORDS`, --sender, --own-id or --since"
-
-
-class AmbiguousId(HoldfastError):
-    """The id stands for several messages."""
-
-    remedy = Remedy.CORRECT
-    hint = "Use the id of one of them, more characters of it, or --agent and --chat."
 
 
 @visitor(times=True)

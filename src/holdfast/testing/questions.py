@@ -39,6 +39,7 @@ from holdfast.kernel.ids import (
 )
 from holdfast.memory.notes import stream_of
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects
+from holdfast.monitor.find_session_sql import find_sessions
 from holdfast.monitor.finish_sql import list_resting_sessions
 from holdfast.monitor.message_list import MessageFilter
 from holdfast.monitor.message_list_sql import list_messages, read_listed
@@ -206,6 +207,7 @@ async def _find(node: Runtime, db: apsw.Connection, chance: float) -> object:
         await node.db.read(find_messages(wanted))
     near = await node.db.read(near_messages(_pick(db, "inbound", "message", chance)[:-1]))
     await node.db.read(read_listed(near))
+    await node.db.read(find_sessions(_pick(db, "session", "id", chance)[:-1]))
     return await node.db.read(list_messages(MessageFilter(agent="fern", text="m1"), limit=5))
 
 
