@@ -167,6 +167,14 @@ async def test_a_chat_is_exported_with_its_sessions_and_without_the_others(store
     assert {one["principal"] for one in rows_of(await lines_of(store), "identity")} == {"ada", "telegram:7"}
 
 
+async def test_a_session_comes_with_the_one_that_it_was_branched_from_wherever_that_was(driver, store):
+    await driver.write(
+        "update session set mailbox = 'elsewhere' where id in (select parent_id from session) and parent_id is null"
+    )
+    said = b" ".join(one["body"] for one in rows_of(await lines_of(store, chat="home"), "entry"))
+    assert all(word in said for word in (b'"one"', b'"four"'))
+
+
 async def test_an_agent_that_is_not_there_and_a_chat_that_is_not_are_named(store):
     with pytest.raises(errors.AgentNotFound):
         await lines_of(store, agent="nobody")
