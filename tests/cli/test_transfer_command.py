@@ -143,7 +143,7 @@ def test_markdown_shows_who_said_what_and_quotes_every_line(folder, tmp_path):
     bodies: list[AnyBody] = [
         UserSaid(text="hi\n# Not a heading\n**Agent**, now", principal=Principal("ada"), name="*Eve*"),
         AssistantSaid(text="", calls=(ToolCall(id="1", name="run", arguments='{"a": "``x"}'),)),
-        ToolReturned(call="1", name="run", text="\n".join(["# out"] * 3)),
+        ToolReturned(call="1", name="run", text="\n".join(["# out"] * 3) + "\x1b[2J\u202e\x9b1m"),
     ]
     entries = [
         EntryView(entry=Entry(seq=n, turn=1, body=body, tokens=0, at=Instant(0)), undone=n == 1)
@@ -152,4 +152,5 @@ def test_markdown_shows_who_said_what_and_quotes_every_line(folder, tmp_path):
     text = session_markdown(session, entries, lambda _: "then")
     assert "# \\# A \\*title\\*" in text
     assert [line for line in text.splitlines() if line.startswith(("#", "**Agent"))][1:] == ["**Agent**, then (undone)"]
+    assert not {"\x1b", "\u202e", "\x9b"} & set(text)
     assert '``` {"a": "``x"} ```' in text

@@ -1,8 +1,10 @@
 """A session as Markdown, for people: who said what and when, with tool calls in short. It cannot be imported.
 
-Text of people is quoted line by line, so that nothing that somebody wrote looks like a heading or a speaker.
+Text of people is quoted line by line, so that nothing that somebody wrote looks like a heading or a speaker. Characters
+that steer a terminal or reverse the order of text are replaced.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -11,6 +13,7 @@ from holdfast.sessions.session import Session
 from holdfast.turns.journal import AssistantSaid, Entry, EntryView, Noticed, Observed, SpokenBody, ToolReturned
 
 RESULT_CHARS_MAX = 2_000
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 MARKUP = r"\`*_[]<>#"
 When: TypeAlias = Callable[[Instant], str]
 
@@ -23,7 +26,7 @@ def session_markdown(session: Session, entries: Sequence[EntryView], when: When)
         about.append(f"- Branched from `{session.parent}`")
     parts = [f"# {_one_line(session.title or session.id)}", "\n".join(about)]
     parts += [text for view in entries if (text := _entry(view.entry, when, undone=view.undone))]
-    return "\n\n".join(parts) + "\n"
+    return _STEERING.sub("\ufffd", "\n\n".join(parts)) + "\n"
 
 
 def _entry(entry: Entry, when: When, *, undone: bool) -> str:

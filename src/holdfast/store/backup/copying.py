@@ -245,8 +245,11 @@ def copy_as_is(folder: Path, target: Path, tell: Tell) -> None:
             _copy_damaged(folder / name, target / name, None if key is None else key.of_databases, tell)
         for name in found.files:
             _copy_file(folder / name, target / name, name)
-    except OSError as error:
-        raise unwritable(f"the copy {target} cannot be written", error, path=str(target)) from error
+    except BaseException as error:
+        shutil.rmtree(target, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise unwritable(f"the copy {target} cannot be written", error, path=str(target)) from error
+        raise
 
 
 def _copy_damaged(source: Path, target: Path, key: bytes | None, tell: Tell) -> None:
