@@ -70,6 +70,8 @@ def test_a_refusal_names_its_reason_and_postgresql_its_own_tools(tmp_path):
     assert (nothing.exit_code, json.loads(nothing.stdout)["error"]["code"]) == (1, "store_path_invalid")
     missing = run("restore", tmp_path / "b", "--data", tmp_path / "none", "--json")
     assert (missing.exit_code, json.loads(missing.stdout)["error"]["code"]) == (1, "backup_invalid")
+    looked = run("doctor", "--data", tmp_path / "none")
+    assert (looked.exit_code, "Nothing is here yet" in looked.stderr) == (1, True)
     assert not (tmp_path / "none").exists()
     for words in (("backup", tmp_path / "b"), ("restore", tmp_path / "b")):
         done = run(*words, "--data", "postgresql://user@host/database")

@@ -1,5 +1,6 @@
 """`holdfast backup` and `restore`: copies of the data folder."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ import typer
 
 from holdfast.cli.command import Invocation, command, home_of
 from holdfast.cli.output import Output, when
-from holdfast.kernel.errors import InvalidInput, StorePathInvalid
+from holdfast.kernel.errors import InvalidInput
 
 IN_POSTGRES = (
     "A PostgreSQL store is backed up by PostgreSQL: `pg_dump --format=custom`, restored by `pg_restore` into an empty"
@@ -50,7 +51,8 @@ async def backup(invocation: Invocation, target: TargetArgument) -> Output:
     from holdfast.kernel.machine import SystemClock
     from holdfast.runtime.backups import back_up
 
-    folder, place = _folder(invocation), home_of(target)
+    _refuse_postgres(invocation)
+    folder, place = invocation.stored, home_of(target)
     if place.is_dir():
         place /= f"holdfast-{datetime.fromtimestamp(SystemClock().now() / 1000, UTC):%Y%m%dT%H%M%SZ}"
     made = back_up(folder, place, progress_lines())
@@ -84,7 +86,8 @@ async def restore(
     from holdfast.monitor.status import plural
     from holdfast.runtime import backups
 
-    place, folder = home_of(source), _folder(invocation)
+    _refuse_postgres(invocation)
+    place, folder = home_of(source), invocation.folder
     if dry_run:
         found = backups.verify(place, progress_lines())
         told = f"{place} is whole: made {when(found.made_at)} by Holdfast {found.holdfast}, {len(found.files)} files"
@@ -111,10 +114,6 @@ async def restore(
     return Output(view, *text)
 
 
-def _folder(invocation: Invocation) -> Path:
-    try:
-        return invocation.folder
-    except StorePathInvalid as error:
-        if str(invocation.data).startswith("postgres"):
-            raise InvalidInput("this command copies a data folder", hint=IN_POSTGRES) from error
-        raise
+def _refuse_postgres(invocation: Invocation) -> None:
+    if re.match(r"postgres(ql)?(\+\w+)?:", str(invocation.data)):
+        raise InvalidInput("this command copies a data folder, and this is a PostgreSQL address", hint=IN_POSTGRES)

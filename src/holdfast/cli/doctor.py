@@ -51,7 +51,7 @@ async def doctor(invocation: Invocation, *, repair: Repair = False, copy: Copy =
     from holdfast.kernel.machine import SystemClock
     from holdfast.runtime import doctor as store_doctor
 
-    folder, tell = invocation.folder, progress_lines()
+    folder, tell = invocation.stored, progress_lines()
     if not repair and copy is None:
         found = store_doctor.examine(folder, tell)
         return Output(_view(found), *_text(found), code=OK if found.is_healthy else WRONG)

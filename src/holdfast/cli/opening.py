@@ -55,6 +55,16 @@ class Invocation:
         return read
 
     @property
+    def stored(self) -> Path:
+        """The data folder. Raises `StorePathInvalid` if it has no store."""
+        folder = self.folder
+        if folder.is_dir() and not app.has_store(folder):
+            raise StorePathInvalid(f"{folder} contains no Holdfast data", path=str(folder), hint=NOTHING_YET)
+        if not folder.exists():
+            raise StorePathInvalid(f"the folder {folder} does not exist", path=str(folder), hint=NOTHING_YET)
+        return folder
+
+    @property
     def is_served(self) -> bool:
         return app.is_served(self.folder)
 
@@ -65,11 +75,7 @@ class Invocation:
         `act` names the privileged act that the command attempts, and `on` its subject: the audit trail records a
         refusal.
         """
-        folder = self.folder
-        if not make and folder.is_dir() and not app.has_store(folder):
-            raise StorePathInvalid(f"{folder} contains no Holdfast data", path=str(folder), hint=NOTHING_YET)
-        if not make and not folder.exists():
-            raise StorePathInvalid(f"the folder {folder} does not exist", path=str(folder), hint=NOTHING_YET)
+        folder = self.folder if make else self.stored
         agents = app.make_agents(listed=self.settings.agents, lenient=True)
         async with await app.open_runtime(folder, agents=agents, serve=False) as runtime:
             try:
