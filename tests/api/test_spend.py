@@ -7,10 +7,11 @@ from typer.testing import CliRunner
 
 import holdfast
 from holdfast.cli.commands import app
+from holdfast.inbox.channel_status import ComponentKind
+from holdfast.inbox.component_states import ComponentStates
 from holdfast.kernel.ids import AgentName
 from holdfast.turns.model import ModelAnswer, ModelTask
 from holdfast.turns.model_call import Metered
-from holdfast.turns.model_states import ModelStates
 from holdfast.turns.spend_sql import Spend, dollars, record_spend, sum_spend_by_model
 from tests.support.fakes import ScriptedModel, emits
 from tests.support.model_asking import request
@@ -64,7 +65,11 @@ async def test_every_kind_of_task_is_written_down(data, task):
     async with holdfast.open(data) as runtime:
         paid = emits(ModelAnswer(text="a", cost_micros=7))
         model = Metered(
-            ScriptedModel(paid, summary=paid), AgentName("rose"), runtime.ports, None, ModelStates(runtime.clock)
+            ScriptedModel(paid, summary=paid),
+            AgentName("rose"),
+            runtime.ports,
+            None,
+            ComponentStates(runtime.clock, ComponentKind.MODEL),
         )
         assert [event async for event in model.ask(request(task=task))] != []
         (found,) = await runtime.db.read(sum_spend_by_model(agent=AgentName("rose")))

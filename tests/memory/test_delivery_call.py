@@ -6,6 +6,8 @@ from typing import Any, cast
 
 import pytest
 
+from holdfast.inbox.channel_status import ComponentKind
+from holdfast.inbox.component_states import ComponentStates
 from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, NodeId, Principal, Provider, SessionId
 from holdfast.kernel.machine import AsyncTasks, SystemEntropy
@@ -85,7 +87,9 @@ def claim(place, **known):
 
 def carrier_of(provider, store, clock):
     ports = make_ports(VerbMethods(store), clock=clock, entropy=SystemEntropy(), tasks=Patient())
-    return ProviderDelivery(ports, KEY, cast("Any", provider), policy=DispatchPolicy())
+    return ProviderDelivery(
+        ports, KEY, cast("Any", provider), policy=DispatchPolicy(), states=ComponentStates(clock, ComponentKind.MEMORY)
+    )
 
 
 async def test_a_lost_lane_does_not_keep_the_others_of_its_call_taken():

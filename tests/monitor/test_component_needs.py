@@ -43,9 +43,13 @@ def test_a_refused_key_needs_a_person(status):
 
 
 def test_each_kind_of_component_has_its_need():
-    found = component_needs([component(kind) for kind in ComponentKind])
+    found = component_needs([component(kind, status=401) for kind in ComponentKind])
     assert [need.kind for need in found] == [NeedKind.CHANNEL, NeedKind.TOOLS, NeedKind.MODEL, NeedKind.MEMORY]
     assert all(need.command and need.what for need in found)
+
+
+def test_the_outage_of_a_memory_provider_is_told_by_what_waits_for_it():
+    assert component_needs([component(ComponentKind.MEMORY, status=503, attempts=99)]) == []
 
 
 def test_channels_and_tool_servers_are_components_too():

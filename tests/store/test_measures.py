@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.store.damage import CheckedEngine
-from holdfast.store.measures import Distribution, StoreMeasures
+from holdfast.store.measures import UNREAD_MAX, Distribution, StoreMeasures
 from holdfast.store.sqlite.writer import ThreadedDatabase
 from holdfast.store.upkeep_sql import prove_write
 from holdfast.testing import ManualClock
@@ -18,24 +18,26 @@ def test_an_observation_counts_in_the_first_bucket_that_holds_it():
     assert (found.counts, found.total) == ([2, 1, 2, 2], 114.5)
 
 
-def test_a_commit_that_fails_is_not_counted():
+def test_commits_are_counted_when_somebody_reads_and_of_very_many_the_newest():
     measures = StoreMeasures()
-    with pytest.raises(OSError, match="full"), measures.commit(3):
-        raise OSError("full")
-    assert sum(measures.commit_seconds.counts) == 0
-    with measures.commit(3):
-        pass
+    measures.commits.append((3, 0.002))
+    measures.count()
+    measures.count()
     assert (sum(measures.commit_seconds.counts), measures.batch_calls.total) == (1, 3)
+    for _ in range(UNREAD_MAX + 5):
+        measures.commits.append((1, 0.001))
+    measures.count()
+    assert sum(measures.batch_calls.counts) == UNREAD_MAX + 1
 
 
 async def test_each_engine_measures_its_commits(db):
     if not isinstance(db, CheckedEngine) or db.measures is None:
         pytest.skip("the engine of simulations runs in one thread and measures nothing")
-    seconds = db.measures.commit_seconds
-    before = sum(seconds.counts)
+    db.measures.commits.clear()
     await db.write(prove_write())  # type: ignore[attr-defined]  # it is a `Database` too
-    assert sum(seconds.counts) == before + 1
-    assert seconds.total > 0
+    ((calls, seconds),) = db.measures.commits
+    assert calls == 1
+    assert seconds > 0
 
 
 async def test_calls_that_wait_share_a_commit(tmp_path):
@@ -43,6 +45,7 @@ async def test_calls_that_wait_share_a_commit(tmp_path):
     try:
         await asyncio.gather(*(db.write(prove_write()) for _ in range(50)))
         assert db.measures is not None
+        db.measures.count()
         found = db.measures.batch_calls
         assert found.total == 50
         assert sum(found.counts) < 50

@@ -4,7 +4,9 @@ import json
 from typing import Any, cast
 
 from holdfast.inbox.channel import Channel
+from holdfast.inbox.channel_status import ComponentKind
 from holdfast.inbox.channels import ChannelKey
+from holdfast.inbox.component_states import ComponentStates
 from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
 from holdfast.kernel.log import JsonLines
 from holdfast.memory.delivery import Parcel
@@ -61,7 +63,9 @@ async def delivery_reason(provider: ProviderPort, parcel: Parcel) -> str:
     columns, clock = Columns(), ManualClock()
     key = LaneKey(parcel.naming.agent, Provider("mem"))
     ports = make_ports(VerbMethods(columns), clock=clock, entropy=SeededEntropy(1))
-    carrier = ProviderDelivery(ports, key, provider, policy=DispatchPolicy())
+    carrier = ProviderDelivery(
+        ports, key, provider, policy=DispatchPolicy(), states=ComponentStates(ports.clock, ComponentKind.MEMORY)
+    )
     package = Package(n=1, parcel=parcel, ask=False)
     claim = LaneClaim(key=key, place=parcel.place, fence=1, node=NodeId("n"), packages=(package,))
     await carrier.carry([claim], taken_at=Instant(clock.now()))

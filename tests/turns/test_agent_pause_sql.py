@@ -188,7 +188,7 @@ async def test_the_verdict_about_a_waiting_message_says_that_its_agent_is_paused
     driver.clock.advance(180_000)
     found = timeline(await driver.db.read(read_trace(message)))
     assert found.verdict == (
-        "Accepted and waiting; ada's laptop paused fern 3 m ago, and `holdfast resume` lets it go on."
+        "Accepted and waiting; ada's laptop paused fern 3 min ago, and `holdfast resume` lets it go on."
     )
     assert found.needs_you
 

@@ -110,6 +110,7 @@ def _store(present: Present, wal_bytes: int | None) -> Iterable[Metric]:
     holes = {(): present.sample_holes}
     yield _gauge("sample_holes", "Minutes of the last hour in which no process recorded a sample", holes)
     if present.measures is not None:
+        present.measures.count()
         calls, seconds = present.measures.batch_calls, present.measures.commit_seconds
         yield _histogram("store_batch_calls", "Writes that share a commit", calls)
         yield _histogram("store_commit_seconds", "Duration of a commit with its sync", seconds)

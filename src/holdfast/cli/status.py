@@ -36,11 +36,17 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     channels: list[ChannelStatus]
     servers: list[ToolServerStatus] = []
     models: list[ComponentStatus] = []
+    memories: list[ComponentStatus] = []
 
     @property
     def components(self) -> list[ComponentStatus]:
         """The state of everything that agents of the serving process depend on."""
-        return [*(one.component for one in self.channels), *(one.component for one in self.servers), *self.models]
+        return [
+            *(one.component for one in self.channels),
+            *(one.component for one in self.servers),
+            *self.models,
+            *self.memories,
+        ]
 
 
 class StatusFile:
@@ -57,7 +63,7 @@ class StatusFile:
         """Report the current status and every change from now on."""
         self._registry.watch(self._hear)
         self._runtime.watch_tool_servers(self._hear_servers)
-        self._runtime.watch_models(self._write_later)
+        self._runtime.watch_components(self._write_later)
         for one in self._registry.statuses():
             self._hear(one)
         self._hear_servers()
@@ -65,7 +71,7 @@ class StatusFile:
     def close(self) -> None:
         self._registry.watch(lambda _status: None)
         self._runtime.watch_tool_servers(lambda: None)
-        self._runtime.watch_models(lambda: None)
+        self._runtime.watch_components(lambda: None)
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
 
@@ -102,6 +108,7 @@ class StatusFile:
             channels=list(self._registry.statuses()),
             servers=list(self._runtime.tool_servers()),
             models=list(self._runtime.models()),
+            memories=list(self._runtime.memories()),
         )
         draft = self._file.with_suffix(f".{os.getpid()}")
         with suppress(OSError):

@@ -14,15 +14,11 @@ from holdfast.kernel.ids import Instant
 PIECE_BYTES = 16
 STOCK_PIECES = 256
 T = TypeVar("T")
+stopwatch = time.perf_counter  # seconds since some moment, for durations below a millisecond
 
 _stock: deque[bytes] = deque()  # shared by all instances, because a fork handler cannot be unregistered
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_stock.clear)
-
-
-def stopwatch() -> float:
-    """Seconds since some moment, for measuring durations below a millisecond."""
-    return time.perf_counter()
 
 
 class SystemClock:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from holdfast.inbox.component_states import ComponentStates
 from holdfast.kernel import log
 from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.kernel.ids import Instant
@@ -19,7 +20,7 @@ from holdfast.kernel.retry import CircuitBreaker, RetryPolicy
 from holdfast.kernel.spans import DELIVER, span
 from holdfast.kernel.vendor_error import NO_ANSWER
 from holdfast.memory import lane
-from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
+from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Refused, Uncertain
 from holdfast.memory.lane import DispatchPolicy, LaneClaim, LaneKey, Package, Settlement, Tally, Wellness
 from holdfast.memory.lane_sql import hurry_lanes, settle_lanes
 from holdfast.memory.provider import Indexed, Provider
@@ -43,8 +44,11 @@ CANNOT_ERASE = "the provider cannot erase: erase the data there manually, then r
 class ProviderDelivery:
     """One provider of one agent, with its circuit breaker. The state is in RAM only."""
 
-    def __init__(self, ports: Ports, key: LaneKey, provider: Provider, *, policy: DispatchPolicy) -> None:
+    def __init__(
+        self, ports: Ports, key: LaneKey, provider: Provider, *, policy: DispatchPolicy, states: ComponentStates
+    ) -> None:
         self._ports = ports
+        self._states = states
         self.key = key
         self.provider = provider
         self.circuit = CircuitBreaker()
@@ -216,6 +220,18 @@ class ProviderDelivery:
         was_open = self.circuit.is_open
         lane.note_outcome(self.circuit, outcome, self._ports.clock.now(), self._ports.entropy.fraction(), place)
         self._hurries |= was_open and not self.circuit.is_open
+        self._note_state(outcome)
+
+    def _note_state(self, outcome: Outcome) -> None:
+        """A refusal proves that the provider answers, as a delivery does; a suspect failure may be the content's."""
+        agent, name = self.key.agent, self.key.provider
+        if isinstance(outcome, Delivered | Refused):
+            if self._ports.clock.now() >= self._states.well_until.get((agent, name), 0):
+                self._states.succeeded(agent, name)
+            return
+        retry_at = self.circuit.reopens_at if self.circuit.is_open else None
+        is_own = not outcome.suspect or self.circuit.is_open
+        self._states.failed(agent, name, outcome.reason, outcome.vendor, is_own=is_own, retry_at=retry_at)
 
     # --- settling
 

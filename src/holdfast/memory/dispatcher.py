@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import NamedTuple
 
+from holdfast.inbox.channel_status import ComponentKind
+from holdfast.inbox.component_states import ComponentStates
 from holdfast.kernel import log
 from holdfast.kernel.ids import AgentName, Instant
 from holdfast.kernel.loop import Batch, ClaimLoop, TaskSet
@@ -52,12 +54,14 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
         providers: Providers,
         member: Member,
         policy: DispatchPolicy | None = None,
+        states: ComponentStates | None = None,
     ) -> None:
         super().__init__(ports.tasks, ports.entropy, ports.notifier, ports.new_id)
         self._ports = ports
         self._providers = providers
         self._member = member
         self._policy = policy or DispatchPolicy()
+        self._states = states or ComponentStates(ports.clock, ComponentKind.MEMORY)
         self._deliveries: dict[LaneKey, ProviderDelivery] = {}
         self._rebuilds = TaskSet(ports.tasks, name=self.name)
         self._checked: set[LaneKey] = set()
@@ -139,7 +143,9 @@ class Dispatcher(ClaimLoop[LaneKey, ClaimedLanes]):
 
     def _delivery_to(self, key: LaneKey) -> ProviderDelivery | None:
         if key not in self._deliveries and (provider := self._providers.get(key)) is not None:
-            self._deliveries[key] = ProviderDelivery(self._ports, key, provider, policy=self._policy)
+            self._deliveries[key] = ProviderDelivery(
+                self._ports, key, provider, policy=self._policy, states=self._states
+            )
             self._check_index(key)
         return self._deliveries.get(key)
 

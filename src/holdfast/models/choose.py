@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.inbox.component_states import ComponentStates
 from holdfast.kernel import log
 from holdfast.kernel.errors import ConfigInvalid, ModelFailed
 from holdfast.kernel.ports import Tasks
@@ -22,7 +23,6 @@ from holdfast.models.vendors import VENDORS
 from holdfast.turns.agents import Agents
 from holdfast.turns.model import AnswerRestarted, Connected, Model, ModelAnswer, ModelEvent, ModelRequest
 from holdfast.turns.model_call import ASKED, listen
-from holdfast.turns.model_states import ModelStates
 from holdfast.turns.policy import AgentPolicy
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def models_in(made: Iterable[Model]) -> list[Model]:
     return found
 
 
-def expect_models(states: ModelStates, agents: Agents) -> None:
+def expect_models(states: ComponentStates, agents: Agents) -> None:
     """List the models of the agents among the states, also those that no request has asked yet, and no other ones."""
     states.expect(
         (name, one.name)

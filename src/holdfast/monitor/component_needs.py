@@ -33,8 +33,11 @@ REFUSED = {
 
 
 def component_needs(found: Iterable[ComponentStatus]) -> Sequence[Need]:
-    """One need for each component that is down. A refused key waits for a person; an outage may mend itself."""
-    return [_need(one) for one in found if one.is_down]
+    """One need for each component that is down. A refused key waits for a person; an outage may mend itself.
+
+    The outage of a memory provider is a need by its deliveries that wait, which every process sees.
+    """
+    return [_need(one) for one in found if one.needs_key or (one.is_down and one.kind is not ComponentKind.MEMORY)]
 
 
 def _need(one: ComponentStatus) -> Need:

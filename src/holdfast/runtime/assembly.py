@@ -7,8 +7,9 @@ from functools import partial
 from holdfast.channels.agent import CHANNEL as AGENT_CHANNEL
 from holdfast.channels.agent import AgentChannel
 from holdfast.inbox.channel import Ranking
-from holdfast.inbox.channel_status import ChannelStatus
+from holdfast.inbox.channel_status import ChannelStatus, ComponentKind
 from holdfast.inbox.channels import ChannelConnection, ChannelRegistry, Channels, Receiver
+from holdfast.inbox.component_states import ComponentStates
 from holdfast.inbox.gateway import Gateway
 from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.notifier import Notifier, Topic
@@ -36,7 +37,6 @@ from holdfast.turns.agents import Agents
 from holdfast.turns.context_cache import Briefing, ContextCache
 from holdfast.turns.mailbox_processor import MailboxProcessor
 from holdfast.turns.model_call import metered
-from holdfast.turns.model_states import ModelStates
 from holdfast.turns.runner import TurnRunner
 from holdfast.turns.tool_calls import Hint
 from holdfast.turns.worker import TURNS_MAX, Worker
@@ -63,7 +63,8 @@ def assemble(
     attached: Sequence[McpTools] = (),
 ) -> Runtime:
     """Build a runtime. With `channels` it sends replies through them; with `receive` it also accepts their messages."""
-    models = ModelStates(ports.clock)
+    models = ComponentStates(ports.clock, ComponentKind.MODEL)
+    memories = ComponentStates(ports.clock, ComponentKind.MEMORY)
     expect_models(models, agents)
     parts = _parts(ports, metered(agents, ports, models), providers or Providers(), notes)
     if channels is not None:
@@ -71,7 +72,9 @@ def assemble(
     receivers = _receivers(parts, channels) if channels is not None and receive else ()
     supervisor = None
     if serve:
-        dispatcher = Dispatcher(ports, providers=parts.providers, member=parts.member, policy=dispatch_policy)
+        dispatcher = Dispatcher(
+            ports, providers=parts.providers, member=parts.member, policy=dispatch_policy, states=memories
+        )
         senders = _senders(parts, channels, send_policy) if channels is not None else ()
         supervisor = Supervisor(
             parts.member,
@@ -99,6 +102,7 @@ def assemble(
         channel_registry=ChannelRegistry(channels, receivers),
         attached=attached,
         models=models,
+        memories=memories,
     )
 
 

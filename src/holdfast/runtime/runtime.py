@@ -18,8 +18,9 @@ from holdfast.audit.actor import acting
 from holdfast.inbox.access import PLATFORMS
 from holdfast.inbox.access_control import AccessControl
 from holdfast.inbox.address import Address, check_part, sender_of_chat
-from holdfast.inbox.channel_status import ComponentStatus, ToolServerStatus
+from holdfast.inbox.channel_status import ComponentKind, ComponentStatus, ToolServerStatus
 from holdfast.inbox.channels import ChannelRegistry
+from holdfast.inbox.component_states import ComponentStates
 from holdfast.inbox.gateway import Gateway, locate
 from holdfast.inbox.mailbox import MessageTrace
 from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Arrival, Origin, accepted_message
@@ -72,7 +73,6 @@ from holdfast.turns.context import Context, is_named, render
 from holdfast.turns.context_cache import Briefing, ContextCache, audience_of
 from holdfast.turns.journal import EntryView
 from holdfast.turns.model_call import metered
-from holdfast.turns.model_states import ModelStates
 from holdfast.turns.pauses import Pauses
 from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.record_sql import record_turn, undo_recorded
@@ -111,7 +111,8 @@ class Runtime:
         supervisor: Supervisor | None,
         channel_registry: ChannelRegistry,
         attached: Sequence[McpTools] = (),
-        models: ModelStates | None = None,
+        models: ComponentStates | None = None,
+        memories: ComponentStates | None = None,
     ) -> None:
         self.ports = ports = parts.ports
         self.db = ports.db
@@ -137,7 +138,8 @@ class Runtime:
         self._notes = parts.notes
         self._briefing = parts.briefing
         self._temporary_lease = TemporaryLease(ports, parts.member)
-        self._models = models or ModelStates(ports.clock)
+        self._models = models or ComponentStates(ports.clock, ComponentKind.MODEL)
+        self._memories = memories or ComponentStates(ports.clock, ComponentKind.MEMORY)
         self._health = HealthCheck(ports, parts.member, serves=supervisor is not None)
 
     # --- lifecycle
@@ -593,14 +595,18 @@ class Runtime:
         """The state of each agent's models, as their latest requests showed it."""
         return self._models.statuses()
 
-    def watch_models(self, hear: Callable[[], None]) -> None:
-        """Call `hear` after every change of a state. `hear` must return quickly and must not raise."""
-        self._models.hear = hear
+    def memories(self) -> Sequence[ComponentStatus]:
+        """The state of each agent's memory providers, as the latest deliveries of this process showed it."""
+        return self._memories.statuses()
+
+    def watch_components(self, hear: Callable[[], None]) -> None:
+        """Call `hear` after every change of a model or memory provider. It must return quickly and must not raise."""
+        self._models.hear = self._memories.hear = hear
 
     def components(self) -> Sequence[ComponentStatus]:
         """The state of everything that agents of this process depend on."""
         channels = [one.component for one in self.channel_registry.statuses()]
-        return [*channels, *(one.component for one in self.tool_servers()), *self.models()]
+        return [*channels, *(one.component for one in self.tool_servers()), *self.models(), *self.memories()]
 
     def _platforms(self) -> frozenset[str]:
         """The known platforms and the configured ones."""

@@ -1,15 +1,15 @@
 """What an engine measures of itself: how many calls share a commit, and how long a commit takes with its sync.
 
-One thread writes a distribution. Others read it without a lock, so that a reader may see an observation half counted.
+The commits since the newest reading are kept as they came, so that measuring one costs a call of `append`. The writer
+thread appends, and a reader counts them.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-
-from holdfast.kernel.machine import stopwatch
+from collections import deque
+from collections.abc import Sequence
 
 BATCH_CALLS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+UNREAD_MAX = 20_000  # commits between two readings
 COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 
@@ -28,13 +28,13 @@ class Distribution:
 
 class StoreMeasures:
     def __init__(self) -> None:
+        self.commits: deque[tuple[int, float]] = deque(maxlen=UNREAD_MAX)  # calls and seconds of each, not counted yet
         self.batch_calls = Distribution(BATCH_CALLS)
         self.commit_seconds = Distribution(COMMIT_SECONDS)
 
-    @contextmanager
-    def commit(self, calls: int) -> Iterator[None]:
-        """Measure a commit. One that fails is not counted."""
-        began_s = stopwatch()
-        yield
-        self.commit_seconds.observe(stopwatch() - began_s)
-        self.batch_calls.observe(calls)
+    def count(self) -> None:
+        """Count the commits since the last call; of very many, the newest."""
+        while self.commits:
+            calls, seconds = self.commits.popleft()
+            self.batch_calls.observe(calls)
+            self.commit_seconds.observe(seconds)

@@ -18,6 +18,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
 
+from holdfast.inbox.component_states import ComponentStates
 from holdfast.kernel import log
 from holdfast.kernel.errors import ModelFailed, StoreBroken, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.kernel.ids import AgentName, Instant
@@ -28,13 +29,14 @@ from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.journal import ToolCall, is_storable
 from holdfast.turns.model import AnswerRestarted, Model, ModelAnswer, ModelEvent, ModelRequest, ModelTask, TextDelta
-from holdfast.turns.model_states import LIMIT, ModelStates
 from holdfast.turns.policy import TurnPolicy
 from holdfast.turns.spend_sql import Spend, day_start, record_spend, sum_spent, used_up
 from holdfast.turns.turn import Usage
 
 ANSWER_CHARS_MAX = 4_000_000
 TOO_LONG = f"the model's answer has more than {ANSWER_CHARS_MAX} characters"
+OF_REQUEST = frozenset({400, 413, 422})  # statuses that say something about the request
+LIMIT = "daily_limit"  # in the context of a failure: Holdfast itself refused to ask
 ASKED = "asked"  # in the context of a failure: the configured model that failed
 TOKENS_MAX = 1 << 40  # a larger value is not a token count
 
@@ -248,7 +250,7 @@ class Metered:
     """
 
     def __init__(
-        self, model: Model, agent: AgentName, ports: Ports, daily_micros: int | None, states: ModelStates
+        self, model: Model, agent: AgentName, ports: Ports, daily_micros: int | None, states: ComponentStates
     ) -> None:
         self._model = model
         self._agent = agent
@@ -261,10 +263,13 @@ class Metered:
         return self._model.name
 
     def succeeded(self, answer: ModelAnswer) -> None:
-        self._states.succeeded(self._agent, answer.asked or self.name)
+        name = answer.asked or self._model.name
+        if self._ports.clock.now() >= self._states.well_until.get((self._agent, name), 0):
+            self._states.succeeded(self._agent, name)
 
     def failed(self, error: ModelFailed) -> None:
-        self._states.failed(self._agent, str(error.context.get(ASKED) or self.name), error)
+        name = str(error.context.get(ASKED) or self._model.name)
+        self._states.failed(self._agent, name, str(error), error.vendor, is_own=is_of_model(error))
 
     async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         await self._check()
@@ -312,7 +317,14 @@ class Metered:
         self._ports.notifier.publish(Event(name="model.paid", fields=fields))
 
 
-def metered(agents: Agents, ports: Ports, states: ModelStates) -> Agents:
+def is_of_model(error: ModelFailed) -> bool:
+    """Whether a failure says something about the model, and not about the request, which another model refuses too."""
+    if error.context.get(LIMIT):
+        return True
+    return error.vendor.status not in OF_REQUEST and error.context.get("elsewhere", True) is not False
+
+
+def metered(agents: Agents, ports: Ports, states: ComponentStates) -> Agents:
     """The agents with metered models, each under its own name."""
 
     def bind(name: AgentName, agent: Agent) -> Agent:

@@ -62,8 +62,9 @@ class RunningTurnOut(Shape, frozen=True, kw_only=True):
 
 
 class ComponentOut(Shape, frozen=True, kw_only=True):
-    """A channel, MCP server (`tools`) or model of an agent, as its latest use showed it. A token without the scope
-    `read` gets no `reason`.
+    """A channel, MCP server (`tools`), model or memory provider of an agent, as its latest use showed it.
+
+    A token without the scope `read` gets no `reason`.
     """
 
     kind: str
@@ -78,7 +79,7 @@ class ComponentOut(Shape, frozen=True, kw_only=True):
     status: int | None
     request_id: str | None
     code: str | None
-    retry_at: int | None
+    retry_at: int | None  # while its circuit breaker is open
 
 
 class StatusReport(Shape, frozen=True, kw_only=True):

@@ -19,13 +19,13 @@ not know any verb.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any, Generic, Self
 
 import psycopg
 from psycopg.pq.abc import PGresult
 
 from holdfast.kernel.errors import InvariantBroken, StoreCorrupt, StoreUnavailable
+from holdfast.kernel.machine import stopwatch
 from holdfast.kernel.ports import Entropy
 from holdfast.store.damage import CheckedEngine
 from holdfast.store.measures import StoreMeasures
@@ -235,8 +235,10 @@ class Transaction(Generic[R]):
             self._connection.finish("commit")
             return
         self._connection.send("commit")
-        with self._measures.commit(1) if self._measures is not None else nullcontext():
-            results = await self._flush()
+        began_s = stopwatch()
+        results = await self._flush()
+        if self._measures is not None:
+            self._measures.commits.append((1, stopwatch() - began_s))
         if results[-1].command_status != b"COMMIT":
             raise InvariantBroken(f"{self._call.verb}: the server answered COMMIT with {results[-1].command_status!r}")
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import apsw
 
 from holdfast.kernel.errors import HoldfastError, StoreBroken, StoreCorrupt
+from holdfast.kernel.machine import stopwatch
 from holdfast.kernel.ports import Clock
 from holdfast.store.measures import StoreMeasures
 from holdfast.store.script import Call, Group, Many, Query, Row
@@ -64,11 +65,10 @@ def run_batch(
     if probe:
         probe("batch", "commit")
     try:
-        if measures is None:
-            db.execute("commit")
-        else:
-            with measures.commit(len(calls)):
-                db.execute("commit")
+        began_s = stopwatch()
+        db.execute("commit")
+        if measures is not None:
+            measures.commits.append((len(calls), stopwatch() - began_s))
     except apsw.Error as error:
         return _undone(db, calls, error, translate if isinstance(error, apsw.FullError) else broken_by)
     if probe:
