@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.status import StatusFile
 from holdfast.kernel.errors import HoldfastError
 from holdfast.memory.delivery import Delivered, Unreachable
 from holdfast.models.practice import PracticeModel
@@ -108,6 +109,22 @@ async def test_health_is_not_ok_while_a_message_does_not_fit_although_a_check_do
             (disk / "ballast").unlink()
             health._proved = None
             assert (await live.get("/healthz")).status_code == 200
+
+
+async def test_the_status_file_of_a_full_disk_is_the_last_one_that_fitted(tmp_path):
+    with mounted(tmp_path / "disk") as disk:
+        async with serve(disk / "data", model=PracticeModel()) as live:
+            file = StatusFile(disk / "data", live.runtime, as_json=True)
+            file.keep()
+            kept = (disk / "data" / "channels.json").read_bytes()
+            await live.runtime.ask("c", "hello")
+            fill(disk, 0)
+            file.keep()
+            assert (disk / "data" / "channels.json").read_bytes() == kept
+            assert [path.name for path in (disk / "data").glob("channels*")] == ["channels.json"]
+            (disk / "ballast").unlink()
+            file.keep()
+            assert (disk / "data" / "channels.json").read_bytes() != kept
 
 
 def code_of(answer) -> str:

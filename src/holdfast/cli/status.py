@@ -111,11 +111,14 @@ class StatusFile:
             memories=list(self._runtime.memories()),
         )
         draft = self._file.with_suffix(f".{os.getpid()}")
-        with suppress(OSError):
+        try:
             handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
             with os.fdopen(handle, "wb") as opened:
                 opened.write(msgspec.json.encode(page))
             draft.replace(self._file)
+        except OSError:  # a full disk: the next change is written again
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
 
 
 def read_status(folder: Path) -> StatusPage | None:

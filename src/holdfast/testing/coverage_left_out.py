@@ -16,6 +16,7 @@ READ_BESIDE = "the checkers read the trail by a connection of their own"
 IMPORTED = "a history of Hermes is imported by a command beside the loops; tests/hermes imports into both engines"
 LOOKED_UP = "the simulated writer knows its turns by number; tests/hermes looks them up by their words"
 MANY = "operators of a history replay and resend one at a time; tests/repair does what they do to many"
+RELOADED = "the configuration of a history stays as it is; tests/runtime reloads one"
 NO_MOVES = "no operator of a history moves notes between scopes or providers"
 
 LEFT_OUT: dict[str, str] = {
@@ -61,6 +62,8 @@ LEFT_OUT: dict[str, str] = {
     "memory.provider.Provider": ABSTRACT,
     "memory.provider.Indexed": ABSTRACT,
     "memory.provider.Inspectable": ABSTRACT,
+    "memory.provider.Providers.renew": RELOADED,
+    "turns.agents.Agents.take_over": RELOADED,
     "memory.provider.Providers.attach": "no simulated provider shows notes",
     "tools.toolbox": TOOLS,
     "runtime.supervisor.TemporaryLease": BESIDE,
