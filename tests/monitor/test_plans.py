@@ -5,12 +5,33 @@ On SQLite, whose planner has no statistics and decides for an empty store as for
 
 import pytest
 
-from holdfast.monitor import foreign_id_sql, queues_sql, status_sql, tail_sql
+from holdfast.monitor import foreign_id_sql, queues_sql, status_sql, tail_sql, turn_words_sql, undecided_sql
+from holdfast.outbox import reply_sql
 from holdfast.store.script import Call, rows
 from holdfast.store.sqlite.writer import ThreadedDatabase
+from holdfast.turns import approval_view_sql
 
-GIVEN = {"after": 0, "limit": 50, "shown_ms": 1, "kept_ms": 1, "unserved_ms": 1, "n": 1}
+GIVEN = {
+    "agent": "",
+    "channel": "",
+    "state": "failed",
+    "before": 9,
+    "session": "",
+    "turn": 1,
+    "after": 0,
+    "limit": 50,
+    "shown_ms": 1,
+    "kept_ms": 1,
+    "unserved_ms": 1,
+    "n": 1,
+}
 LARGE = {"inbound", "turn", "entry", "reply", "delivery", "activity", "session", "lane"}
+
+
+def calls_of(listed):
+    return approval_view_sql.ALL_CALLS.format(listed=listed, of_turn=approval_view_sql.OF_TURN)
+
+
 STATEMENTS = {
     "open messages": (status_sql.RUNNING, {"inbound": "inbound_open"}),
     "queues": (queues_sql.QUEUES, {"inbound": "inbound_open", "delivery": "delivery_", "reply": "reply_state"}),
@@ -22,6 +43,15 @@ STATEMENTS = {
     "new deliveries": (tail_sql.DELIVERIES, {}),
     "new activities": (tail_sql.ACTIVITIES, {}),
     "new messages": (tail_sql.MESSAGES, {}),
+    "replies of a state": (reply_sql.PAGE_OF_STATE, {"reply": "reply_state"}),
+    "lanes that wait": (undecided_sql.LANES, {"delivery": "delivery_lane"}),
+    "number of lanes": (undecided_sql.COUNT, {"delivery": "delivery_lane"}),
+    "parked deliveries": (undecided_sql.PARKED, {"delivery": "delivery_parked"}),
+    "replies for a person": (undecided_sql.UNDECIDED, {"reply": "reply_state"}),
+    "words of a turn": (turn_words_sql.OF_TURN, {}),
+    "a call that waits": (approval_view_sql.CALLS, {}),
+    "calls that wait": (calls_of(approval_view_sql.OPEN), {}),
+    "calls that waited": (calls_of(approval_view_sql.NEWEST), {}),
     "receipts of replies": (foreign_id_sql.BY_REPLY_RECEIPT, {"reply": ""}),  # the newest rows, a limited number
 }
 

@@ -8,9 +8,9 @@ from holdfast.turns.journal_sql import entry_of
 SAID = "select body, session, turn from inbound where message = :message"
 OF_TURN = """
 select entry.seq, entry.turn, entry.kind, entry.tokens, entry.at, entry.body
-  from turn join entry on entry.session = turn.session and entry.turn = turn.n
-       and entry.seq between turn.first_seq and turn.last_seq
- where turn.session = :session and turn.n = :turn order by entry.seq limit :limit"""
+  from turn cross join entry
+ where entry.session = turn.session and entry.turn = turn.n and entry.seq between turn.first_seq and turn.last_seq
+   and turn.session = :session and turn.n = :turn order by entry.seq limit :limit"""
 
 
 @verb

@@ -139,6 +139,12 @@ select {POSTED} from reply
  where n < :before and (:state = '' or state = :state) and (:agent = '' or agent = :agent)
    and (:channel = '' or channel = :channel)
  order by n desc limit :limit"""
+# Replies that are not delivered are few, and have an index by state.
+PAGE_OF_STATE = f"""
+select {POSTED} from reply
+ where state <> 'delivered' and state = :state and n < :before and (:agent = '' or agent = :agent)
+   and (:channel = '' or channel = :channel)
+ order by n desc limit :limit"""
 NO_LIMIT = 2**62
 HEADS_PAGES_MAX = 8  # the page size doubles, so that a chat with many threads hides no other chat
 OVER = frozenset({ReplyState.DELIVERED, ReplyState.UNCERTAIN, ReplyState.FAILED})
@@ -300,7 +306,8 @@ def list_replies(
     *, state: str | None = None, agent: str | None = None, channel: str | None = None, after: int = 0, limit: int = 100
 ) -> Script[list[PostedReply]]:
     wanted = {"state": state or "", "agent": agent or "", "channel": channel or ""}
-    return (yield from POSTED.rows(PAGE, before=after or NO_LIMIT, limit=limit, **wanted))
+    page = PAGE if state in {None, "", ReplyState.DELIVERED.value} else PAGE_OF_STATE
+    return (yield from POSTED.rows(page, before=after or NO_LIMIT, limit=limit, **wanted))
 
 
 # --- new replies ------------------------------------------------------------------------------------

@@ -34,14 +34,16 @@ NEWEST = """
 # The turn bounds the search: a session may have a million entries.
 OF_TURN = """entry.session = turn.session and entry.seq between turn.first_seq and turn.last_seq
    and entry.turn = turn.n and entry.kind = 'assistant'"""
+# A cross join keeps SQLite from beginning with the entries.
 CALLS = f"""
-select entry.body from turn join entry on {OF_TURN}
- where turn.session = :session and turn.n = :turn order by entry.seq desc"""
+select entry.body from turn cross join entry
+ where {OF_TURN} and turn.session = :session and turn.n = :turn order by entry.seq desc"""
 ALL_CALLS = """
 select listed.id, entry.body
   from (select approval.id, approval.session, approval.turn
           from approval join mailbox on mailbox.id = approval.mailbox {listed}) as listed
-  join turn on turn.session = listed.session and turn.n = listed.turn join entry on {of_turn}
+  cross join turn cross join entry
+ where turn.session = listed.session and turn.n = listed.turn and {of_turn}
  order by entry.seq desc"""
 OLD_SHOWN_CHARS = 600  # shown arguments in questions that predate digests
 
