@@ -22,9 +22,13 @@ async def press(page, key):
         await page.do("Input.dispatchKeyEvent", type=kind, key=key, text=key if len(key) == 1 else "")
 
 
+LOGIN = """fetch("/v1/login", {method: "POST", headers: {"Content-Type": "application/json"},
+  body: JSON.stringify({code: "%s"})}).then((response) => response.status)"""
+
+
 async def login(page, live):
-    await page.open(f"{live.url}/#code={live.app.logins.new_code()}")
-    await page.until('document.getElementById("status").textContent === "Connected"')
+    await page.open(f"{live.url}/console")
+    assert await page.run(LOGIN % live.app.logins.new_code()) == 200
 
 
 async def go(page, live, path):

@@ -221,8 +221,8 @@ const markdown = (() => {
     let end = at + 1;
     while (end < lines.length && lines[end].trim() && !(depth < DEPTH_MAX && isBlock(lines, end))) end += 1;
     const shown = element(parent, "p");
-    shown.dir = "auto";
     inline(shown, lines.slice(at, end).join("\n"), depth);
+    shown.dir = "auto";  // last: a browser reads an automatic direction anew with every piece that is added
     return end;
   }
 
