@@ -1,14 +1,17 @@
 """The pages about sessions: what they show of any session, what they cost, what a file of a session has."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from holdfast.console.pages.session import RecallSource, source_of
 from holdfast.turns.policy import AgentPolicy
+from tests.console.acting import acted
 from tests.console.test_frame import Markup
 from tests.support.counting import CountingDatabase
-from tests.support.fakes import ScriptedModel, calls, says
+from tests.support.fakes import ScriptedModel, calls, says, soon
 from tests.support.live import serve
 
 HOSTILE = "<script>window.hit=1</script>\"'&<img src=x onerror=window.hit=2> ```"
@@ -94,6 +97,32 @@ async def test_a_snapshot_shows_its_summary_and_the_entries_that_it_stands_for(t
         snapshot = (await page(live, f"/console/sessions/{session}/snapshots/1")).words
         assert "Note 0" in snapshot
         assert (await live.client.get(f"/console/sessions/{session}/snapshots/9")).status_code == 404
+
+
+async def test_a_recollection_leads_to_the_entry_that_it_comes_from(tmp_path):
+    async with serve(tmp_path / "data") as live:
+        first = await live.talk("My cat is called Byron.", chat="den", sender="ada")
+        feed = live.runtime.events()
+        while not [one for one in await live.runtime.deliveries(provider="local") if one.state == "delivered"]:
+            await soon(feed.next_within(50))
+        second = await live.talk("What is my cat called?", chat="home", sender="ada")
+        shown = (await live.client.get(f"/console/sessions/{second}")).text
+        assert re.search(rf'entry \d+ of <a class="link" href="/console/sessions/{first}">', shown)
+        assert "Recall, as injected into turn 1" in shown
+    assert source_of("honcho:msg_9") == RecallSource("honcho", "msg_9", "", "")
+    assert source_of("local:local:ses_1:3/4") == RecallSource("local", "local:ses_1:3/4", "ses_1", "4")
+
+
+async def test_a_session_is_compressed_after_a_dry_run(tmp_path):
+    async with serve(tmp_path / "data", policy=AgentPolicy(memory={})) as live:
+        session = await live.talk(*(f"Note {n}" for n in range(6)))
+        assert f"/console/sessions/{session}/compress" in (await live.client.get(f"/console/sessions/{session}")).text
+        dialog = (await live.client.get(f"/console/sessions/{session}/compress")).text
+        assert "would be asked" in dialog
+        assert (await acted(live, dialog)).status_code == 202
+        feed = live.runtime.events()
+        while "snapshot 1" not in (await page(live, f"/console/sessions/{session}")).words:
+            await soon(feed.next_within(50))
 
 
 @pytest.mark.parametrize("path", ["ses_none", "ses_none/context", "ses_none/export", "ses_none/snapshots/x", "%00"])

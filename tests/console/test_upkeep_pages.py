@@ -1,7 +1,6 @@
 """The pages about memory, ends of sessions, people and costs: what they show, who sees them, and what an act does."""
 
 import html
-import json
 import re
 from functools import partial
 from typing import Any
@@ -22,6 +21,7 @@ from holdfast.sessions.finalisation import FinishPolicy
 from holdfast.turns.policy import AgentPolicy, ExpiryPolicy
 from holdfast.turns.spend_sql import Spend, record_spend
 from tests.api.test_finalisations import Moody, ended, failed
+from tests.console.acting import acted
 from tests.console.test_sessions import HOSTILE, page
 from tests.support.counting import CountingDatabase
 from tests.support.live import serve
@@ -33,14 +33,6 @@ async def token(live, number, *scopes, **more):
     made = AccessToken(id=TokenId(f"tok_{number}"), scopes=frozenset(scopes), **more)
     await live.runtime.db.write(add_token(made, hash_token(spell_token(number))))
     return {"Authorization": f"Bearer {spell_token(number)}"}
-
-
-async def acted(live, dialog):
-    """Press the button of a dialog: its request, as the script sends it."""
-    (button,) = re.findall(r"<button[^>]* data-act=[^>]*>", dialog)
-    given = {name: html.unescape(value) for name, value in re.findall(r'([a-z-]+)="([^"]*)"', button)}
-    body = json.loads(given["data-body"]) if given.get("data-body") else None
-    return await live.post(given["data-act"], body)
 
 
 async def acts(live):

@@ -5,10 +5,11 @@ Rules: R40.
 
 import pytest
 
+from holdfast.kernel.ids import Instant
 from holdfast.monitor.session_facts_sql import TURNS_SHOWN, read_session_facts
 from holdfast.monitor.session_list import SessionFilter
 from holdfast.monitor.session_list_sql import search_sessions
-from holdfast.monitor.session_step import lanes
+from holdfast.monitor.session_step import Kind, SessionStep, lanes, within_limits
 from holdfast.monitor.session_steps import session_steps
 from holdfast.monitor.timeline_step import Mark
 from holdfast.sessions.history_sql import trace_message
@@ -148,3 +149,13 @@ async def test_branches_and_their_parent_are_named(driver):
     assert child.parent is not None
     assert child.parent.id == parent.session.id
     assert child.turns == []
+
+
+def test_payloads_that_are_too_long_are_cut_and_the_newest_come_first():
+    def step(length):
+        return SessionStep(lane="Tools", kind=Kind.TOOL, at=Instant(0), what="tool", payload="x" * length)
+
+    many = within_limits([step(15_000)] * 14 + [step(30_000)])
+    assert [(len(one.payload), one.payload_cut) for one in many[-2:]] == [(15_000, 0), (20_000, 10_000)]
+    assert sum(len(one.payload) for one in many) == 200_000
+    assert (len(many[0].payload), many[0].payload_cut) == (0, 15_000)

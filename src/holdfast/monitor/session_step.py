@@ -6,13 +6,14 @@ Rule 2: the payload of a step is what the journal has of it: words of people, ar
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from holdfast.kernel.ids import Instant
 from holdfast.monitor.timeline_step import Mark
 
-PAYLOAD_CHARS_MAX = 20_000
+PAYLOAD_CHARS_MAX = 20_000  # of one step
+PAYLOADS_CHARS_MAX = 200_000  # of all steps of a part: a page is asked for again every few seconds
 TITLE_CHARS_MAX = 80
 
 
@@ -46,6 +47,7 @@ class SessionStep:
     facts: tuple[tuple[str, str], ...] = ()
     payload_name: str = ""
     payload: str = ""
+    payload_cut: int = 0  # characters that were left out
     turn: int | None = None
     links: tuple[tuple[str, str], ...] = field(default=())  # kind and id of what is shown elsewhere
 
@@ -63,6 +65,17 @@ def lanes(steps: Sequence[SessionStep]) -> tuple[str, ...]:
     used = dict.fromkeys(step.lane for step in steps)
     providers = sorted(lane for lane in used if lane not in {*LANES, UPKEEP})
     return tuple(lane for lane in (*LANES, *providers, UPKEEP) if lane in used)
+
+
+def within_limits(steps: Sequence[SessionStep]) -> list[SessionStep]:
+    """The steps with shorter payloads where they are too long, and without those of the oldest if all are too long."""
+    found, left = list[SessionStep](), PAYLOADS_CHARS_MAX
+    for step in reversed(steps):
+        room = min(left, PAYLOAD_CHARS_MAX)
+        left -= min(len(step.payload), room)
+        over = max(0, len(step.payload) - room)
+        found.append(replace(step, payload=step.payload[:room], payload_cut=over) if over else step)
+    return found[::-1]
 
 
 def cut(text: str, most: int) -> str:

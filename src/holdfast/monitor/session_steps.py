@@ -11,7 +11,6 @@ from holdfast.monitor.session_step import (
     JOURNAL,
     MAILBOX,
     MODEL,
-    PAYLOAD_CHARS_MAX,
     PERSON,
     TITLE_CHARS_MAX,
     TOOLS,
@@ -21,6 +20,7 @@ from holdfast.monitor.session_step import (
     SessionStep,
     cut,
     known,
+    within_limits,
 )
 from holdfast.monitor.timeline_step import Mark
 from holdfast.monitor.trace import TracedApproval, TracedTurn
@@ -39,7 +39,7 @@ def session_steps(facts: SessionPart) -> tuple[SessionStep, ...]:
         found += [step for reply in facts.replies.get(turn.n, ()) for step in reply_steps(reply, turn, facts)]
     found += [step for delivery in facts.deliveries for step in delivery_steps(delivery, facts)]
     found += upkeep_steps(facts)
-    return tuple(sorted(found, key=lambda step: step.at))  # the sort keeps the order of equals
+    return tuple(within_limits(sorted(found, key=lambda step: step.at)))  # the sort keeps the order of equals
 
 
 def _by_turn(entries: Sequence[Entry]) -> dict[int, list[Entry]]:
@@ -71,7 +71,7 @@ def _message(message: SessionMessage, turn: TracedTurn | None) -> Iterator[Sessi
         is_point=True,
         facts=known(state=message.state, sender=message.principal, own_id=message.event_id, id=message.message),
         payload_name="words",
-        payload=cut(message.text, PAYLOAD_CHARS_MAX) or "its words are erased",
+        payload=message.text or "its words are erased",
         turn=message.turn,
         links=(("trace", message.message),),
     )
@@ -186,7 +186,7 @@ def _model(one: Activity, number: int, answer: AssistantSaid | None, turn: Trace
             **more,
         ),
         payload_name="answer" if payload else "",
-        payload=cut(payload, PAYLOAD_CHARS_MAX),
+        payload=payload,
         turn=turn.n,
     )
 
@@ -209,7 +209,7 @@ def _tool(one: Activity, call: ToolCall | None, result: ToolReturned | None, tur
         mark=_mark(one.outcome),
         facts=known(outcome=one.outcome, call=one.call, result_bytes=len(result.text.encode()) if result else None),
         payload_name="call",
-        payload=cut("\n\n".join(filter(None, parts)), PAYLOAD_CHARS_MAX),
+        payload="\n\n".join(filter(None, parts)),
         turn=turn.n,
     )
 
@@ -233,7 +233,7 @@ def _recall(one: Activity, shown: Recalled | None, turn: TracedTurn) -> Iterator
                 sources=", ".join(shown.sources) if shown else "",
             ),
             payload_name="recalled" if shown and not position else "",
-            payload=cut(shown.text, PAYLOAD_CHARS_MAX) if shown and not position else "",
+            payload=shown.text if shown and not position else "",
             turn=turn.n,
         )
 

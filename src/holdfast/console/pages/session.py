@@ -13,11 +13,15 @@ from holdfast.console.session_outline import outline_of
 from holdfast.console.timeline_drawing import draw
 from holdfast.kernel.errors import HoldfastError, InvalidInput
 from holdfast.kernel.ids import SessionId
+from holdfast.memory.lane_sql import split_id
 from holdfast.monitor.session_facts import SessionPart
 from holdfast.monitor.session_facts_sql import TURNS_SHOWN, read_session_facts
 from holdfast.monitor.session_steps import session_steps
 from holdfast.runtime.views import Prompt
+from holdfast.sessions.compression import COMPRESS
 from holdfast.sessions.history_sql import list_entries, read_session, read_snapshot
+from holdfast.sessions.session import Session
+from holdfast.sessions.summary_sql import find_open_operation
 from holdfast.turns.journal import Recalled
 
 TURN = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
@@ -45,6 +49,16 @@ class ContextPart:
 
 
 @dataclass(frozen=True, slots=True)
+class RecallSource:
+    """Where a recollection comes from: an entry of a session, or something that only its provider knows."""
+
+    provider: str
+    ref: str
+    session: str
+    entry: str
+
+
+@dataclass(frozen=True, slots=True)
 class ShownContext:
     """What the model would be sent now; `problem` says why it is not known."""
 
@@ -60,8 +74,9 @@ async def get_session(asked: Asked) -> PageView:
     wanted = SessionId(asked.call.id("session"))
     facts = await asked.read(read_session_facts(wanted, through_turn=asked.query["through"]))
     steps = session_steps(facts)
-    shown = await _context(asked, facts)
     session = facts.session
+    shown = await _context(asked, session)
+    recall = _newest_recall(facts)
     first = facts.turns[0].n if facts.turns else 0
     last = facts.turns[-1].n if facts.turns else 0
     return PageView(
@@ -75,7 +90,8 @@ async def get_session(asked: Asked) -> PageView:
             "steps": steps,
             "first_trouble": next((n for n, step in enumerate(steps) if step.is_trouble), None),
             "shown": shown,
-            "recall": _newest_recall(facts),
+            "recall": recall,
+            "sources": [source_of(one) for one in recall[1].sources] if recall is not None else (),
             "address": asked.call.request.url.path,
             "earlier": first - 1 if first > 1 else None,
             "later": min(last + TURNS_SHOWN, session.turns) if last < session.turns and facts.turns else None,
@@ -87,9 +103,9 @@ async def get_session(asked: Asked) -> PageView:
     )
 
 
-async def _context(asked: Asked, facts: SessionPart) -> ShownContext:
+async def _context(asked: Asked, session: Session) -> ShownContext:
     try:
-        prompt = await asked.runtime.prompt(facts.session.id)
+        prompt = await asked.runtime.prompt(session.id)
     except HoldfastError as error:  # of an agent that is not configured any more
         return ShownContext(problem=str(error))
     full = fullness(prompt.tokens, prompt.thresholds)
@@ -100,6 +116,15 @@ async def _context(asked: Asked, facts: SessionPart) -> ShownContext:
         parts.append(ContextPart(name, PART_NAMES.get(name, ""), tokens, share, round(x, 3), round(width, 3)))
         x += width
     return ShownContext(prompt=prompt, full=full, parts=parts)
+
+
+def source_of(text: str) -> RecallSource:
+    """Where a recollection comes from. The local provider names the delivery and the entry."""
+    provider, _, ref = text.partition(":")
+    delivery, _, entry = ref.rpartition("/")
+    _, stream = split_id(delivery)
+    is_entry = provider == "local" and stream.startswith("ses_") and entry.isdecimal()
+    return RecallSource(provider, ref, stream if is_entry else "", entry if is_entry else "")
 
 
 def _newest_recall(facts: SessionPart) -> tuple[int, Recalled] | None:
@@ -113,6 +138,17 @@ async def get_context(asked: Asked) -> PageView:
     wanted = SessionId(asked.call.id("session"))
     session = await asked.read(read_session(wanted))
     return PageView("context.html", "Context", {"session": session, "prompt": await asked.runtime.prompt(wanted)})
+
+
+@page("/console/sessions/{session}/compress")
+async def get_compress(asked: Asked) -> PageView:
+    """What compressing the session now would do."""
+    wanted = SessionId(asked.call.id("session"))
+    session = await asked.read(read_session(wanted))
+    running = await asked.read(find_open_operation(wanted, COMPRESS)) is not None
+    shown = await _context(asked, session)
+    tokens = shown.prompt.tokens if shown.prompt is not None else 0
+    return PageView("compress.html", "Compress", {"session": session, "running": running, "tokens": tokens})
 
 
 @page("/console/sessions/{session}/snapshots/{n}")
