@@ -12,7 +12,9 @@ from holdfast.outbox.post import PULLED
 
 def reply_steps(reply: TracedReply, turn: TracedTurn, facts: SessionPart) -> Iterator[SessionStep]:
     whither = f"to {reply.address}" if reply.channel == "agent" else f"over {reply.channel}"
-    about = known(state=reply.state, reply=reply.id, attempts=reply.attempt, receipt=reply.receipt, reason=reply.reason)
+    about = known(
+        state=reply.state, reply=reply.id, attempts=reply.attempt or None, receipt=reply.receipt, reason=reply.reason
+    )
     pulled = reply.channel in PULLED
     for attempt in () if pulled else facts.attempts.get(("reply", reply.n), ()):
         if attempt.ended_at != reply.settled_at:

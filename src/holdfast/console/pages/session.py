@@ -16,6 +16,7 @@ from holdfast.kernel.ids import SessionId
 from holdfast.memory.lane_sql import split_id
 from holdfast.monitor.session_facts import SessionPart
 from holdfast.monitor.session_facts_sql import TURNS_SHOWN, read_session_facts
+from holdfast.monitor.session_step import SessionStep
 from holdfast.monitor.session_steps import session_steps
 from holdfast.runtime.views import Prompt
 from holdfast.sessions.compression import COMPRESS
@@ -88,7 +89,8 @@ async def get_session(asked: Asked) -> PageView:
             "drawing": draw(steps, facts.at),
             "life": outline_of(facts, first, last),
             "steps": steps,
-            "first_trouble": next((n for n, step in enumerate(steps) if step.is_trouble), None),
+            "usual": _usual(steps),
+            "is_open": bool(facts.turns) and facts.turns[-1].closed_at is None,
             "shown": shown,
             "recall": recall,
             "sources": [source_of(one) for one in recall[1].sources] if recall is not None else (),
@@ -116,6 +118,13 @@ async def _context(asked: Asked, session: Session) -> ShownContext:
         parts.append(ContextPart(name, PART_NAMES.get(name, ""), tokens, share, round(x, 3), round(width, 3)))
         x += width
     return ShownContext(prompt=prompt, full=full, parts=parts)
+
+
+def _usual(steps: Sequence[SessionStep]) -> int:
+    """The step that is shown until a reader chooses one: the first trouble, else what goes on, else the newest."""
+    trouble = next((n for n, step in enumerate(steps) if step.is_trouble), None)
+    goes_on = [n for n, step in enumerate(steps) if step.goes_on]
+    return trouble if trouble is not None else goes_on[-1] if goes_on else len(steps) - 1
 
 
 def source_of(text: str) -> RecallSource:
