@@ -14,6 +14,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 sum = $(shell cat $(1) pyproject.toml | cksum | tr ' ' -)
 BASE := $(VENV)/.base-$(call sum,requirements/base.txt)
 HINDSIGHT := .venv-hindsight/.server-$(call sum,requirements/hindsight-server.txt)
+DOCS := .venv-docs/.ready-$(call sum,requirements/docs.txt)
 AUDIT := .venv-audit/.ready-$(call sum,requirements/audit.txt)
 BROWSER := $(VENV)/browser/.ready-$(call sum,requirements/browser.txt)
 BENCH := .venv-bench/.ready-$(call sum,requirements/bench.txt)
@@ -34,7 +35,7 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --no-config
 LOCK = $(COMPILE) pyproject.toml --group build
 
-.PHONY: help install up encryption test test-browser test-confinement test-full-disk test-hermes test-hindsight test-proxy check audit build sim bench walk mutants shots soak lock clean
+.PHONY: help install up encryption test test-browser test-confinement test-full-disk test-hermes test-hindsight test-proxy check audit wheel build docs hadolint sim bench walk mutants shots soak lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -96,6 +97,18 @@ audit: $(AUDIT) ## ask the public advisory database about every locked version (
 	.venv-audit/bin/pip-audit --strict --progress-spinner off --require-hashes --disable-pip \
 		-r requirements/base.txt -r requirements/dev.txt -r requirements/encryption.txt
 
+wheel: $(DEV) ## build the wheel into dist/ (docs/howto/install.md)
+	rm -rf dist && mkdir dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
+
+docs: $(DOCS) ## build the site of the documentation, with search, into build/docs; a broken link fails
+	.venv-docs/bin/python -m tools.docs_site
+	@echo "build/docs/index.html"
+
+hadolint: $(DOCS) ## lint the Dockerfile
+	.venv-docs/bin/hadolint Dockerfile
+
 build: $(DEV) $(AUDIT) ## the wheel, and beside it the list of what it is locked to (CycloneDX), in dist/
 	rm -rf dist && mkdir dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
@@ -126,6 +139,8 @@ lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv on PATH: pip install uv"; exit 1; }
 	$(LOCK) --upgrade --group dev --all-extras --output-file requirements/dev.txt
 	$(LOCK) --upgrade --extra models --constraint requirements/dev.txt --output-file requirements/base.txt
+	$(LOCK) --upgrade --all-extras --constraint requirements/dev.txt --output-file requirements/image.txt
+	$(COMPILE) --upgrade --group pyproject.toml:docs --group pyproject.toml:hadolint --output-file requirements/docs.txt
 	$(COMPILE) --upgrade --group pyproject.toml:installer --output-file requirements/installer.txt
 	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements/audit.txt
 	$(COMPILE) --upgrade --group pyproject.toml:bench --output-file requirements/bench.txt
@@ -137,7 +152,7 @@ lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	$(COMPILE) --upgrade --group pyproject.toml:encryption --constraint requirements/dev.txt --output-file requirements/encryption.txt
 
 clean: ## remove .venv, caches and built files
-	rm -rf $(VENV) .venv-audit .venv-bench .venv-bench-hermes .venv-hermes .venv-hermes-0.14 .venv-hermes-0.15 .venv-hindsight .mutation build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-audit .venv-docs .venv-bench .venv-bench-hermes .venv-hermes .venv-hermes-0.14 .venv-hermes-0.15 .venv-hindsight .mutation build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -207,6 +222,11 @@ $(BENCH): | $(DEV)
 
 $(BENCH_HERMES): | $(DEV)
 	$(call make_peers,.venv-bench-hermes,requirements/bench-hermes.txt,$@)
+
+$(DOCS): | $(BIN)/python
+	rm -rf .venv-docs && $(BIN)/python -m venv .venv-docs
+	$(call install,.venv-docs,--no-deps --require-hashes -r requirements/docs.txt)
+	@touch $@
 
 # The auditor is not audited together with what it looks at.
 $(AUDIT): | $(BIN)/python

@@ -23,6 +23,8 @@ BENCH_HERMES = ROOT / "requirements" / "bench-hermes.txt"
 HERMES = {name: ROOT / "requirements" / f"{name}.txt" for name in ("hermes", "hermes-0.14", "hermes-0.15")}
 BROWSER = ROOT / "requirements" / "browser.txt"
 ENCRYPTION = ROOT / "requirements" / "encryption.txt"
+DOCS = ROOT / "requirements" / "docs.txt"
+IMAGE = ROOT / "requirements" / "image.txt"
 INSTALLER = ROOT / "requirements" / "installer.txt"
 LINE = re.compile(r"[a-z0-9.-]+==[\w.]+( ; [\w\s.'<>=!()]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
 
@@ -58,7 +60,7 @@ def project():
 
 @pytest.mark.parametrize(
     "lock",
-    [BASE, DEV, AUDIT, BENCH, BENCH_HERMES, *HERMES.values(), BROWSER, ENCRYPTION, INSTALLER],
+    [BASE, DEV, AUDIT, BENCH, BENCH_HERMES, *HERMES.values(), BROWSER, ENCRYPTION, INSTALLER, DOCS, IMAGE],
     ids=lambda lock: lock.stem,
 )
 def test_a_lock_holds_names_versions_and_hashes_and_nothing_else(lock):
@@ -81,6 +83,17 @@ def test_the_dev_lock_holds_the_tools_and_every_extra(project):
 
 def test_the_audit_lock_holds_the_auditor(project):
     assert names(project["dependency-groups"]["audit"]) <= set(pins(AUDIT))
+
+
+def test_the_docs_lock_holds_what_makes_the_site_and_lints_the_image(project):
+    groups = project["dependency-groups"]
+    assert names(groups["docs"] + groups["hadolint"]) <= set(pins(DOCS))
+
+
+def test_the_image_has_every_extra_in_the_version_that_is_tested(project):
+    extras = [name for extra in project["project"]["optional-dependencies"].values() for name in extra]
+    assert names(project["project"]["dependencies"] + project["build-system"]["requires"] + extras) <= set(pins(IMAGE))
+    assert pins(IMAGE).items() <= pins(DEV).items()
 
 
 def test_the_installer_lock_holds_uv_alone():

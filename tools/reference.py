@@ -189,8 +189,8 @@ SERVER_SETTINGS = {
 PROVIDER_SETTINGS = {
     "local": "The embedded full-text index; needs no server. It is built from the journal and can be rebuilt.",
     "files": "MEMORY.md, USER.md and SOUL.md in `agents/NAME/` of the data folder, which people can read and edit.",
-    "hindsight": "A Hindsight server, 0.8.6 or later. Needs `pip install 'holdfast[hindsight]'`.",
-    "honcho": "A Honcho server. Needs `pip install 'holdfast[honcho]'`.",
+    "hindsight": "A Hindsight server, 0.8.6 or later. Needs the extra `holdfast[hindsight]`.",
+    "honcho": "A Honcho server. Needs the extra `holdfast[honcho]`.",
     "hermes": "A memory provider of Hermes Agent, hosted with the interpreter of Hermes.",
     "python": "the Python interpreter of Hermes",
     "provider": "the name of the hosted provider, as in `memory.provider` of Hermes",

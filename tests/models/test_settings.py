@@ -141,7 +141,7 @@ def test_a_missing_library_says_what_to_install(monkeypatch):
     monkeypatch.setattr(vendors, "find_spec", lambda name: None if name == "anthropic" else object())
     with pytest.raises(ConfigInvalid) as caught:
         make(policy(name=CLAUDE))
-    assert str(caught.value) == (f"model.name is '{CLAUDE}': anthropic needs anthropic: pip install 'holdfast[models]'")
+    assert str(caught.value) == (f"model.name is '{CLAUDE}': anthropic needs anthropic: install holdfast[models]")
     assert vendors.VENDORS["mistral"].install == "pip install 'pydantic-ai-slim[mistral]'"
 
 
@@ -213,7 +213,7 @@ async def test_a_key_without_its_library_leaves_the_practice_model_and_says_why(
     assert found.settings.is_practice
     assert found.sentence == (
         "The practice model answers, offline. OPENAI_API_KEY is set, but pydantic_ai is not installed: "
-        "pip install 'holdfast[models]'."
+        "install holdfast[models]."
     )
 
 

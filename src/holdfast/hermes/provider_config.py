@@ -52,7 +52,7 @@ def check_clients(memory: HermesMemory) -> None:
     """Raises `ConfigInvalid` if the client library of a provider is not installed."""
     for name, library in CLIENTS.items():
         if name in memory.tables and find_spec(library) is None:
-            what = f"the client library is not installed ({library}); run pip install 'holdfast[{name}]'"
+            what = f"the client library is not installed ({library}); install holdfast[{name}]"
             raise ConfigInvalid(f"{name}: {what}", key=name)
 
 

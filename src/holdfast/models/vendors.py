@@ -25,8 +25,7 @@ class Vendor:
 
     @property
     def install(self) -> str:
-        name = f"pydantic-ai-slim[{self.prices}]" if self.is_foreign else "holdfast[models]"
-        return f"pip install '{name}'"
+        return f"pip install 'pydantic-ai-slim[{self.prices}]'" if self.is_foreign else "install holdfast[models]"
 
     @property
     def lacking(self) -> str:

@@ -184,7 +184,7 @@ async def _open_postgres(address: str, entropy: Entropy) -> Database:
     try:
         from holdfast.store.postgres import PostgresDatabase  # noqa: PLC0415 - an extra that most do not have
     except ModuleNotFoundError as error:
-        raise ConfigInvalid("PostgreSQL needs the extra: pip install 'holdfast[postgres]'") from error
+        raise ConfigInvalid("PostgreSQL needs an extra: install holdfast[postgres]") from error
     return await PostgresDatabase.open(address, entropy=entropy)
 
 

@@ -88,7 +88,7 @@ def load_built_in(one: BuiltIn, key: str) -> Any:  # noqa: ANN401
     except ModuleNotFoundError as error:
         if not one.extra or (error.name or "").startswith("holdfast"):
             raise
-        raise ConfigInvalid(f"{key} needs the extra: pip install 'holdfast[{one.extra}]'", key=key) from error
+        raise ConfigInvalid(f"{key} needs an extra: install holdfast[{one.extra}]", key=key) from error
 
 
 # --- channels ---------------------------------------------------------------------------------------
