@@ -13,7 +13,7 @@ HERE = Path("docs/howto/x.md")
 def targets(entries: list[object]) -> list[object]:
     found: list[object] = []
     for one in entries:
-        for value in one.values() if isinstance(one, dict) else ():
+        for value in one.values() if isinstance(one, dict) else [one]:
             found += targets(value) if isinstance(value, list) else [value]
     return found
 

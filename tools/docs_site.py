@@ -2,6 +2,8 @@
 
     make docs      writes build/docs, and fails for a link or an anchor that leads nowhere
 
+Search needs a web server: `python -m http.server -d build/docs`. Nothing is loaded from elsewhere.
+
 The pages are written for the repository, so that they read well there. They are copied as they are, under the same
 relative paths, except that a link to a file that is no page becomes the name of the file. The navigation is the list of
 docs/README.md: every page stands there, which tests/test_docs.py checks.
@@ -19,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 DRAFT, SITE = ROOT / "build" / "docs-draft", ROOT / "build" / "docs"
 TOP_PAGES = ("README.md", "ARCHITECTURE.md", "GLOSSARY.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
-INDEX = "docs/README.md"
+INDEX, DECISIONS = "docs/README.md", "docs/decisions/README.md"
 PICTURES = (".png", ".svg", ".jpg")
 LINK = re.compile(r"(?P<mark>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 ENTRY = re.compile(r"^- \[(?P<title>[^\]]+)\]\((?P<target>[^)#]+)\)", re.MULTILINE)
@@ -27,7 +29,7 @@ SECTION = re.compile(r"^## (?P<title>.+)$", re.MULTILINE)
 FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
 OPTIONS: Mapping[str, object] = {
     "site_name": "Holdfast",
-    "use_directory_urls": False,  # the pages can be opened from the disk
+    "use_directory_urls": False,
     "theme": {
         "name": "material",
         "font": False,  # nothing is loaded from elsewhere
@@ -62,15 +64,18 @@ def pages() -> list[Path]:
 def navigation(index: str) -> list[object]:
     """The list of docs/README.md: the pages by section."""
     found: list[object] = [{"Holdfast": "README.md"}]
+    decisions = [{_title(ROOT / page): page.as_posix()} for page in pages() if page.match("docs/decisions/0*.md")]
     sections = list(SECTION.finditer(index))
     for section, following in zip(sections, [*sections[1:], None], strict=True):
         text = index[section.end() : following.start() if following else None]
-        entries = [{one["title"]: _place(one["target"])} for one in ENTRY.finditer(text)]
+        entries: list[object] = []
+        for one in ENTRY.finditer(text):
+            place = _place(one["target"])
+            entries.append({one["title"]: [place, *decisions] if place == DECISIONS else place})
         if entries:
             found.append({section["title"]: entries})
-    decisions = [{_title(ROOT / page): page.as_posix()} for page in pages() if page.match("docs/decisions/0*.md")]
     rest = [{_title(ROOT / name): name} for name in TOP_PAGES if f"../{name}" not in index and name != "README.md"]
-    return [*found, {"Decisions": decisions}, {"The project": [{"Documentation": INDEX}, *rest]}]
+    return [*found, {"The project": [{"Documentation": INDEX}, *rest]}]
 
 
 def _place(target: str) -> str:
