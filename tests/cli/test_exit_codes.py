@@ -6,6 +6,7 @@ import os
 import pty
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -146,9 +147,13 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._screen, text.encode())
 
-    def lose(self) -> int:
-        """Close the terminal; the exit code of the process."""
+    def lose(self, then: Callable[[], int] | None = None) -> int:
+        """Close the terminal; the exit code of the process, which is told to end after `then` went well."""
         os.close(self._screen)
+        if then is not None:
+            code = then()
+            os.kill(self._pid, signal.SIGTERM)
+            assert code == 0
         return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
 
@@ -177,6 +182,16 @@ def test_a_gateway_with_a_terminal_survives_a_hangup_that_is_a_request(tmp_path,
     done = run("reload", "--data", data)
     assert (done.exit_code, done.stdout) == (0, "Nothing has changed.\n")
     assert terminal.lose() == 0
+
+
+def test_a_gateway_under_nohup_survives_its_terminal_and_can_be_reloaded(tmp_path):
+    data = tmp_path / "data"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        terminal = Terminal("up", "--data", data, "--port", "0", sees=b"ready    http")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert terminal.lose(then=lambda: run("reload", "--data", data).exit_code) == 0
 
 
 async def test_a_process_that_was_started_to_survive_its_terminal_does(tmp_path):

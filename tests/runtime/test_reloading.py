@@ -124,6 +124,18 @@ async def test_an_error_in_any_part_changes_nothing(served):
     assert "models.x.api_key_file" in str(problem)
 
 
+async def test_providers_and_servers_of_an_agent_that_exists_begin_at_a_restart(served):
+    text = (
+        KEYED + "[agents.other.mcp.dog]\ncommand = ['cat']\n[agents.other.memory.honcho]\nurl = 'http://127.0.0.1:9'\n"
+    )
+    report = await served.reload(text.replace('["cat"]', '["cat", "-u"]'))
+    waiting = ("agents.main.mcp.cat.command", "agents.other.mcp.dog.command", "agents.other.memory.honcho.url")
+    assert (report.applied, report.restart) == ((), waiting)
+    assert {one.server for one in served.runtime.tool_servers()} == {"cat"}
+    other = served.runtime.serving.listed[AgentName("other")].policy
+    assert (other.mcp, other.memory, {one.provider for one in other.deliveries}) == ({}, None, {"local", "files"})
+
+
 async def test_a_new_agent_has_memory_and_servers_of_its_own(served):
     text = KEYED + "[agents.new]\nmodel = 'practice'\n[agents.new.mcp.dog]\ncommand = ['cat']\n"
     assert (await served.reload(text)).applied == ("agents.new",)
