@@ -16,6 +16,8 @@ from holdfast.hermes.importing.target import ImportTarget
 from holdfast.kernel.ids import AgentName, Provider, SessionId
 from holdfast.memory.delivery import DeliveryPolicy, PerAddress
 from holdfast.sessions.history_sql import list_entries
+from holdfast.turns.context import render
+from holdfast.turns.context_sql import read_context
 from tests.hermes.restored_homes import HOMES, NAMES, restore_home
 from tests.support.ports import make_ports
 
@@ -44,6 +46,18 @@ async def test_every_word_of_a_real_home_is_imported_and_delivered_once(name, dr
     assert said == words_of(home)
     assert sent == dict.fromkeys(words_of(home), 1) | JOINED.get(name, {})
     assert sum(one.goes_on for one in report.sessions) == 1
+
+
+@pytest.mark.parametrize("name", ["0.19.0-busy", "0.19.0-busy-rotating"])
+async def test_a_turn_that_was_answered_while_hermes_compressed_is_not_covered_by_the_summary(name, driver, tmp_path):
+    home = restore_home(name, tmp_path / "home")
+    with HermesReader(find_home(home, {})) as reader:
+        target = ImportTarget(make_ports(driver.db, clock=driver.clock))
+        report = await HermesImport(reader, AgentName("fern"), target=target).run()
+    views = [SessionId(one.session) for one in report.sessions]
+    contexts = [await driver.db.read(read_context(session)) for session in views]
+    shown = [one.content for context in contexts for one in render(context) if one.role == "user"]
+    assert "Remember the blue bicycle, please." in shown
 
 
 def words_of(home):

@@ -511,6 +511,30 @@ async def test_rows_that_a_compression_deleted_come_back_from_the_transcript(dri
     assert rest == ["u3", "a3"]
 
 
+ENDS = {"taken back": (2, ["u0", "a0"]), "cut off": (1, ["u0", "a0", "u1", "a1"])}
+
+
+@pytest.mark.parametrize(("ended", "seen"), ENDS.values(), ids=ENDS)
+async def test_the_log_says_whether_the_last_turn_was_taken_back_or_cut_off(driver, bring, tmp_path, ended, seen):
+    """Only the transcript has the turn, as 0.14 leaves it in both cases."""
+    home = HermesHome(tmp_path / "old", "0.14.0")
+    home.session("s1", CHAT)
+    home.say("s1", "u0", "a0")
+    turns = [{"role": role, "content": f"{role[0]}{n}"} for n in range(2) for role in ("user", "assistant")]
+    home.transcript("s1", turns)
+    home.route(CHAT, "s1")
+    for n in range(2):
+        at = f"2026-02-02 02:5{n}"
+        home.log(f"{at}:00,100 INFO run_agent: conversation turn: session=s1 platform=telegram history=0 msg='u{n}'")
+        if n < ended:
+            home.log(f"{at}:05,100 INFO run_agent: Turn ended: reason=text session=s1")
+    await bring(home, policies=(LOCAL,))
+    home.close()
+    assert await shown(driver, "hermes-s1") == seen
+    assert await journal(driver, "hermes-s1") == ["u0", "a0", "u1", "a1"]
+    assert len(await driver.rows("select n from delivery")) == len(seen) // 2
+
+
 async def test_an_unreadable_transcript_is_reported_and_the_rest_is_imported(driver, bring, tmp_path):
     home = HermesHome(tmp_path / "old", "0.14.0")
     home.transcript("t1", [{"role": "user", "content": "a"}])
