@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Unpack, cast
@@ -46,7 +47,6 @@ from holdfast.memory.visibility import Audience, ShownNotes, is_group
 from holdfast.models.choose import expect_models
 from holdfast.outbox.reply import PostedReply
 from holdfast.outbox.reply_sql import read_reply, resend_reply
-from holdfast.repair.repairs import Repairs
 from holdfast.runtime.health import HealthCheck
 from holdfast.runtime.supervisor import Supervisor, TemporaryLease
 from holdfast.runtime.views import Delta, Health, Prompt, SendOptions
@@ -79,6 +79,7 @@ from holdfast.turns.record_sql import record_turn, undo_recorded
 from holdfast.turns.turn import Recorded, TurnEvent, TurnRecord
 
 if TYPE_CHECKING:
+    from holdfast.repair.repairs import Repairs
     from holdfast.runtime.equipment import Equipment
 
 LOOK_EVERY_MS = 1_000
@@ -125,7 +126,6 @@ class Runtime:
         self.equipment: Equipment | None = None  # for the agents of a later configuration
         self.access = AccessControl(ports, self._platforms)
         self.pauses = Pauses(ports, parts.agents)
-        self.repairs = Repairs(ports)
         self._notifier = ports.notifier
         self._attached = list(attached)
         self._agents = parts.agents
@@ -636,6 +636,12 @@ class Runtime:
         log.info("reply.resent", reply=reply, state=state)
         self._notifier.wake(Topic.REPLY)
         return await self.db.read(read_reply(reply))
+
+    @cached_property
+    def repairs(self) -> "Repairs":
+        from holdfast.repair.repairs import Repairs  # noqa: PLC0415 - few commands repair anything
+
+        return Repairs(self.ports)
 
     async def retry_extraction(self, id: str) -> Finalisation:
         """Retry an extraction that failed. Raises `FinalisationNotFound` and `InvalidInput`."""
