@@ -30,6 +30,7 @@ class Area(Enum):
     PAUSES = "pauses"  # an operator pauses an agent and resumes it
     PRUNING = "pruning"  # rows of finished messages become tombstones, and platforms redeliver afterwards
     REBUILD = "rebuild"  # a provider's own index is lost
+    REPAIRS = "repairs"  # an operator gives deliveries and replies up, and settles what arrived
     SPENDING = "spending"  # answers cost money, and agents have a daily limit
     STRANGERS = "strangers"  # people who may not see each other's words share one agent, in private and in groups
 
@@ -42,6 +43,7 @@ SHARES: Mapping[Area, float] = {
     Area.PAUSES: 0.1,
     Area.PRUNING: 0.1,
     Area.REBUILD: 0.08,
+    Area.REPAIRS: 0.1,
     Area.SPENDING: 0.1,
     Area.STRANGERS: 0.15,
 }

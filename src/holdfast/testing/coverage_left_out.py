@@ -15,7 +15,6 @@ PROBE = "a provider's recall must fail, and be asked for again half a minute lat
 READ_BESIDE = "the checkers read the trail by a connection of their own"
 IMPORTED = "a history of Hermes is imported by a command beside the loops; tests/hermes imports into both engines"
 LOOKED_UP = "the simulated writer knows its turns by number; tests/hermes looks them up by their words"
-MANY = "operators of a history replay and resend one at a time; tests/repair does what they do to many"
 RELOADED = "the configuration of a history stays as it is; tests/runtime reloads one"
 NO_MOVES = "no operator of a history moves notes between scopes or providers"
 
@@ -96,9 +95,7 @@ LEFT_OUT: dict[str, str] = {
     "store.list_actions": READ_BESIDE,
     "store.read_last_action": READ_BESIDE,
     "store.note_settings": BESIDE,
-    "store.list_candidates": MANY,
-    "store.find_candidate": MANY,
-    "store.repair_batch": MANY,
+    "store.list_candidates": "operators of a history name what they repair; tests/repair lists what matches a filter",
     "store.record_action": "logins and rebuilds by an operator are not simulated; the contract suite records them",
     "store.refuse_action": "refusals come from surfaces, which are not simulated; the contract suite refuses",
     # Notes and folders.

@@ -15,6 +15,7 @@ from holdfast.runtime.runtime import Runtime
 from holdfast.testing.areas import Area
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.client import Asked, Client
+from holdfast.testing.deciding import decide
 from holdfast.testing.providers import IDEMPOTENT
 from holdfast.testing.questions import QUESTIONS, Question
 from holdfast.testing.strangers_agent import link_people
@@ -46,6 +47,8 @@ def errands(world: "World") -> list[Coroutine[Any, Any, None]]:
         made.append(_lose_index(world))
     if Area.PAUSES in world.areas:
         made.append(_pause_agents(world))
+    if Area.REPAIRS in world.areas and Area.FORGETTING not in world.areas:
+        made.append(decide(world))
     if Area.OPERATOR in world.areas:
         made += [_ask_questions(world), _keep_notes(world)]
     is_linked_elsewhere = Area.FORGETTING in world.areas or ChannelArea.LINKS in world.company.areas

@@ -43,6 +43,7 @@ IN_AREAS: Mapping[Area, Mapping[str, tuple[str, ...]]] = {
     Area.PAUSES: {"worker": ("pause_agent", "resume_agent")},
     Area.PRUNING: {"reaper": ("prune_messages",)},
     Area.REBUILD: {"reindex": ("list_delivered_parcels", "rebuild")},  # apart from the dispatcher, which has many verbs
+    Area.REPAIRS: {"dispatcher": ("repair_batch",)},
     Area.SPENDING: {"spending": ("sum_spent", "record_spend")},
     Area.STRANGERS: {"memory_notes": ("apply_memory", "read_shown_notes")},
 }

@@ -1,7 +1,8 @@
 """Mutants of the durable core. Those of delivery and recall are in `mutants_delivery`, of forgetting in
 `mutants_forget`, of replies in `mutants_replies`, of approvals in `mutants_approval`, of pauses in `mutants_pauses`,
-of the audit trail in `mutants_actions`, of command rights in `mutants_rights`, of visibility in `mutants_visibility`,
-of the worker's transactions in `mutants_work`, and of the areas in `mutants_store` and `mutants_channels`."""
+of repairs in `mutants_repairs`, of the audit trail in `mutants_actions`, of command rights in `mutants_rights`, of
+visibility in `mutants_visibility`, of the worker's transactions in `mutants_work`, and of the areas in `mutants_store`
+and `mutants_channels`."""
 
 import asyncio
 import secrets
@@ -27,6 +28,7 @@ from holdfast.testing import (
     mutants_delivery,
     mutants_forget,
     mutants_pauses,
+    mutants_repairs,
     mutants_replies,
     mutants_rights,
     mutants_store,
@@ -50,6 +52,7 @@ __all__ = [
     "mutants_delivery",
     "mutants_forget",
     "mutants_pauses",
+    "mutants_repairs",
     "mutants_replies",
     "mutants_rights",
     "mutants_store",
