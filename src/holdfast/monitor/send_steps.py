@@ -43,12 +43,16 @@ def _reply(reply: TracedReply, attempts: Sequence[SendAttempt]) -> Iterator[Time
     is_open = reply.state in {"pending", "attempting"}
     sent_at, settled_at = reply.sent_at or reply.at, reply.settled_at or reply.at
     words = {"pending": "waits to be sent", "attempting": "is being sent", "failed": "was not taken"}
+    said = words.get(reply.state, f"is {reply.state}")
+    if reply.decided_by is not None:
+        told = f"arrived, {reply.decided_by} said," if reply.state == "delivered" else f"is {reply.state}"
+        said = told if reply.state == "delivered" else f"{told}, given up by {reply.decided_by},"
     proved = reply.doubts == 0 and sent_at <= settled_at  # a doubtful reply keeps the time of its first attempt
     yield TimelineStep(
         at=sent_at if is_open or proved else settled_at,
         until=None if is_open else settled_at,
         kind=kind,
-        what=f"the {thing} {words.get(reply.state, f'is {reply.state}')} {whither}",
+        what=f"the {thing} {said} {whither}",
         proof=joined(reply.id, f"receipt {reply.receipt}" if reply.receipt else None, reply.reason),
         mark=REPLY_MARKS[reply.state],
         name=reply.channel,
@@ -124,6 +128,8 @@ def _delivery(sent: TracedSend) -> TimelineStep:
 
 def _delivery_words(view: DeliveryView) -> str:
     retract = view.op.startswith("retract")
+    if view.decided_by is not None:
+        return f"given up by {view.decided_by}" if view.state == "parked" else f"arrived, {view.decided_by} said"
     words = {
         "scheduled": "waits to be sent",
         "sending": "is being sent",

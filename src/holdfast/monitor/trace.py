@@ -77,6 +77,7 @@ class TracedReply:
     settled_at: Instant | None
     receipt: str | None
     reason: str | None
+    decided_by: str | None = None  # the person who gave it up, or who said that it arrived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

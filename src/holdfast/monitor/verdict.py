@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.inbox.message import MessageState
+from holdfast.memory.delivery import DeliveryView
 from holdfast.monitor.durations import ago
 from holdfast.monitor.trace import TracedSend, TraceFacts
 from holdfast.outbox.post import PULLED
@@ -10,11 +11,12 @@ from holdfast.outbox.post import PULLED
 
 def needs_you(facts: TraceFacts) -> bool:
     """Whether a person has to act, or to look at the platform or the provider."""
-    states = {sent.view.state for sent in (*facts.deliveries, *facts.note_deliveries)}
+    sends = [sent.view.state for sent in (*facts.deliveries, *facts.note_deliveries) if sent.view.decided_by is None]
+    replies = [reply.state for reply in facts.replies if reply.decided_by is None]
     return (
         any(asked.decided_at is None for asked in facts.approvals)
-        or bool({"parked", "uncertain"} & states)
-        or any(reply.state in {"failed", "uncertain"} for reply in facts.replies)
+        or not {"parked", "uncertain"}.isdisjoint(sends)
+        or not {"failed", "uncertain"}.isdisjoint(replies)
         or (not facts.message.is_over and not facts.nodes_alive)
         or (facts.message.state is MessageState.WAITING and facts.pause is not None)
     )
@@ -92,7 +94,11 @@ def _reply_words(facts: TraceFacts) -> str:
         "uncertain": f"and nobody can say whether {last.channel} has the reply once, twice or not at all",
         "failed": f"but {last.channel} did not take the reply",
     }
-    return words[last.state]
+    if last.decided_by is None:
+        return words[last.state]
+    if last.state == "delivered":
+        return f"and {last.decided_by} said that the reply reached {last.channel}"
+    return f"{words[last.state]}, and {last.decided_by} gave it up"
 
 
 def _kept(deliveries: Sequence[TracedSend]) -> str:
@@ -101,6 +107,10 @@ def _kept(deliveries: Sequence[TracedSend]) -> str:
     if not newest:
         return ""
     done = [one for one in newest.values() if one.state in {"delivered", "retracted", "dropped"}]
-    others = [f"{one.provider} {one.state}" for one in newest.values() if one not in done]
+    others = [f"{one.provider} {_state(one)}" for one in newest.values() if one not in done]
     told = f" {len(done)} of {len(newest)} memory providers have it"
     return f"{told}: {', '.join(others)}." if others else f"{told}."
+
+
+def _state(view: DeliveryView) -> str:
+    return view.state if view.decided_by is None else f"given up by {view.decided_by}"
