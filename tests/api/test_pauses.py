@@ -96,8 +96,11 @@ def holdfast(tmp_path):
 
 
 def test_on_the_command_line_a_pause_outlives_the_process(holdfast, tmp_path):
+    planned = json.loads(holdfast("pause", "main", "--dry-run", "--json"))
+    assert (planned["dry_run"], planned["changed"], planned["paused"], planned["waiting"]) == (True, True, True, 0)
+    assert holdfast("resume", "main", "--dry-run") == "main is not paused; nothing changes.\n"
     assert holdfast("pause", "main") == "main is paused. `holdfast resume main` lets it go on.\n"
-    assert holdfast("pause", "main").startswith("main was paused already, by ")
+    assert holdfast("pause", "main").startswith("main is paused already, by ")
 
     async def say():
         async with await open_runtime(tmp_path, agents=make_agents()) as runtime:
@@ -107,9 +110,10 @@ def test_on_the_command_line_a_pause_outlives_the_process(holdfast, tmp_path):
 
     message, other, state = asyncio.run(say())
     assert (bool(other), state) == (True, "waiting")
+    assert holdfast("resume", "main", "--dry-run") == "main would be resumed; 1 message waits.\n"
     found = json.loads(holdfast("resume", "main", "--json"))
     assert (found["changed"], found["waiting"], found["paused"]) == (True, 1, False)
-    assert holdfast("resume", "main") == "main is not paused; nothing changed.\n"
+    assert holdfast("resume", "main") == "main is not paused; nothing changes.\n"
 
     async def answered():
         async with await open_runtime(tmp_path, agents=make_agents()) as runtime:
@@ -119,4 +123,5 @@ def test_on_the_command_line_a_pause_outlives_the_process(holdfast, tmp_path):
 
 
 def test_on_the_command_line_a_bad_name_is_an_error(holdfast):
-    assert "error[invalid_name]" in holdfast("pause", "no such agent", exit_code=1)
+    for more in ((), ("--dry-run",)):
+        assert "error[invalid_name]" in holdfast("pause", "no such agent", *more, exit_code=1)
