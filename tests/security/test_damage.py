@@ -3,6 +3,7 @@
 Rules: control 19.
 """
 
+import asyncio
 from typing import Any, cast
 
 import apsw
@@ -130,3 +131,20 @@ async def test_pages_that_no_verb_reads_are_looked_at_table_by_table_once_an_hou
     await looking.damage()
     await until(looking._ended.is_set)
     assert looked == ["a", "b", "a", "b"]
+
+
+async def test_only_the_check_that_starts_a_round_waits_for_it():
+    gate = asyncio.Event()
+
+    class Slow(Engine):
+        async def check_table(self, table):
+            await gate.wait()
+            await super().check_table(table)
+
+    looking = PageCheck(make_ports(cast("Any", Slow()), clock=ManualClock()))
+    first = asyncio.create_task(looking.damage())
+    await until(lambda: looking._began_at is not None)
+    assert await looking.damage() is None
+    assert not first.done()
+    gate.set()
+    assert "page 7" in str(await first)

@@ -45,7 +45,7 @@ class CheckedEngine:
 
 
 class PageCheck:
-    """A health check starts a round, which runs in its own task; the health check waits only briefly."""
+    """A health check starts a round, which runs in its own task. That check waits briefly, and later ones do not."""
 
     def __init__(self, ports: Ports) -> None:
         self._engine = ports.db if isinstance(ports.db, CheckedEngine) else None
@@ -61,7 +61,6 @@ class PageCheck:
         if self._began_at is None or (self._ended.is_set() and now - self._began_at >= EVERY_MS):
             self._began_at, self._ended = now, asyncio.Event()
             self._ports.tasks.start(self._round(self._engine), name="page-check")
-        if self._engine.damage is None:
             await is_set_within(self._ended, WAIT_MS)
         return self._engine.damage
 
