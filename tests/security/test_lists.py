@@ -15,6 +15,7 @@ from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell
 from holdfast.api.auth.access_token_sql import add_token, find_token
 from holdfast.api.auth.viewer import Viewer
 from holdfast.api.routes.table import ENDPOINTS
+from holdfast.audit.actor import acting
 from holdfast.inbox.access import PairingAsk
 from holdfast.inbox.access_sql import ask_pairing
 from holdfast.inbox.address import Address
@@ -28,6 +29,7 @@ from holdfast.kernel.errors import MessageNotFound, ScopeRequired, SessionNotFou
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, NodeId, Principal, ReplyId, TokenId
 from holdfast.monitor.sample import Sample, SampleSpan
 from holdfast.monitor.sample_sql import record_sample
+from holdfast.turns.agent_pause_sql import pause_agent
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from holdfast.turns.spend_sql import Spend, record_spend
 from tests.support.fakes import ScriptedModel, calls, happened, last_said, says, soon
@@ -46,6 +48,7 @@ LISTS = {
     "/v1/status": OWN,
     "/v1/messages": OWN,
     "/v1/samples": OWN,
+    "/v1/pauses": OWN,
     "/v1/nodes": REFUSED,
     "/v1/sessions": OWN,
     "/v1/deliveries": OWN,
@@ -132,6 +135,8 @@ async def live(tmp_path_factory):
         await running.runtime.db.write(add_token(token, hash_token(spell_token(11))))
         for n, agent in enumerate((THEIRS, OURS, THEIRS)):
             await plant(running.runtime, agent, n)
+        for agent in (OURS, THEIRS):
+            await running.runtime.db.write(pause_agent(agent, by=acting()))
         yield running
 
 
