@@ -17,7 +17,7 @@ from holdfast.monitor.component_needs import component_needs
 from holdfast.monitor.queues import AgentOnChannel, Queue, Queues
 from holdfast.monitor.status import StoreStatus
 from holdfast.runtime.views import Health
-from holdfast.store.measures import StoreMeasures
+from holdfast.store.damage import StoreMeasures
 from holdfast.turns.model import ModelAnswer
 from tests.support.counting import CountingDatabase
 from tests.support.fakes import ScriptedModel, emits

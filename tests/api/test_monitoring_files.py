@@ -23,7 +23,7 @@ from holdfast.monitor.queues import AgentOnChannel, Queue, Queues
 from holdfast.monitor.status import Need, NeedKind, RunningTurn, StoreStatus, Urgency
 from holdfast.outbox.post import ReplyState
 from holdfast.runtime.views import Health
-from holdfast.store.measures import StoreMeasures
+from holdfast.store.damage import StoreMeasures
 from tests.support.fakes import ScriptedModel, calls, says
 from tests.support.live import serve
 

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.store.damage import CheckedEngine
-from holdfast.store.measures import UNREAD_MAX, Distribution, StoreMeasures
+from holdfast.store.damage import UNREAD_MAX, CheckedEngine, Distribution, StoreMeasures
 from holdfast.store.sqlite.writer import ThreadedDatabase
 from holdfast.store.upkeep_sql import prove_write
 from holdfast.testing import ManualClock

@@ -12,7 +12,7 @@ from holdfast.kernel import log
 from holdfast.monitor.queues import Queues
 from holdfast.monitor.status import StoreStatus
 from holdfast.runtime.views import Health
-from holdfast.store.measures import Distribution, StoreMeasures
+from holdfast.store.damage import Distribution, StoreMeasures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

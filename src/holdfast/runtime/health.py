@@ -11,7 +11,6 @@ from dataclasses import replace
 from holdfast.kernel.errors import HoldfastError, StoreFull
 from holdfast.kernel.files import FULL
 from holdfast.kernel.ids import Instant
-from holdfast.monitor.durations import duration
 from holdfast.runtime.views import Health
 from holdfast.store.damage import CheckedEngine, PageCheck
 from holdfast.store.membership import LEASE_MS, Member
@@ -73,5 +72,5 @@ def silent(found: Health, now: Instant) -> Health:
     silent_ms = now - found.seen_at
     if silent_ms < SILENT_MS:
         return found
-    why = f"the process gave no sign of life for {duration(silent_ms)}"
+    why = f"the process gave no sign of life for {silent_ms // 1_000} s"
     return replace(found, ok=False, code=NOT_RESPONDING, why=why)

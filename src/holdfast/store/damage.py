@@ -1,6 +1,7 @@
 """What an engine knows of its own condition: damage, the space that is left, and how long commits take.
 
-Damage is remembered until the process ends, and searched for in the background.
+Damage is remembered until the process ends, and searched for in the background. The commits since the newest reading
+are kept as they came, so that measuring one costs a call of `append`: the writer thread appends, and a reader counts.
 
 Writes can succeed for a long time beside damaged pages, so a successful write proves nothing about other pages. An
 engine remembers the first `StoreCorrupt` that a verb meets. The page check reads pages that no verb has read yet, one
@@ -8,17 +9,48 @@ table at a time, all tables once per hour.
 """
 
 import asyncio
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Sequence
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, StoreCorrupt
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.notifier import is_set_within
-from holdfast.store.measures import StoreMeasures
 from holdfast.store.ports import Ports
 
 EVERY_MS = 3_600_000
 WAIT_MS = 250
+BATCH_CALLS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+UNREAD_MAX = 20_000  # commits between two readings
+COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+
+class Distribution:
+    """Counts of observations by their size: `counts[n]` up to and including `bounds[n]`, the last one above all."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = tuple(bounds)
+        self.counts = [0] * (len(self.bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, size: float) -> None:
+        self.counts[bisect_left(self.bounds, size)] += 1
+        self.total += size
+
+
+class StoreMeasures:
+    def __init__(self) -> None:
+        self.commits: deque[tuple[int, float]] = deque(maxlen=UNREAD_MAX)  # calls and seconds of each, not counted yet
+        self.batch_calls = Distribution(BATCH_CALLS)
+        self.commit_seconds = Distribution(COMMIT_SECONDS)
+
+    def count(self) -> None:
+        """Count the commits since the last call; of very many, the newest."""
+        while self.commits:
+            calls, seconds = self.commits.popleft()
+            self.batch_calls.observe(calls)
+            self.commit_seconds.observe(seconds)
 
 
 class CheckedEngine:

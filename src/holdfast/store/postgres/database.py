@@ -27,8 +27,7 @@ from psycopg.pq.abc import PGresult
 from holdfast.kernel.errors import InvariantBroken, StoreCorrupt, StoreUnavailable
 from holdfast.kernel.machine import stopwatch
 from holdfast.kernel.ports import Entropy
-from holdfast.store.damage import CheckedEngine
-from holdfast.store.measures import StoreMeasures
+from holdfast.store.damage import CheckedEngine, StoreMeasures
 from holdfast.store.postgres.connection import PipelineConnection
 from holdfast.store.postgres.dialect import translate
 from holdfast.store.postgres.faults import RACES, STALE, translated

@@ -19,7 +19,7 @@ import apsw
 from holdfast.kernel.errors import HoldfastError, StoreBroken, StoreCorrupt
 from holdfast.kernel.machine import stopwatch
 from holdfast.kernel.ports import Clock
-from holdfast.store.measures import StoreMeasures
+from holdfast.store.damage import StoreMeasures
 from holdfast.store.script import Call, Group, Many, Query, Row
 from holdfast.store.sqlite.faults import STORAGE_FAULTS, broken_by, translate
 

@@ -19,8 +19,7 @@ import apsw
 
 from holdfast.kernel.errors import InvariantBroken, StoreBroken, StoreCorrupt, StoreUnavailable
 from holdfast.kernel.ports import Clock
-from holdfast.store.damage import CheckedEngine
-from holdfast.store.measures import StoreMeasures
+from holdfast.store.damage import CheckedEngine, StoreMeasures
 from holdfast.store.script import Call, R, Script, rows
 from holdfast.store.sqlite.batch import Outcome, roll_back, run_batch, run_read
 from holdfast.store.sqlite.checkpointer import Checkpointer, scrub
