@@ -254,6 +254,23 @@ def test_a_target_that_exists_or_lies_in_the_data_folder_is_refused(folder, tmp_
         backups.back_up(tmp_path / "nowhere", tmp_path / "backup", silent)
 
 
+@pytest.mark.parametrize("name", ["backup", "backup.tar"])
+def test_two_processes_that_make_the_same_backup_do_not_mix_theirs(folder, tmp_path, name):
+    target = tmp_path / name
+
+    def other(what, _done, _total):
+        if what == f"checking {STORE}" and not target.exists():
+            kept = target.with_name("kept")
+            kept.mkdir()
+            (kept / "mine").write_text("mine")
+            kept.rename(target) if name == "backup" else (kept / "mine").rename(target)
+
+    with pytest.raises(errors.InvalidInput, match="another process"):
+        backups.back_up(folder, target, other)
+    assert ((target / "mine") if name == "backup" else target).read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir() if "part" in path.name] == []
+
+
 def test_a_damaged_store_gets_no_backup_and_a_damaged_index_is_left_out(folder, tmp_path):
     (folder / INDEX).write_bytes(b"\xde\xad" * 8192)
     made = backups.back_up(folder, tmp_path / "first", silent)

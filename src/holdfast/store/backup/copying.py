@@ -21,6 +21,7 @@ from holdfast.kernel.errors import InvalidInput, StoreCorrupt, StorePathInvalid
 from holdfast.kernel.files import make_private_folder, sync_folder, unwritable, write_synced
 from holdfast.store.backup.contents import contents_of
 from holdfast.store.backup.manifest import EMPTY_SHA256, NAME, BackedUpFile, Manifest, encode, read_hashed
+from holdfast.store.backup.placing import place_new
 from holdfast.store.encryption.changing import STORE
 from holdfast.store.encryption.databases import unlock
 from holdfast.store.encryption.marker import key_of
@@ -52,17 +53,20 @@ def back_up(folder: Path, target: Path, *, version: str, now: int, tell: Tell) -
     if not (folder / STORE).is_file():
         raise StorePathInvalid(f"{folder} contains no Holdfast data", path=str(folder))
     _refuse_target(folder, target)
-    part = target.with_name(f"{target.name}.part")
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")  # another process may make the same backup
     try:
-        shutil.rmtree(part, ignore_errors=True)  # of a backup that was interrupted
+        shutil.rmtree(part, ignore_errors=True)  # of a process that had the same number
         make_private_folder(part)
         manifest = _copy_all(folder, part, version=version, now=now, tell=tell)
         if mode := archive_mode(target):
             _archive(part, target, mode, manifest, tell)
         else:
-            part.replace(target)
+            part.rename(target)  # refused if somebody made a folder of this name meanwhile
         sync_folder(target.parent)
     except OSError as error:
+        if target.exists():  # this process gives the name last
+            what = f"{target} was made by another process meanwhile; name another file or folder"
+            raise InvalidInput(what, path=str(target)) from error
         raise unwritable(f"the backup {target} cannot be written", error, path=str(target)) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -211,7 +215,7 @@ def _write(path: Path, data: bytes) -> None:
 
 def _archive(part: Path, target: Path, mode: str, manifest: Manifest, tell: Tell) -> None:
     """The manifest is the first member, so that a reader knows what must follow."""
-    draft = target.with_name(f"{target.name}.archive")
+    draft = part.with_name(f"{part.name}.archive")
     try:
         handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "wb") as raw:
@@ -222,7 +226,7 @@ def _archive(part: Path, target: Path, mode: str, manifest: Manifest, tell: Tell
                     tell(f"writing {target.name}", n, len(names))
             raw.flush()
             os.fsync(raw.fileno())
-        draft.replace(target)
+        place_new(draft, target)
     finally:
         draft.unlink(missing_ok=True)
 

@@ -8,7 +8,6 @@ Rule 3: what the backup calls under way may have happened since. The caller's sc
         in the transaction that also writes the row of the audit trail.
 """
 
-import errno
 import os
 import shutil
 from pathlib import Path
@@ -22,6 +21,7 @@ from holdfast.store.backup.contents import STAGING
 from holdfast.store.backup.copying import Tell, check_pages, facts_of
 from holdfast.store.backup.manifest import EMPTY_SHA256, Manifest, read_hashed
 from holdfast.store.backup.opened_backup import OpenedBackup, open_backup
+from holdfast.store.backup.placing import place_new
 from holdfast.store.encryption.changing import INDEXES, STORE
 from holdfast.store.encryption.databases import unlock
 from holdfast.store.encryption.marker import key_of
@@ -32,7 +32,6 @@ from holdfast.store.sqlite.opening import open_ready
 
 IGNORED = {"holdfast.lock", "holdfast.pid", "lost+found", STAGING}
 PLACED = "placed"  # in the staging folder: the files that an interrupted restore may have placed
-NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 def restore(source: Path, folder: Path, *, settle: Call[R], clock: Clock, tell: Tell) -> tuple[Manifest, R]:
@@ -200,14 +199,6 @@ def _place(staging: Path, folder: Path, manifest: Manifest) -> None:
 def _place_store(staged: Path, target: Path) -> None:
     """Raises `FolderNotEmpty` if another process has made a store meanwhile."""
     try:
-        if os.name == "posix":
-            target.hardlink_to(staged)  # unlike a rename, a link replaces nothing
-            staged.unlink()
-        else:
-            staged.rename(target)
+        place_new(staged, target)
     except FileExistsError as error:
         raise FolderNotEmpty(f"another process made a store in {target.parent} meanwhile") from error
-    except OSError as error:
-        if error.errno not in NO_LINKS or target.exists():
-            raise
-        staged.replace(target)
