@@ -1,13 +1,13 @@
 """`holdfast backup` and `restore` as an operator runs them: beside a process that serves, with clear refusals."""
 
 import asyncio
+import io
 import json
 
-import pytest
 from typer.testing import CliRunner
 
 from holdfast.cli.commands import app
-from holdfast.cli.progress import EVERY_MS, progress_lines
+from holdfast.cli.progress import Progress
 from tests.support.encryption import CANARY, code_of, filled, holders, holdfast
 from tests.support.processes import Up
 
@@ -78,8 +78,9 @@ def test_a_refusal_names_its_reason_and_postgresql_its_own_tools(tmp_path):
         assert (done.exit_code, "pg_dump" in done.stderr) == (1, True)
 
 
-@pytest.mark.parametrize(("at_ms", "printed"), [(EVERY_MS - 1, ""), (EVERY_MS, "copying it: 50 %\n")])
-def test_what_takes_longer_than_two_seconds_says_how_far_it_is(capsys, at_ms, printed):
-    times = iter([0, at_ms])
-    progress_lines(lambda: next(times))("copying it", 5, 10)
-    assert capsys.readouterr().err == printed
+def test_what_takes_long_says_which_part_it_is_at_and_how_far():
+    shown = Progress("backup", stream=io.StringIO(), clock=lambda: 0.0)
+    shown.part("copying it", 5, 10)
+    assert shown.line() == "copying it: 5 of 10 (50 %), 0 ms"
+    shown.part("checking it", 0, 1)
+    assert shown.line() == "checking it: at work, 0 ms"

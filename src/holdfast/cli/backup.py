@@ -47,7 +47,7 @@ async def backup(invocation: Invocation, target: TargetArgument) -> Output:
       holdfast backup /backups
       holdfast backup holdfast-monday.tar.gz
     """
-    from holdfast.cli.progress import progress_lines
+    from holdfast.cli.progress import progress_of_parts
     from holdfast.kernel.machine import SystemClock
     from holdfast.runtime.backups import back_up
 
@@ -55,7 +55,8 @@ async def backup(invocation: Invocation, target: TargetArgument) -> Output:
     folder, place = invocation.stored, home_of(target)
     if place.is_dir():
         place /= f"holdfast-{datetime.fromtimestamp(SystemClock().now() / 1000, UTC):%Y%m%dT%H%M%SZ}"
-    made = back_up(folder, place, progress_lines())
+    with progress_of_parts("backup") as tell:
+        made = back_up(folder, place, tell)
     size = sum(one.size for one in made.files)
     text = [f"{place}: {len(made.files)} files, {size:,} bytes, verified; digest {made.digest}"]
     if made.encrypted:
@@ -82,17 +83,19 @@ async def restore(
       holdfast restore /backups/holdfast-20261119T220000Z --data ./data
       holdfast restore holdfast-monday.tar.gz --dry-run
     """
-    from holdfast.cli.progress import progress_lines
+    from holdfast.cli.progress import progress_of_parts
     from holdfast.monitor.status import plural
     from holdfast.runtime import backups
 
     _refuse_postgres(invocation)
     place, folder = home_of(source), invocation.folder
     if dry_run:
-        found = backups.verify(place, progress_lines())
+        with progress_of_parts("verify") as tell:
+            found = backups.verify(place, tell)
         told = f"{place} is whole: made {when(found.made_at)} by Holdfast {found.holdfast}, {len(found.files)} files"
         return Output({"backup": str(place), "restored": False, **msgspec.to_builtins(found)}, told)
-    done = backups.restore(place, folder, progress_lines(), moved=moved)
+    with progress_of_parts("restore") as tell:
+        done = backups.restore(place, folder, tell, moved=moved)
     settled = done.settled
     text = [f"{folder} is restored from {place}, made {when(done.manifest.made_at)}: {len(done.manifest.files)} files."]
     if settled.replies:

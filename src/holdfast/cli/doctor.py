@@ -47,20 +47,23 @@ async def doctor(invocation: Invocation, *, repair: Repair = False, copy: Copy =
       holdfast doctor --copy repaired
       holdfast doctor --repair --yes --json
     """
-    from holdfast.cli.progress import progress_lines
+    from holdfast.cli.progress import progress_of_parts
     from holdfast.kernel.machine import SystemClock
     from holdfast.runtime import doctor as store_doctor
 
-    folder, tell = invocation.stored, progress_lines()
+    folder = invocation.stored
     if not repair and copy is None:
-        found = store_doctor.examine(folder, tell)
+        with progress_of_parts("doctor") as tell:
+            found = store_doctor.examine(folder, tell)
         return Output(_view(found), *_text(found), code=OK if found.is_healthy else WRONG)
     if copy is not None:
-        done = store_doctor.repair_copy(folder, home_of(copy), tell)
+        with progress_of_parts("repair") as tell:
+            done = store_doctor.repair_copy(folder, home_of(copy), tell)
     else:
         beside = f"{folder.name}-before-repair-{datetime.fromtimestamp(SystemClock().now() / 1000, UTC):%Y%m%dT%H%M%SZ}"
         place = folder.absolute().with_name(beside) if keep is None else home_of(keep)
-        done = store_doctor.repair(folder, tell, keep=place)
+        with progress_of_parts("repair") as tell:
+            done = store_doctor.repair(folder, tell, keep=place)
     view = {
         "before": _view(done.before),
         "repaired": dict(done.repaired),

@@ -13,12 +13,10 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TextIO
 
-from holdfast.kernel.machine import SystemClock
 from holdfast.monitor.durations import duration
 
 QUICK_S = 2.0  # work that ends within this time prints nothing
 LINE_EVERY_S = 5.0
-EVERY_MS = 2_000
 REDRAW_EVERY_S = 0.5
 CLEAR_LINE = "\r\x1b[2K"
 
@@ -46,6 +44,10 @@ class Progress:
 
     def advance(self, steps: int = 1) -> None:
         self._done += steps
+
+    def part(self, label: str, done: int, total: int) -> None:
+        """The work is at this part now; a total of 1 is not told."""
+        self._label, self._done, self._total = label, done if total > 1 else 0, total if total > 1 else None
 
     def begin(self) -> None:
         self._teller.start()
@@ -92,17 +94,12 @@ def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], N
         shown.end()
 
 
-def progress_lines(now: Callable[[], int] | None = None) -> Callable[[str, int, int], None]:
-    """A function that is told what is done, how much of it, and how much there is."""
-    time = SystemClock().now if now is None else now
-    last = time()
-
-    def tell(what: str, done: int, total: int) -> None:
-        nonlocal last
-        if (at := time()) - last < EVERY_MS:
-            return
-        last = at
-        share = f": {100 * done // total} %" if total > 1 else ""
-        print(f"{what}{share}", file=sys.stderr, flush=True)
-
-    return tell
+@contextmanager
+def progress_of_parts(label: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Progress of work in parts; the yielded function is told the part, how much of it is done, and its size."""
+    shown = Progress(label)
+    shown.begin()
+    try:
+        yield shown.part
+    finally:
+        shown.end()

@@ -12,7 +12,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from holdfast.cli.command import Invocation, OnlyAgent, command, home_of
-from holdfast.cli.output import Output
+from holdfast.cli.output import OK, Output
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.files import is_out_of_space, unwritable
 
@@ -54,22 +54,23 @@ async def export(
       holdfast export fern.jsonl --agent fern
       holdfast export chat.md --chat agent:main:telegram:dm:42 --format markdown
     """
-    from holdfast.cli.progress import progress_lines
+    from holdfast.cli.progress import progress_of_parts
     from holdfast.monitor.status import plural
     from holdfast.runtime import transfer
 
     if session and format is not ExportFormat.MARKDOWN:
         raise InvalidInput("one session is exported as Markdown only: its chat or agent can be imported")
-    counts, tell = transfer.ExportCounts(), progress_lines()
+    counts = transfer.ExportCounts()
     async with invocation.visiting() as runtime:
         scope = await transfer.find_scope(runtime.db, agent=agent or "", chat=chat or "", session=session or "")
-        if format is ExportFormat.MARKDOWN:
-            texts = transfer.export_markdown(runtime, scope, counts, tell, _utc)
-            await _write(file, (f"{text}\n".encode() async for text in texts))
-        else:
-            await _write(file, (line + b"\n" async for line in transfer.export(runtime, scope, counts, tell)))
+        with progress_of_parts("export") as tell:
+            if format is ExportFormat.MARKDOWN:
+                texts = transfer.export_markdown(runtime, scope, counts, tell, _utc)
+                await _write(file, (f"{text}\n".encode() async for text in texts))
+            else:
+                await _write(file, (line + b"\n" async for line in transfer.export(runtime, scope, counts, tell)))
     if file == STDOUT:
-        return 0
+        return OK
     view = {
         "file": str(file),
         "scope": scope.words,
@@ -99,13 +100,14 @@ async def import_(invocation: Invocation, *, file: FromFile, dry_run: DryRun = F
       holdfast import everything.jsonl --data ./new
       holdfast import fern.jsonl --dry-run
     """
-    from holdfast.cli.progress import progress_lines
+    from holdfast.cli.progress import progress_of_parts
     from holdfast.runtime import transfer
     from holdfast.runtime.app import data_folder
     from holdfast.store.sqlite.owner import OwnerLock
 
-    tell, place = progress_lines(), home_of(file)
-    end = transfer.check_export(place, tell)
+    place = home_of(file)
+    with progress_of_parts("import") as tell:
+        end = transfer.check_export(place, tell)
     view = {"file": str(place), "rows": end.rows, "sha256": end.sha256}
     if dry_run:
         return Output({**view, "imported": False, "new": {}}, f"{place} is whole: {end.rows} rows; digest {end.sha256}")
@@ -113,7 +115,8 @@ async def import_(invocation: Invocation, *, file: FromFile, dry_run: DryRun = F
     lock.acquire()
     try:
         async with invocation.visiting(make=True, act="sessions.imported", on=end.sha256) as runtime:
-            done = await transfer.import_export(runtime, invocation.folder, place, end, tell)
+            with progress_of_parts("import") as tell:
+                done = await transfer.import_export(runtime, invocation.folder, place, end, tell)
     finally:
         lock.release()
     new = ", ".join(f"{n} {table}" for table, n in done.new.items())
