@@ -65,6 +65,7 @@ from holdfast.monitor.undecided_sql import list_lanes, list_parked, list_undecid
 from holdfast.outbox.reply_sql import list_replies, read_reply
 from holdfast.repair.findings_sql import read_findings
 from holdfast.runtime.runtime import Runtime
+from holdfast.runtime.transfer import ExportCounts, export, find_scope
 from holdfast.sessions.compression_audit import Audit
 from holdfast.sessions.finalisation_sql import list_finalisations
 from holdfast.sessions.history_sql import (
@@ -77,6 +78,7 @@ from holdfast.sessions.history_sql import (
 )
 from holdfast.testing.scope import LEASE_MS
 from holdfast.testing.workload import CHATS
+from holdfast.transfer.lines import check_whole, rows_in
 from holdfast.turns.approval_sql import is_waiting_at
 from holdfast.turns.spend_sql import sum_spend_by_day, sum_spend_by_model
 
@@ -120,6 +122,14 @@ async def _doctor(node: Runtime, _db: apsw.Connection, _chance: float) -> str | 
     found = await node.db.read(read_findings(lease_ms=LEASE_MS))
     wrong = {code: evidence for code, evidence in found.items() if code not in AFTER_A_CRASH}
     return f"the doctor says {wrong}" if wrong else None
+
+
+async def _export(node: Runtime, _db: apsw.Connection, _chance: float) -> int:
+    """An export of everything is whole at any time, and every row of it can be imported."""
+    scope = await find_scope(node.db, agent="", chat="", session="")
+    lines = [line async for line in export(node, scope, ExportCounts(), lambda *_: None)]
+    assert check_whole(lines).rows == len(list(rows_in(lines)))
+    return len(lines)
 
 
 async def _snapshot(node: Runtime, db: apsw.Connection, chance: float) -> object:
@@ -240,6 +250,7 @@ QUESTIONS: Mapping[str, Question] = {
     "deliveries": _plain(lambda node: node.deliveries()),
     "doctor": _doctor,
     "ends": _plain(lambda node: node.db.read(list_finalisations())),
+    "export": _export,
     "find": _find,
     "gauges": _plain(lambda node: node.db.read(read_queues())),
     "health": _plain(lambda node: node.health()),
