@@ -10,7 +10,7 @@ from tests.browser.chromium import executable
 from tests.support.live import Live
 
 SHOTS = os.environ.get("HOLDFAST_SHOTS")
-SHOT_BYTES_MAX, SHOT_HEIGHT_MAX = 200_000, 1_000
+SHOT_BYTES_MAX, SHOT_HEIGHT_MAX = 200_000, 900
 WIDE, NARROW = (1360, 860), (360, 800)
 ZONE = "Europe/Berlin"
 LIVE = "#stamp .live-word:text-is('live')"

@@ -127,6 +127,18 @@ async def test_times_are_those_of_the_browsers_zone_and_the_offset_is_said(world
         assert re.search(r"UTC\+0[12]:00$", await shown.get_attribute("title"))
 
 
+async def test_a_chart_reads_out_the_sample_under_the_pointer(world):
+    async with tab(world) as page:
+        await go(page, "/console/deliveries")
+        box = await page.locator("#chart-lag .area").bounding_box()
+        await page.mouse.move(box["x"] + box["width"] * 0.55, box["y"] + 20)
+        assert "no sample" in await page.inner_text("#chart-lag .tip"), "a hole is said to be one"
+        await page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 20)
+        assert "honcho" in await page.inner_text("#chart-lag .tip")
+        await page.mouse.move(5, 5)
+        assert await page.is_hidden("#chart-lag .tip")
+
+
 # --- what is done ------------------------------------------------------------------------------------
 
 

@@ -38,6 +38,7 @@ async def links(live, path, pattern):
 async def test_the_overview_says_what_needs_a_person_and_how_each_agent_does(world):
     shown = await words(world, "/console")
     assert "2 need you" in shown
+    assert "1 thing mends itself" in shown
     assert "billing wants to run shop_refund" in shown
     assert "1 delivery of concierge to hindsight: parked until replayed" in shown
     assert shown.count("honcho takes no deliveries of 4 agents") == 1

@@ -12,6 +12,7 @@ from holdfast.kernel.ports import make_id
 from holdfast.monitor import message_list_sql
 from holdfast.monitor.message_list import MessageFilter
 from holdfast.monitor.message_list_sql import list_messages, read_listed
+from holdfast.monitor.message_outcome_sql import read_outcomes
 from holdfast.monitor.trace_sql import FOUND_MAX, find_messages, near_messages
 from tests.monitor.stories import Story, answered_with_an_uncertain_reply, approved, parked_at_one_provider
 from tests.support.driver import SECRET, retain
@@ -158,3 +159,15 @@ async def test_a_session_leads_to_its_messages_and_its_turns_to_theirs(driver):
 async def test_a_mistyped_own_id_finds_its_neighbours(driver):
     messages = [await driver.say("hello", event=event) for event in ("order 17", "order 19")]
     assert await driver.db.read(near_messages("order 18")) == messages
+
+
+async def test_a_page_of_messages_is_told_with_its_replies_and_the_ends_of_its_turns(driver):
+    turn = await driver.talk("one", channel="telegram")
+    driver.clock.advance(1_000)
+    waiting = await driver.say("two")
+    found = await driver.db.read(read_outcomes([turn.messages[0], waiting, "msg_0"]))
+    assert {one: (told.reply, told.closed_at) for one, told in found.items()} == {
+        turn.messages[0]: ("pending", driver.clock.now() - 1_000),
+        waiting: (None, None),
+    }
+    assert await driver.db.read(read_outcomes([])) == {}

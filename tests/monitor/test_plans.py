@@ -5,7 +5,15 @@ On SQLite, whose planner has no statistics and decides for an empty store as for
 
 import pytest
 
-from holdfast.monitor import foreign_id_sql, queues_sql, status_sql, tail_sql, turn_words_sql, undecided_sql
+from holdfast.monitor import (
+    foreign_id_sql,
+    message_outcome_sql,
+    queues_sql,
+    status_sql,
+    tail_sql,
+    turn_words_sql,
+    undecided_sql,
+)
 from holdfast.outbox import reply_sql
 from holdfast.store.script import Call, rows
 from holdfast.store.sqlite.writer import ThreadedDatabase
@@ -24,6 +32,7 @@ GIVEN = {
     "kept_ms": 1,
     "unserved_ms": 1,
     "n": 1,
+    **{f"m{n}": "x" for n in range(message_outcome_sql.ASKED_MAX)},
 }
 LARGE = {"inbound", "turn", "entry", "reply", "delivery", "activity", "session", "lane"}
 
@@ -48,6 +57,7 @@ STATEMENTS = {
     "number of lanes": (undecided_sql.COUNT, {"delivery": "delivery_lane"}),
     "parked deliveries": (undecided_sql.PARKED, {"delivery": "delivery_parked"}),
     "replies for a person": (undecided_sql.UNDECIDED, {"reply": "reply_state"}),
+    "outcomes of a page": (message_outcome_sql.OUTCOMES, {}),
     "words of a turn": (turn_words_sql.OF_TURN, {}),
     "a call that waits": (approval_view_sql.CALLS, {}),
     "calls that wait": (calls_of(approval_view_sql.OPEN), {}),

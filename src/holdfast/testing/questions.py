@@ -43,6 +43,7 @@ from holdfast.monitor.find_session_sql import find_sessions
 from holdfast.monitor.finish_sql import list_resting_sessions
 from holdfast.monitor.message_list import MessageFilter
 from holdfast.monitor.message_list_sql import list_messages, read_listed
+from holdfast.monitor.message_outcome_sql import read_outcomes
 from holdfast.monitor.node_run_sql import list_node_runs
 from holdfast.monitor.notes_list_sql import list_newest_changes, list_notes
 from holdfast.monitor.proved_write_sql import read_proved_writes
@@ -218,7 +219,8 @@ async def _find(node: Runtime, db: apsw.Connection, chance: float) -> object:
     near = await node.db.read(near_messages(_pick(db, "inbound", "message", chance)[:-1]))
     await node.db.read(read_listed(near))
     await node.db.read(find_sessions(_pick(db, "session", "id", chance)[:-1]))
-    return await node.db.read(list_messages(MessageFilter(agent="fern", text="m1"), limit=5))
+    page = await node.db.read(list_messages(MessageFilter(agent="fern", text="m1"), limit=5))
+    return page, await node.db.read(read_outcomes([one.message for one in page.messages]))
 
 
 async def _undecided(node: Runtime, db: apsw.Connection, chance: float) -> object:

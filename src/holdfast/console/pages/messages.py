@@ -10,6 +10,7 @@ from holdfast.inbox.message import MessageState
 from holdfast.kernel.ids import Instant
 from holdfast.monitor.message_list import MessageFilter
 from holdfast.monitor.message_list_sql import list_messages
+from holdfast.monitor.message_outcome_sql import read_outcomes
 from holdfast.monitor.session_list import SessionFilter
 from holdfast.monitor.session_list_sql import search_sessions
 from holdfast.monitor.trace_sql import find_messages
@@ -56,6 +57,7 @@ async def get_messages(asked: Asked) -> PageView | Response:
         {
             "asked": {**wanted, "q": text},
             "found": found,
+            "outcomes": await asked.read(read_outcomes([one.message for one in found.messages])),
             "older": asked.address(before=found.next or ""),
             "agents": asked.runtime.agents(),
             "states": STATES,

@@ -1,7 +1,7 @@
 """The overview: what needs a person, one row for each agent, and how each memory provider does."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.responses import RedirectResponse, Response
 
@@ -82,7 +82,8 @@ async def get_overview(asked: Asked) -> PageView:
     times = times_until(asked.status.at, span_ms=HOUR_MS)
     samples = added_up(await asked.read(list_samples(SampleSpan.MINUTE, times[0])))
     spent = await asked.read(sum_spend_by_model(days=1))
-    told = headline(asked.status, [need for need in asked.needs if need not in asked.status.needs])
+    shown = gathered(asked.needs)
+    told = headline(replace(asked.status, needs=shown))
     agents = _agents(asked, samples, times, spent)
     return PageView(
         "overview.html",
@@ -91,7 +92,7 @@ async def get_overview(asked: Asked) -> PageView:
             "first": [(_rank(words), words) for words in told.first],
             "second": [*told.second, *_parts(asked)],
             "links": _link,
-            "shown_needs": gathered(asked.needs),
+            "shown_needs": shown,
             "agents": agents,
             "turns": sum(row.turns.total for row in agents),
             "cost": dollars(sum(one.cost_micros for one in spent)),

@@ -223,6 +223,29 @@
   const menuButton = document.querySelector(".menu-button");
   menuButton?.addEventListener("click", () => menuButton.setAttribute("aria-expanded", String($("side").classList.toggle("open"))));
 
+  // --- charts: what the table beneath says about the place under the pointer -------------------------------------------
+  document.addEventListener("pointermove", (event) => {
+    const area = event.target.closest?.("[data-chart] .area");
+    for (const tip of all(".tip:not([hidden])")) if (tip.parentElement !== area) unread(tip.parentElement);
+    if (area) readOut(area, event.clientX);
+  });
+  function unread(area) {
+    area.querySelector(".tip").hidden = true;
+    area.querySelector(".cross").setAttribute("visibility", "hidden");
+  }
+  function readOut(area, x) {
+    const table = area.closest("[data-chart]").querySelector("table"), rows = all("tbody tr", table), box = area.getBoundingClientRect();
+    const last = rows.length - 1, place = Math.max(0, Math.min(last, Math.round((x - box.left) / box.width * last)));
+    const cells = rows[last - place].cells, names = table.tHead.rows[0].cells;
+    const tip = area.querySelector(".tip"), cross = area.querySelector(".cross");
+    tip.replaceChildren(...[...cells].map((cell, n) => Object.assign(document.createElement("div"), { textContent: n ? `${names[n].textContent} ${cell.textContent}` : cell.textContent })));
+    tip.hidden = false;
+    for (const end of ["x1", "x2"]) cross.setAttribute(end, 1000 * place / last);
+    cross.setAttribute("visibility", "visible");
+    const left = box.width * place / last;
+    tip.style.left = `${left > box.width / 2 ? left - tip.offsetWidth - 8 : left + 8}px`;
+  }
+
   // --- keys --------------------------------------------------------------------------------------------------------
   let pendingGo = 0;
   function walk(step) {
