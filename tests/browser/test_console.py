@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.browser.console_page import LIVE, go, shoot, tab
-from tests.browser.world import asks, console_world, reply, settled, tell
+from tests.browser.world import asks, console_world, reply, settled, tell, tried
 from tests.support.fakes import soon
 from tests.support.live import TOKEN
 
@@ -17,6 +17,7 @@ async def world(tmp_path, monkeypatch):
     async with console_world(tmp_path, monkeypatch) as live:
         await tell(live)
         await settled(live, "parked")
+        await tried(live)
         yield live
 
 

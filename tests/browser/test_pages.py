@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.console.navigation import MENU
 from tests.browser.console_page import NARROW, go, shoot, tab
-from tests.browser.world import console_world, settled, tell
+from tests.browser.world import console_world, settled, tell, tried
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 PATHS = [entry.path for group in MENU for entry in group.entries if entry.path.startswith("/console")]
@@ -21,6 +21,7 @@ async def world(tmp_path, monkeypatch):
     async with console_world(tmp_path, monkeypatch) as live:
         await tell(live)
         await settled(live, "parked")
+        await tried(live)
         yield live
 
 

@@ -11,7 +11,7 @@ from holdfast.inbox.address import Address
 from holdfast.inbox.message import Arrival
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.kernel.vendor_error import VendorError
-from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, PerSession, Refused, Unreachable
+from holdfast.memory.delivery import Delivered, DeliveryView, Landing, Outcome, Parcel, PerSession, Refused, Unreachable
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.monitor.sample import HOUR_MS, MINUTE_MS, Sample, SampleSpan
@@ -218,3 +218,16 @@ async def settled(live: Live, state: str) -> Sequence[str]:
         while not (found := [one.id for one in await live.runtime.deliveries(state=state)]):
             await feed.next_within(1_000)
     return found
+
+
+async def tried(live: Live) -> None:
+    """Wait until honcho has failed on the delivery of every agent's session, and local has taken it."""
+    with closing(live.runtime.events()) as feed:
+        while not _is_tried(await live.runtime.deliveries()):
+            await feed.next_within(1_000)
+
+
+def _is_tried(found: Sequence[DeliveryView]) -> bool:
+    local = [one for one in found if one.provider == "local"]
+    heads = {one.place: one for one in found if one.provider == "honcho"}  # newest first, so the last one is the head
+    return all(one.state == "delivered" for one in local) and all(one.reason for one in heads.values())
