@@ -14,11 +14,12 @@ from holdfast.memory.delivery import DeliveryPolicy, PerAddress
 from holdfast.repair.findings_sql import read_findings
 from holdfast.runtime import transfer
 from holdfast.store.membership import LEASE_MS
-from holdfast.store.script import Call, run
+from holdfast.store.script import Call, rows, run
 from holdfast.store.sqlite.migrate import load_migrations
 from holdfast.transfer.import_sql import import_rows
 from holdfast.transfer.lines import FORMAT, check_whole, header, rows_in
 from holdfast.transfer.tables import TABLES
+from holdfast.turns.agent_pause_sql import pause_agent, resume_agent
 from tests.support.ports import make_ports
 
 MEM = DeliveryPolicy(provider=Provider("mem"), naming=PerAddress())
@@ -272,3 +273,13 @@ def test_a_good_file_is_taken():
     assert [row.table for row in rows_in(lines)] == ["identity", "attachment"]
     assert [row.values for row in rows_in(lines)][1]["body"] == b"\x89"
     assert Principal("ada") == rows_of(lines, "identity")[0]["principal"]
+
+
+async def test_chats_of_a_paused_agent_are_paused_after_an_import(store):
+    lines = await lines_of(store)
+    await empty(store)
+    await store.write(pause_agent(AgentName("fern")))
+    await take(store, lines)
+    found = await store.read(Call("look", lambda: rows("select distinct agent, paused from mailbox")))
+    assert found == [("fern", 1)]
+    await store.write(resume_agent(AgentName("fern")))

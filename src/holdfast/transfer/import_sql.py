@@ -15,6 +15,7 @@ from holdfast.repair.store_repair_sql import LANES_DUE, LANES_MISSING
 from holdfast.store.script import Query, Script, many, run, together, verb
 from holdfast.transfer.lines import ImportedRow
 from holdfast.transfer.tables import TABLES, ExportTable
+from holdfast.turns.agent_pause_sql import MARK_MISSED
 
 BATCH_ROWS = 200
 
@@ -33,6 +34,7 @@ def import_rows(digest: str, read: Callable[[], Iterable[ImportedRow]], by: By =
         if missing:
             new[table.name] = new.get(table.name, 0) + len(missing)
     if new:
+        yield from run(MARK_MISSED)
         yield from run(LANES_MISSING)
         yield from run(LANES_DUE)
         yield from action_sql.record(Act.SESSIONS_IMPORTED, by, digest, **new)

@@ -30,6 +30,11 @@ update mailbox
                                    where session.id = mailbox.session_id and session.open_turn is not null)
                      then 2 else 1 end
  where agent = :agent"""
+# Mailboxes that were inserted without their mark.
+MARK_MISSED = """
+update mailbox set paused = 1
+ where paused = 0 and agent in (select agent from agent_pause)
+   and not exists (select 1 from session where session.id = mailbox.session_id and session.open_turn is not null)"""
 UNMARK = "update mailbox set paused = 0 where agent = :agent and paused <> 0"
 COUNTS = """
 select coalesce(sum(depth), 0),
