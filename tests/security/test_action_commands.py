@@ -53,6 +53,7 @@ NO_ACT = {
             "config|path",
             "config|show",
             "tail",
+            "top",
             "agents",
             "messages",
             "status",
