@@ -52,6 +52,7 @@ NO_ACT = {
             "config|check",
             "config|path",
             "config|show",
+            "top",
             "tail",
             "top",
             "agents",
