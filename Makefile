@@ -57,6 +57,7 @@ test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 	@echo "Separate, because it starts the real Hindsight server: make test-hindsight"
 	@echo "Separate, because it starts the real Hermes: make test-hermes"
 	@echo "Separate, because it needs Chromium: make test-browser"
+	@echo "Separate, because it installs a generator of sites: make docs"
 	@echo "Separate, because it needs nginx on PATH: make test-proxy"
 	@echo "Separate, because it needs bubblewrap and root: make test-confinement"
 	@echo "Separate, because it mounts file systems as root: make test-full-disk"
