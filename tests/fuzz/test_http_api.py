@@ -54,6 +54,13 @@ BEYOND_SCHEMAS = {
     "/v1/links": "a principal is <channel>:<id>",
     "/v1/unlink": "a principal is <channel>:<id>",
     "/v1/unpair": "a principal is <channel>:<id>",
+    **{
+        f"/v1/{path}": "ids, a filter, or all of them"
+        for path in (
+            *("deliveries/replay", "deliveries/drop", "deliveries/settle"),
+            *("replies/resend", "replies/drop", "replies/settle", "messages/drop"),
+        )
+    },
 }
 
 
