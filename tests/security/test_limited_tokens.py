@@ -135,7 +135,7 @@ REFUSED = [
         {"old": "agent:bob:telegram:dm:1", "new": "agent:bob:telegram:dm:2"},
         "move",
     ),
-    ("GET", "/metrics", None, "gauges"),
+    ("GET", "/metrics", None, "metrics"),
 ]
 
 

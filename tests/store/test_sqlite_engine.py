@@ -536,8 +536,8 @@ class CommitGate:
         self.real = batch_module.run_batch
         monkeypatch.setattr("holdfast.store.sqlite.writer.run_batch", self.run_batch)
 
-    def run_batch(self, db: apsw.Connection, calls: list[Call[Any]], clock: Clock) -> Any:
-        return self.real(db, calls, clock, self.probe)
+    def run_batch(self, db: apsw.Connection, calls: list[Call[Any]], clock: Clock, **more: Any) -> Any:
+        return self.real(db, calls, clock, self.probe, **more)
 
     def probe(self, verb: str, statement: str) -> None:
         if statement == "commit":

@@ -47,7 +47,7 @@ def approved_call_changed() -> Sequence[Patch]:
     return [(tool_calls.ToolCaller, "act", broken), (approval_sql, "_require_same", unchecked)]
 
 
-@mutant("I19", budget=60, first=10)
+@mutant("I19", budget=60, first=7)
 def digest_ignored() -> Sequence[Patch]:
     """An approval counts although it names the digest of another call."""
 

@@ -61,7 +61,7 @@ def first_words_unasked() -> Sequence[Patch]:
     return [(AccountWatermark, "since_ms", property(lambda _watermark: None))]
 
 
-@mutant("I28", budget=60, area=STREAM, short=60)
+@mutant("I28", budget=60, area=STREAM, short=15)
 def attachment_goes_with_the_first() -> Sequence[Patch]:
     """An attachment is deleted with its first message, although another message has the same bytes."""
     kept = " and not exists (select 1 from enclosure where enclosure.hash = :hash)"
@@ -94,7 +94,7 @@ def pruning_takes_recent_attachments() -> Sequence[Patch]:
     return [(upkeep_sql, "drop_enclosures", broken)]
 
 
-@mutant("I28", budget=10, area=STREAM, short=60)
+@mutant("I28", budget=10, area=STREAM, short=5)
 def pruning_leaves_attachments() -> Sequence[Patch]:
     """Attachments of a pruned message stay forever."""
 
@@ -217,7 +217,7 @@ def agent_taken_for_a_person() -> Sequence[Patch]:
     return [(recall, "is_agent", broken)]
 
 
-@mutant("I25", "I1", "I2", budget=40, area=AGENTS, short=9)
+@mutant("I25", "I1", "I2", budget=40, area=AGENTS, short=19)
 def agent_message_with_new_ids() -> Sequence[Patch]:
     """A message to another agent has another id in each attempt, so a message that is sent twice arrives twice."""
     honest = AgentChannel._arrival  # noqa: SLF001 - what is broken
@@ -232,7 +232,7 @@ def agent_message_with_new_ids() -> Sequence[Patch]:
 # --- people --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I26", budget=120, area=LINKS, short=73)
+@mutant("I26", budget=120, area=LINKS, short=112)
 def prefetch_outlives_the_link() -> Sequence[Patch]:
     """Recollections prefetched for two linked people are shown to one of them after the unlink."""
     honest = recaller._found  # noqa: SLF001 - what is broken

@@ -110,7 +110,7 @@ def mark_on_enqueue() -> Sequence[Patch]:
     return [(lane_sql, "claim_lanes", broken)]
 
 
-@mutant("I7", budget=20, short=2)
+@mutant("I7", budget=20, short=1)
 def resend_without_asking() -> Sequence[Patch]:
     """A delivery with an unknown outcome is resent without asking the provider."""
     honest = lane_sql._package  # noqa: SLF001
@@ -124,7 +124,7 @@ def resend_without_asking() -> Sequence[Patch]:
     return [(lane_sql, "_package", broken)]
 
 
-@mutant("I14", budget=60, short=6)
+@mutant("I14", budget=60, short=7)
 def no_lane_fence() -> Sequence[Patch]:
     """A dispatcher whose lease expired may still settle."""
 
@@ -217,7 +217,7 @@ def retract_believed() -> Sequence[Patch]:
 # --- recall --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I6", budget=20, short=3)
+@mutant("I6", budget=20, short=4)
 def global_prefetch_slot() -> Sequence[Patch]:
     """Prefetched recollections are shown to the next speaker, as in the incident."""
     honest = Recaller.recall

@@ -42,7 +42,7 @@ def forget_schedules_no_erasure() -> Sequence[Patch]:
     return [(forget_sql, "_erase", broken)]
 
 
-@mutant("I16", budget=BUDGET, forgets=True, short=3)
+@mutant("I16", budget=BUDGET, forgets=True, short=4)
 def forget_skips_summaries() -> Sequence[Patch]:
     """Summaries of the words stay."""
     return [(forget_person_sql, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
@@ -54,7 +54,7 @@ def forget_lets_models_finish() -> Sequence[Patch]:
     return [(forget_person_sql, "VOID_CONTEXTS", "select 1 where :session = :first")]
 
 
-@mutant("I16", budget=40, forgets=True, short=21)
+@mutant("I16", budget=40, forgets=True, short=5)
 def forget_lets_turns_run() -> Sequence[Patch]:
     """An open turn of the person continues, and its answer is journaled."""
 
