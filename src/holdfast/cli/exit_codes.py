@@ -11,7 +11,7 @@ EXIT_CODES: Mapping[int, str] = {
     OK: "success",
     WRONG: "an error that you can fix, or a state that needs you",
     USAGE: "wrong usage, or a question without a terminal to answer it",
-    CONTRADICTION: "an audit or a doctor found a contradiction",
+    CONTRADICTION: "an audit, or the doctor of a Hermes home, found a contradiction",
     AWAITING: "a tool call waits for approval",
     INTERNAL: "a bug in Holdfast, or a broken store",
     INTERRUPTED: "interrupted with Ctrl-C",
