@@ -185,7 +185,7 @@ class Runner:
                 self._script, self._answer, self._waiting = self.party.script(), None, []
             try:
                 self._next = self._script.send(self._answer)
-            except (StopIteration, HoldfastError, AssertionError, LookupError, TypeError) as end:
+            except (StopIteration, HoldfastError, AssertionError, LookupError, TypeError, ValueError) as end:
                 self._next = end
         assert self._next is not None
         return self._next
@@ -205,7 +205,7 @@ class Runner:
                 self.result = f"lost {self.reruns} races"
                 return True
             return False
-        except (HoldfastError, asyncpg.PostgresError, AssertionError, LookupError, TypeError) as error:
+        except (HoldfastError, asyncpg.PostgresError, AssertionError, LookupError, TypeError, ValueError) as error:
             await self._roll_back()
             self.result = f"{type(error).__name__}"
             return True
