@@ -205,6 +205,8 @@ class Runner:
                 self.result = f"lost {self.reruns} races"
                 return True
             return False
+        except asyncpg.InterfaceError:  # also a `ValueError`: an argument that does not fit is no outcome
+            raise
         except (HoldfastError, asyncpg.PostgresError, AssertionError, LookupError, TypeError, ValueError) as error:
             await self._roll_back()
             self.result = f"{type(error).__name__}"

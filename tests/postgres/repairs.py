@@ -1,5 +1,6 @@
 """Situations in which somebody repairs, or pauses an agent, while the work goes on."""
 
+from holdfast.inbox import accept_sql, mailbox_sql
 from holdfast.kernel.ids import DeliveryId, ReplyId
 from holdfast.memory import lane_sql
 from holdfast.memory.delivery import DeliveryState
@@ -10,8 +11,8 @@ from holdfast.store.script import Call
 from holdfast.turns import agent_pause_sql, turn_sql
 from tests.postgres import pairs, repeats
 from tests.postgres.interleaving import Party
-from tests.postgres.pairs import FERN, KEY, Situation, Verbs, party, settled
-from tests.support.driver import Driver, retain
+from tests.postgres.pairs import FERN, KEY, SECRET, Situation, Verbs, party, settled
+from tests.support.driver import LIMITS, Driver, retain
 
 
 def repair(verb: RepairVerb, subject: RepairSubject, ident: str, *, reply: str = "rep_given_up") -> Party:
@@ -82,6 +83,35 @@ async def waiting(driver: Driver) -> Verbs:
     }
 
 
+async def paused(driver: Driver) -> Verbs:
+    """An agent was paused during a turn, and mail has come to another chat of it."""
+    await driver.say("hello")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    await driver.db.write(agent_pause_sql.pause_agent(FERN))
+    await driver.say("hello", chat="there")
+    driver.clock.advance(5)
+    return {
+        "resume": party(agent_pause_sql.resume_agent, FERN),
+        "resume too": party(agent_pause_sql.resume_agent, FERN),
+        "pause": party(agent_pause_sql.pause_agent, FERN),
+        "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("ok")),
+        "claim": party(mailbox_sql.claim_mailbox, driver.node),
+        "accept": party(accept_sql.accept_message, driver.arrival("new", chat="new"), LIMITS, SECRET),
+        "forget the person": pairs.person("forget_1"),
+    }
+
+
+async def unpaused(driver: Driver) -> Verbs:
+    """An agent is paused while its mail is claimed, and while mail comes to a new chat of it."""
+    await driver.say("hello")
+    return {
+        "pause": party(agent_pause_sql.pause_agent, FERN),
+        "claim": party(mailbox_sql.claim_mailbox, driver.node),
+        "accept": party(accept_sql.accept_message, driver.arrival("new", chat="new"), LIMITS, SECRET),
+    }
+
+
 SITUATIONS: dict[str, Situation] = {
-    situation.__name__: situation for situation in (undecided, doubtfully_undone, failed, waiting)
+    situation.__name__: situation for situation in (undecided, doubtfully_undone, failed, waiting, paused, unpaused)
 }

@@ -110,16 +110,17 @@ DOUBLE: dict[tuple[str, str], Pair] = {
 HELD: dict[str, Pair] = {
     # The lane is held, and every change of a parked delivery is made by a verb that holds its lane.
     "replay_sql.REPLAY": ("parked", "replay", "replay too"),
-    # The mailbox is held. (Only if the chat moves between reading the mailbox and holding it, and a turn begins at its
-    # new address, does the comparison meet another state. These are three verbs, and two are played here.)
+    # The mailbox is held, as by every verb that takes or ends a waiting message; a message never changes its mailbox.
     "repair_sql.INTERRUPT": ("waiting", "give up", "open"),
 }
 
 # Comparisons of verbs that run only in a store that nothing serves: they find rows that are wrong, and meet no other
 # verb. By statement, so that a new one needs a reason too.
 DOCTOR = "the doctor repairs only a data folder (SQLite), under its owner lock: runtime/doctor.py"
-RESTORED = "a restored store is settled before anything serves it: runtime/backups.py"
-IMPORTED = "an export is imported by a command of its own, into a store that nothing serves: runtime/transfer.py"
+RESTORED = (
+    "a restored data folder (SQLite) is settled under its owner lock, before anything serves it: runtime/backups.py"
+)
+IMPORTED = "an export is imported only into a data folder (SQLite), under its owner lock: cli/transfer.py"
 UNSERVED: dict[str, str] = {
     "store_repair_sql.CUT_OFF_REPLIES": DOCTOR,
     "store_repair_sql.EMPTY": DOCTOR,
@@ -220,4 +221,12 @@ SOUND: list[Pair] = [
     ("waiting", "pause", "pause too"),
     ("waiting", "pause", "forget the person"),
     ("waiting", "pause", "give up"),
+    ("paused", "resume", "resume too"),
+    ("paused", "resume", "pause"),
+    ("paused", "resume", "commit"),
+    ("paused", "resume", "claim"),
+    ("paused", "resume", "accept"),
+    ("paused", "resume", "forget the person"),
+    ("unpaused", "pause", "claim"),
+    ("unpaused", "pause", "accept"),
 ]
