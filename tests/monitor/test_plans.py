@@ -16,7 +16,6 @@ from holdfast.monitor import (
 )
 from holdfast.outbox import reply_sql
 from holdfast.store.script import Call, rows
-from holdfast.store.sqlite.writer import ThreadedDatabase
 from holdfast.turns import approval_view_sql
 
 GIVEN = {
@@ -66,10 +65,9 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.parametrize("database", ["threaded"], indirect=True)
 @pytest.mark.parametrize("name", STATEMENTS)
 async def test_no_statement_reads_a_whole_table(driver, name):
-    if not isinstance(driver.db, ThreadedDatabase):
-        pytest.skip("PostgreSQL plans by statistics")
     sql, scanned = STATEMENTS[name]
     plan = await driver.db.read(Call("plan", lambda: rows(f"explain query plan {sql}", id="x", **GIVEN)))
     steps = [row[3] for row in plan]

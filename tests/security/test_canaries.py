@@ -34,7 +34,7 @@ from tests.support.fakes import policy
 from tests.support.patience import within
 
 PEOPLE, GROUPS = 10, 3
-CANARY = re.compile(r"zq([a-z]+\d)x(\d)")
+CANARY = re.compile(r"\bzq([a-z]+\d)x(\d)\b")  # a word of its own; an id may contain the like
 PLACE = re.compile(r"in ([a-z]+\d)\b")
 SMALL = Thresholds(context_tokens=1_500, soft=0.3, hard=0.9, keep=0.1)
 LONG = "The harbour is calm today. " * 80  # enough to have a session compressed

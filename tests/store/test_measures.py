@@ -29,9 +29,10 @@ def test_commits_are_counted_when_somebody_reads_and_of_very_many_the_newest():
     assert sum(measures.batch_calls.counts) == UNREAD_MAX + 1
 
 
-async def test_each_engine_measures_its_commits(db):
-    if not isinstance(db, CheckedEngine) or db.measures is None:
-        pytest.skip("the engine of simulations runs in one thread and measures nothing")
+@pytest.mark.parametrize("database", ["threaded"], indirect=True)
+async def test_the_engine_of_a_folder_measures_its_commits(db):
+    assert isinstance(db, CheckedEngine)
+    assert db.measures is not None
     db.measures.commits.clear()
     await db.write(prove_write())  # type: ignore[attr-defined]  # it is a `Database` too
     ((calls, seconds),) = db.measures.commits
