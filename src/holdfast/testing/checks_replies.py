@@ -94,7 +94,8 @@ def resends_send_once_more(evidence: Evidence) -> Found:
         row = rows[reply]
         # The outcome is also unknown if the channel's code raised before the request was sent.
         is_cut_off = row["state"] == "uncertain" and str(row["reason"]).startswith((CUT_OFF, NOBODY_KNOWS))
-        if row["body"] and row["draft"] is None and not is_cut_off and calls[ReplyId(reply)] <= before:
+        is_over = is_cut_off or row["decided_by"] is not None  # somebody gave it up before it was sent
+        if row["body"] and row["draft"] is None and not is_over and calls[ReplyId(reply)] <= before:
             yield f"reply {row['n']} was to be sent again; the platform saw {before} calls before it and none after"
 
 

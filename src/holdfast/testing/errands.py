@@ -29,6 +29,7 @@ PAUSE_S_MAX = 0.8
 NOTES = 3
 PAUSES = 2
 PAUSED_S_MAX = 4.0
+LATE_LOOKS = 8
 OPERATORS = 9_000  # the notes of an operator are numbered from here
 GLANCE_S = 0.05
 GLANCES_MAX = 400
@@ -103,7 +104,11 @@ async def _lose_index(world: "World") -> None:
 
 
 async def _pause_agents(world: "World") -> None:
-    """An operator pauses agents for a while, through any node. A request may be repeated."""
+    """An operator pauses agents for a while, through any node.
+
+    A request may be repeated, and the first one of two may be carried out last, after the agent was resumed. So the
+    operator looks again: senders give up at a chat that takes nothing for minutes.
+    """
     client, rng = client_of(world, "pauses")
     for _ in range(PAUSES):
         agent = rng.choice(sorted(world.policies))
@@ -113,10 +118,13 @@ async def _pause_agents(world: "World") -> None:
         await asyncio.sleep(rng.random() * PAUSED_S_MAX)
         await client.until_heard("pauses", lambda node: node.pauses.list())
         await client.until_heard("resume", lambda node, agent=agent: node.pauses.resume(agent))  # type: ignore[misc]
+    for _ in range(LATE_LOOKS):
+        await asyncio.sleep(PAUSED_S_MAX)
+        await resume_agents(world)
 
 
 async def resume_agents(world: "World") -> None:
-    """Resume what stayed paused because no node answered."""
+    """Resume what stayed paused, because no node answered or because a pause was late."""
     client, _ = client_of(world, "resume")
     for (agent,) in world.observer().execute(PAUSED).fetchall():
         await client.until_heard("resume", lambda node, agent=agent: node.pauses.resume(str(agent)))  # type: ignore[misc]
